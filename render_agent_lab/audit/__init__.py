@@ -1,1 +1,1 @@
-"""The audit of a benchmark: how much of it can be answered without looking. Start with `audit.py`."""
+"""Audit of a benchmark: how many questions can be answered without looking. Start with `audit.py`."""

@@ -1,7 +1,7 @@
-"""How much of a benchmark is answered without looking: by what is common, and by a forest on the questions' words.
+"""Measures how much of a benchmark can be answered blind: from answer frequencies, or by a random forest on the text.
 
-As in "test-set stress tests" (TsT, arXiv 2511.04655), models that see only text are fitted on the benchmark itself, k-fold,
-with whole scenes held out. What they answer right in the scenes that were held out, no picture was needed for.
+Like the "test-set stress tests" (TsT, arXiv 2511.04655), text-only models are fitted on the benchmark itself with k-fold
+cross-validation over scenes. A question that they answer correctly in a held-out scene did not need an image.
 """
 
 from __future__ import annotations
@@ -27,69 +27,79 @@ from render_agent.tasks.mentions import named_categories
 
 FOLDS, TREES = 5, 100
 
-LEAST_ALIKE = 3
-"""Questions of a type about the same categories from which on their commonest answer counts."""
+LEAST_ALIKE = (
+    3  # questions about the same categories needed before their most frequent answer is used
+)
 
-SURE = 0.05
-"""The p, by Holm over all methods and types, up to which a type counts as answered without looking."""
+SURE = 0.05  # Holm-corrected p-value (over all methods and types) below which a type is answerable blind
 
 FEWEST_SCENES = 2
 
-MOST_ROUNDS = 20
-"""So many times at the most the questions of a type that fall are taken away and all methods fitted anew."""
+MOST_ROUNDS = 20  # limit on prune-and-refit rounds per question type
 
 
 class Guess(NamedTuple):
-    """An answer that was given without looking: its score, 0 … 1, and how sure of the right answer its method was."""
+    """An answer given without looking: its score (0 to 1) and the confidence of its method in the correct answer."""
 
     score: float
     sure: float
 
 
-Guesses = Mapping[str, Guess]
-"""By question id."""
+Guesses = Mapping[str, Guess]  # by question id
 
+# Fits on the first questions and answers the second; all have the same type.
 Method = Callable[[Sequence[Question], Sequence[Question]], Guesses]
-"""Fitted on the first questions, it answers the second; all are of one type."""
 
 
 def audit(
     questions: Sequence[Question], folds: int = FOLDS, seed: int = 0, trees: int = TREES
 ) -> dict[str, Any]:
-    """Measure how much of a benchmark is answered without looking, and by which questions.
+    """Measure how much of a benchmark can be answered without looking, and find the questions responsible.
 
-    `types` has by type, and `overall` for the mean of tasks: `n`, `chance` in percent, and by method `score`,
-    `interval`, and over chance the `gain`, its `gain_interval`, `p` and `p_holm`. chance: of choices the uniform one,
-    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, in the order in
-    which they do: without them no method is sure to be above chance in their type. Types in which no gain is
-    sure have none. `questions`: a row each, with the score of every method, 0 … 1.
-    SetupError where scikit-learn is missing, QuestionsError where too few scenes can be held out.
+    Chance is uniform over the options of a choice; for numbers and texts it is the most frequent answer of the other
+    scenes. Questions are pruned until no method is significantly above chance in their type.
+
+    Args:
+        questions: Questions of the benchmark; those that cannot be scored are ignored.
+        folds: Number of cross-validation folds over scenes.
+        seed: Shuffles the scenes and seeds the forests.
+        trees: Trees per forest.
+
+    Returns:
+        `types` (by question type) and `overall` (mean over types) have `n`, `chance` in percent, and per method
+        `score`, `interval`, `gain` over chance, `gain_interval`, `p` and `p_holm`. `falling` lists the ids of the pruned
+        questions in the order of pruning. `questions` has one row per question with the score of every method, 0 to 1.
+
+    Raises:
+        SetupError: scikit-learn is not installed.
+        QuestionsError: There are too few scenes with known answers to hold any out.
     """
     require("render-agent audit", "sklearn")
-    known = [question for question in questions if is_scorable(question)]
-    scenes = sorted({(q.dataset, q.scene) for q in known})
+    scorable = [question for question in questions if is_scorable(question)]
+    scenes = sorted({(q.dataset, q.scene) for q in scorable})
     if len(scenes) < FEWEST_SCENES:
         raise QuestionsError(
-            f"an audit holds out scenes, and there are answers known of {len(scenes)}: give more"
+            f"the audit needs at least {FEWEST_SCENES} scenes with known answers, but found {len(scenes)}."
+            " Select more questions."
         )
     order = np.random.default_rng(seed).permutation(len(scenes))
-    fold_of = {scenes[scene]: place % folds for place, scene in enumerate(order)}
+    fold_of = {scenes[scene]: index % folds for index, scene in enumerate(order)}
     methods: dict[str, Method] = {
         "frequency": _frequency,
         "category": _category,
         "text": partial(_forest, seed=seed, trees=trees),
     }
     by_type: dict[str, list[Question]] = defaultdict(list)
-    for question in known:
+    for question in scorable:
         by_type[question.type].append(question)
     answer = partial(_held_out, fold_of=fold_of, folds=folds, methods=methods)
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for group in by_type.values():
         for name, answers in answer(group).items():
             guesses[name].update(answers)
-    chance = _chance(known, guesses)
+    chance = _chance(scorable, guesses)
     types = {name: _figures(group, guesses, chance) for name, group in sorted(by_type.items())}
-    overall = _figures(known, guesses, chance)
+    overall = _figures(scorable, guesses, chance)
     add_holm([entry for row in types.values() for entry in row["methods"].values()])
     add_holm(list(overall["methods"].values()))
     falling = [
@@ -98,7 +108,7 @@ def audit(
         for entry in _falling(group, types[name], guesses, answer)
     ]
     return {
-        "n": len(known),
+        "n": len(scorable),
         "scenes": len(scenes),
         "folds": folds,
         "seed": seed,
@@ -108,17 +118,19 @@ def audit(
         "questions": [
             {"question_id": q.id, "type": q.type, "scene": q.scene, "chance": chance[q.id]}
             | {name: answers[q.id].score for name, answers in guesses.items()}
-            for q in known
+            for q in scorable
         ],
     }
 
 
 def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
-    """Compare the questions that fall with another list of questions to leave out.
+    """Compare the pruned questions with another list of excluded questions.
 
-    `both`: questions on both lists. `expected`: how many there would be, were as many of each type drawn at
-    random. `ratio`: of the two. `precision`: the share of our list that is on the other, `recall`: the reverse.
-    `text_left_out`, `text_kept`: the mean score of `text`, in percent, on those that the other list leaves out and keeps.
+    Returns:
+        `both` counts questions on both lists and `expected` how many would be if as many of each type were drawn at
+        random; `ratio` is their quotient. `precision` is the share of our list that is on the other, `recall` the
+        reverse. `text_left_out` and `text_kept` are mean scores of the `text` method, in percent, on questions that
+        the other list excludes and keeps.
     """
     rows, falling = audited["questions"], audited["falling"]
     types = {row["question_id"]: row["type"] for row in rows}
@@ -150,7 +162,7 @@ def _figures(
     guesses: Mapping[str, Guesses],
     chance: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the scores of all methods on some questions, and their gains over chance, in percent."""
+    """Return the score of each method on these questions and its gain over chance, in percent."""
     methods = {}
     for name, answers in guesses.items():
         score = _estimate(questions, {q.id: answers[q.id].score for q in questions})
@@ -168,7 +180,7 @@ def _figures(
 
 
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
-    """Return the mean of tasks of a value per question with its error over scenes."""
+    """Return the mean over question types of a per-question value, with its standard error over scenes."""
     scored = (Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
     return estimates_of(tally(scored))[MACRO]
 
@@ -180,7 +192,7 @@ def _held_out(
     folds: int,
     methods: Mapping[str, Method],
 ) -> dict[str, dict[str, Guess]]:
-    """Return by method the answers to questions of one type, each fitted on the other folds' scenes."""
+    """Answer questions of one type with each method, fitted on the scenes of the other folds."""
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for fold in range(folds):
         held = [q for q in questions if fold_of[q.dataset, q.scene] == fold]
@@ -191,7 +203,7 @@ def _held_out(
 
 
 def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
-    """Return the score by chance of each question, by id."""
+    """Return the chance score of each question by id."""
     usual = guesses["frequency"]
     levels = {q.id: metric_of(q).chance(len(letters(q.options))) for q in questions}
     return {key: usual[key].score if level is None else level for key, level in levels.items()}
@@ -203,10 +215,10 @@ def _falling(
     guesses: Mapping[str, Guesses],
     answer: Callable[[Sequence[Question]], Mapping[str, Guesses]],
 ) -> list[tuple[int, float, str]]:
-    """Return which questions of a type fall, each with the round in which it does and how unsurely it was answered.
+    """Return the pruned questions of a type as (round, negative confidence, id).
 
-    In every round those that the best method answers most surely are taken away until it is at chance on the
-    others; then all methods are fitted anew, until none is sure to be above chance.
+    Each round drops the questions that the best method answers most confidently until it is at chance on the rest,
+    then refits all methods. Ends when no method is significantly above chance.
     """
     falling: list[tuple[int, float, str]] = []
     for number in range(MOST_ROUNDS):
@@ -237,7 +249,7 @@ def _falling(
 
 
 def _nothing(held: Sequence[Question]) -> Guesses:
-    """Return the answers where no other question of the type is known."""
+    """Return the fallback answers, for types without questions in other scenes."""
     return {q.id: _guess_of(q, NOTHING_KNOWN[q.wanted]) for q in held}
 
 
@@ -247,17 +259,21 @@ def _guess_of(question: Question, answer: str) -> Guess:
 
 
 def _frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
-    """Answer what is commonest in the other scenes."""
+    """Answer with the most frequent answer of the other scenes."""
     common = commonest(rest)
     return {q.id: _guess_of(q, as_answer(q, common)) for q in held}
 
 
 def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
-    """Answer what is commonest for the categories that a question names, else for its type."""
-    alike: dict[tuple[str, ...], list[Question]] = defaultdict(list)
+    """Answer with the most frequent answer for the categories named in the question, else for its type."""
+    by_categories: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in rest:
-        alike[named_categories(question)].append(question)
-    common = {names: commonest(some) for names, some in alike.items() if len(some) >= LEAST_ALIKE}
+        by_categories[named_categories(question)].append(question)
+    common = {
+        names: commonest(group)
+        for names, group in by_categories.items()
+        if len(group) >= LEAST_ALIKE
+    }
     usual = commonest(rest)
     return {q.id: _guess_of(q, as_answer(q, common.get(named_categories(q), usual))) for q in held}
 
@@ -265,14 +281,14 @@ def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
 def _forest(
     rest: Sequence[Question], held: Sequence[Question], *, seed: int, trees: int
 ) -> Guesses:
-    """Answer by a random forest on the words of the questions, and of choices on those of every option."""
+    """Answer with a random forest on the words of the questions and, for choices, of each option."""
     if held[0].wanted == "letter":
         return _choices(rest, held, seed, trees)
     return _by_weights(rest, held, seed, trees)
 
 
 def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int) -> Guesses:
-    """Answer by the option that a forest holds for the likeliest to be right."""
+    """Answer with the option that a forest considers most likely to be correct."""
     from sklearn.ensemble import RandomForestClassifier
 
     texts = [_option_texts(question) for question in (*rest, *held)]
@@ -305,10 +321,9 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
 def _by_weights(
     rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
 ) -> Guesses:
-    """Answer numbers and texts by what would score most on the questions that a forest puts beside one.
+    """Answer numbers and texts with the answer that maximises the expected score over similar questions.
 
-    Two questions are alike as often as trees have them in one leaf; the answer is that of another question
-    whose expected score among those alike is highest.
+    The similarity of two questions is the share of trees that put them in the same leaf.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -326,21 +341,21 @@ def _by_weights(
         )
     forest.fit(train, target)
     ours, others = forest.apply(test), forest.apply(train)
-    alike = np.zeros((len(held), len(rest)))
+    similarity = np.zeros((len(held), len(rest)))
     for tree in range(trees):
         same = ours[:, tree, None] == others[None, :, tree]
-        alike += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
+        similarity += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
     answers = sorted({question.truth or "" for question in rest})
     truths = {(question.truth, question.answers): question for question in rest}
     rows = {key: place for place, key in enumerate(truths)}
     gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
     of = [rows[question.truth, question.answers] for question in rest]
-    best = (alike @ gained[of]).argmax(axis=1)
+    best = (similarity @ gained[of]).argmax(axis=1)
     return {q.id: _guess_of(q, answers[place]) for q, place in zip(held, best, strict=True)}
 
 
 class _Bag(NamedTuple):
-    """Words and pairs of words as columns; a text has 1 where it holds one, and its length in the last column."""
+    """Bag of words and word pairs, one binary column each; the last column is the length of the text."""
 
     columns: Mapping[str, int]
 
@@ -358,7 +373,7 @@ MOST_COLUMNS = 400
 
 
 def _bag(texts: Sequence[str]) -> _Bag:
-    """Return the commonest words and pairs of words of some texts, but for those that all of them hold."""
+    """Return the most frequent words and word pairs that do not occur in every text."""
     counts = Counter(term for text in texts for term in set(_terms(text)))
     telling = [(term, n) for term, n in counts.items() if 1 < n < len(texts)]
     ranked = sorted(telling, key=lambda item: (-item[1], item[0]))[:MOST_COLUMNS]
@@ -372,13 +387,13 @@ def _terms(text: str) -> list[str]:
 
 
 def _option_texts(question: Question) -> list[str]:
-    """Return a text an option: its words, told apart from those of the question, which follow."""
+    """Return one text per option: its words, then the words of the question with a prefix."""
     words = " ".join(f"q:{word}" for word in question.text.split())
     return [f"{option} {words}" for option in letters(question.options).values()]
 
 
 def _option_features(texts: Sequence[str], words: _Bag) -> NDArray[np.float32]:
-    """Return the features of every option of a question: its words, its place, and its length among the others."""
+    """Return the features of every option of a question: words, position, and length relative to the others."""
     bag = words.features(texts)
     lengths = bag[:, -1:]
     places = np.eye(26, dtype=np.float32)[: len(texts), :6]

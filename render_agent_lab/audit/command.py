@@ -1,4 +1,4 @@
-"""The command that says how much of a benchmark is answered without looking."""
+"""The `audit` command: measures how much of a benchmark can be answered without looking."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from render_agent.errors import UsageError
     type=click.IntRange(2, 50),
     default=5,
     metavar="K",
-    help="Into how many parts the scenes are dealt, each held out in turn.",
+    help="Number of folds; each holds out a part of the scenes.",
 )
-@option("--seed", type=int, default=0, metavar="N", help="Deals the scenes, grows the forests.")
+@option("--seed", type=int, default=0, metavar="N", help="Seed for the folds and the forests.")
 @option(
     "--to",
     type=NewPath(),
     metavar="FILE",
-    help="Write the ids of the questions that fall there, one a line, for --exclude.",
+    help="Write the ids of the pruned questions to FILE, one per line, for --exclude.",
 )
-@option("--against", metavar="FILE", help="Another list of ids to leave out: how far it agrees.")
+@option("--against", metavar="FILE", help="Compare with another list of excluded question ids.")
 @AS_JSON
 @click.pass_context
 def audit_command(
@@ -40,10 +40,11 @@ def audit_command(
     against: str | None,
     as_json: bool,
 ) -> None:
-    """Say how much of QUESTIONS (a benchmark's name, or a file) is answered without looking, and which of them.
+    """Measure how much of QUESTIONS (a benchmark name or a file) can be answered without looking.
 
-    Three methods that see no picture answer every question, fitted on the other scenes: the commonest answer of
-    its type, that of the categories that it names, and a random forest on its words. Needs the extra audit.
+    Three methods that see no image answer every question after fitting on other scenes: the most frequent answer of
+    its type, the most frequent answer for the categories it names, and a random forest on its words. Lists the
+    questions to prune so that none of them beats chance. Requires the extra `audit`.
 
     \b
     Examples:
@@ -51,7 +52,7 @@ def audit_command(
       render-agent --questions test.jsonl audit vsibench --to leave_out.txt
       render-agent --batch --questions test.jsonl --exclude leave_out.txt
 
-    Other options of a run that choose questions stand before the command.
+    Put run options that select questions before the command.
     """
     from render_agent.options import RunConfig
     from render_agent.runs.build import build
@@ -64,7 +65,7 @@ def audit_command(
     from render_agent_lab.audit.audit import audit, overlap
 
     if to is not None and Path(to).is_dir():
-        raise UsageError(f"--to {to} is a folder: name a file")
+        raise UsageError(f"--to {to} is a folder. Name a file.")
     alone = ("ply", "question", "option")
     options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
     config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
@@ -79,7 +80,7 @@ def audit_command(
     if others is not None:
         figures["overlap"] = overlap(figures, others)
     if to is not None and not figures["falling"]:
-        click.echo(f"no question falls: {to} is not written, and --exclude not needed", err=True)
+        click.echo(f"no questions to prune; {to} not written", err=True)
     elif to is not None:
         lines = "".join(f"{question_id}\n" for question_id in figures["falling"])
         write_whole(Path(to), lines.encode())
@@ -90,7 +91,7 @@ def audit_command(
 
 
 def audit_table(figures: dict[str, Any]) -> Any:
-    """Return the scores of the methods that do not look, by type, and what falls to them."""
+    """Return a table of blind scores by question type and the number of pruned questions."""
     from render_agent.score.intervals import FEW_SCENES
     from render_agent.score.tables import figure, interval, probability, signed
     from render_agent.util.console import plain_table
@@ -124,16 +125,16 @@ def audit_table(figures: dict[str, Any]) -> Any:
             probability(best["p_holm"]),
         )
     table.caption = (
-        f"{len(figures['falling'])} questions fall: without them no method is sure to be above chance."
-        "\n- chance: uniform over the options; of numbers and texts the commonest answer of the other scenes"
-        "\n- Holm: p over scenes, corrected for all methods and types"
+        f"{len(figures['falling'])} questions to prune: without them no method is significantly above chance."
+        "\n- chance: uniform over the options; for numbers and texts the most frequent answer of the other scenes"
+        "\n- Holm: p-value over scenes, corrected for all methods and types"
     )
     if any(e["p"] is None for row in rows.values() for e in row["methods"].values()):
         table.caption += f"\n- {FEW_SCENES}"
     if agreed := figures.get("overlap"):
         table.caption += (
-            f"\n- the other list has {agreed['theirs']}; {agreed['both']} are on both, by chance there would be"
-            f" {agreed['expected']:.0f}; text scores {agreed['text_left_out'] or 0:.1f} on what it leaves out,"
-            f" {agreed['text_kept'] or 0:.1f} on what it keeps"
+            f"\n- the other list has {agreed['theirs']} questions; {agreed['both']} are on both lists"
+            f" ({agreed['expected']:.0f} expected by chance); text scores {agreed['text_left_out'] or 0:.1f} on the"
+            f" questions it excludes and {agreed['text_kept'] or 0:.1f} on those it keeps"
         )
     return table

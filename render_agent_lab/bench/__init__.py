@@ -1,1 +1,1 @@
-"""The command `bench`: schedules and engines measured side by side. Start with `command.py`, then `measure.py`."""
+"""The `bench` command: compares schedules and engines. Start with `command.py`, then `measure.py`."""

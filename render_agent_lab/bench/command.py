@@ -1,4 +1,4 @@
-"""The command `bench`: what is compared, and where the figures go."""
+"""The `bench` command: options, comparison and output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from render_agent.options import RunConfig
     from render_agent_lab.bench.script import Lengths
 
+# Run options that bench sets itself.
 DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_together", "batch_size")
-"""Options of a run that bench sets itself."""
 
 
 class Words(click.ParamType[tuple[str, ...]]):
@@ -29,7 +29,7 @@ class Words(click.ParamType[tuple[str, ...]]):
     name = "LIST"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the words in the order given, each once."""
+        """Return the words in order, without duplicates."""
         words = value.split(",") if isinstance(value, str) else value
         return tuple(dict.fromkeys(str(word).strip() for word in words if str(word).strip()))
 
@@ -44,39 +44,43 @@ _list = partial(option, type=Words())
     type=click.FloatRange(1),
     default=120,
     metavar="N",
-    help="Median tokens of a reply; lengths are log-normal.",
+    help="Median reply length in tokens (log-normal).",
 )
 @_list(
     "--schedules",
     default="sequential,two-phase,lockstep,refill",
-    help="Schedules to compare.",
+    help="Schedules to compare, comma-separated.",
 )
-@_list("--engines", default="transformers", help="Engines; scripted needs no time and no model.")
-@_list("--reuse", default="none,keys", help="What transformers keeps over the turns of a question.")
+@_list("--engines", default="transformers", help="Engines to compare; scripted needs no model.")
+@_list("--reuse", default="none,keys", help="What transformers caches between turns.")
 @_list(
     "--batch-sizes",
     default="16,64",
-    help="Of lockstep and refill, or auto; sequential has 1, two-phase 16.",
+    help="Batch sizes of lockstep and refill, or auto. Sequential uses 1, two-phase 16.",
 )
 @option(
     "--random-weights",
     metavar="NAME|DIR",
-    help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, or a folder with a"
-    " model's files but its weights.",
+    help="Use random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, or a folder with a model's files"
+    " (weights not needed).",
 )
-@option("--small", is_flag=True, help="The same as --random-weights small.")
+@option("--small", is_flag=True, help="Same as --random-weights small.")
 @option("--own-replies", is_flag=True, help="Let the model write its own replies.")
-@option("--rounds", type=click.IntRange(1), default=1, help="Measure each N times; show medians.")
+@option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=1,
+    help="Measure each variant N times; show medians.",
+)
 @to_folder("Write bench.json and bench.md here.")
 @AS_JSON
 @click.pass_context
 def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> None:
-    """Measure schedules and engines side by side on this machine, with the same questions.
+    """Compare schedules and engines on this machine with the same questions.
 
-    Options of a run come before the command. Questions are those of the bundled rooms, unless
-    --benchmark names others, and take 1 to --max-turns turns. Replies are scripted, so that every
-    schedule does the same work, and the model computes every token of them; --own-replies lets it
-    choose.
+    Put run options before the command. The questions come from the bundled rooms unless --benchmark names
+    others; each takes 1 to --max-turns turns. Replies are scripted so that every schedule does the same work,
+    but the model still computes every token. Pass --own-replies to let it write its own.
 
     \b
     Examples:
@@ -103,10 +107,18 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
 
 
 def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
-    """Return the figures of all variants, and all that they depend on.
+    """Measure all variants.
 
-    options: the options of the command, by name. report: receives lines about the progress. SetupError if the
-    model or the questions are missing.
+    Args:
+        config: Run options shared by all variants.
+        options: Options of the command, by name.
+        report: Called with each progress line.
+
+    Returns:
+        The results of all variants, with the command, machine, versions and model they depend on.
+
+    Raises:
+        SetupError: The model or the questions are missing.
     """
     from render_agent.runs.build import build
     from render_agent_lab.bench.compared_engines import Engines, load, tokenizing
@@ -137,7 +149,7 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
 
 
 def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
-    """Return the options of all runs. UsageError if one is given that bench sets itself."""
+    """Return the options shared by all runs. Raises UsageError if one of them is set by bench."""
     from render_agent.options import RunConfig
 
     parent = context.parent
@@ -145,7 +157,9 @@ def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
     options, given = dict(context.obj), given_options(parent)
     if wrong := [name for name in DECIDED_HERE if name in given]:
         flag = "--" + wrong[0].replace("_", "-")
-        raise UsageError(f"{flag} goes with a run: bench has --schedules and --batch-sizes")
+        raise UsageError(
+            f"{flag} is a run option. bench uses --schedules and --batch-sizes instead."
+        )
     if "benchmark" not in given:
         options["benchmark"] = "rooms"
     decided = {"batch": True, "shuffle": True, "limit": chosen["questions"], "no_guide": True}
@@ -156,12 +170,14 @@ def _size(text: str) -> int | str:
     if text == "auto":
         return text
     if not (text.isdecimal() and int(text)):
-        raise UsageError(f"--batch-sizes: {text!r} is no number of requests")
+        raise UsageError(
+            f"--batch-sizes: {text!r} is not a batch size. Use positive integers or auto."
+        )
     return int(text)
 
 
 def about(pretrained: Any, name: str) -> dict[str, Any]:
-    """Describe a model beside figures: its size, number format and device."""
+    """Describe a model for the results: size, dtype and device."""
     if pretrained is None:
         return {"name": name}
     import torch

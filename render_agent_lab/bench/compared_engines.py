@@ -1,4 +1,4 @@
-"""The engines that are compared, made from one model that is loaded once."""
+"""Builds the engines to compare from a model that is loaded once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 class Engines:
-    """Makes the engine of every variant.
+    """Builds the engine of each variant.
 
-    pretrained: the model of the transformers engine. script: gives its replies beforehand; None lets
-    it write its own.
+    Args:
+        config: Options shared by all runs.
+        pretrained: Model of the transformers engine, if it is compared.
+        script: Replies to force on it; None lets the model write its own.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class Engines:
         self.script = script
 
     def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
-        """Return the engine of a variant. SetupError where it cannot be made."""
+        """Build the engine of a variant. Raises SetupError on failure."""
         if variant.engine == "scripted" and self.script is not None:
             size = BATCH_SIZE if variant.batch_size == AUTO else int(variant.batch_size)
             return ScriptedEngine(self.script, size)
@@ -43,7 +45,7 @@ class Engines:
         from render_agent.engines.transformers.model.load import open_model
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
-        # What a variant closes is its own: the model stays in `pretrained`.
+        # Closing the engine must not unload the model, which stays in `pretrained`.
         loaded = open_model(
             build(config).model_name,
             max_model_len=config.max_model_len,
@@ -57,9 +59,9 @@ class Engines:
 
 
 def load(config: RunConfig, random_weights: str | None) -> Pretrained:
-    """Return the model of the transformers engine: the one that the options name, or a random one.
+    """Load the model of the transformers engine, as configured or with random weights.
 
-    SetupError where it cannot be had.
+    Raises SetupError if it is missing.
     """
     options = engine_options(config.engine_option)
     if random_weights is not None:
@@ -75,7 +77,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
 
 
 def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
-    """Return a function that splits a text into the model's tokens, or into words without a model."""
+    """Return a function that splits text into the model's tokens, or into words if there is no model."""
     if pretrained is None:
         return str.split
     tokenizer = pretrained.processor.tokenizer

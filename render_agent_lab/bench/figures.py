@@ -1,4 +1,4 @@
-"""What one run came to, read from its log, and several runs of one variant together."""
+"""Statistics of one run, read from its log, and a summary over the rounds of a variant."""
 
 from __future__ import annotations
 
@@ -12,61 +12,62 @@ from typing import Any
 
 from render_agent_lab.bench.variants import Variant
 
+# Log fields that no schedule may change.
 SAID = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "finish")
-"""What makes a transcript: all that no schedule may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run's log says that was done.
-
-    prefilled: prompt tokens that the model computed. first_seen: those that no earlier turn of their
-    question had. transcripts: of every question a digest of all that was said and done. openings: of
-    every question its first reply.
-    attended: pairs of first-seen tokens and those before them. contexts: tokens that written ones look back at,
-    summed. steps: of writing, had all of a turn's tokens been written as many side by side. patches: of the
-    pictures, 16 × 16 pixels each.
-    """
+    """The work recorded in a run's log."""
 
     questions: int
     failed: int
     turns: int
     prompt: int
+    """Prompt tokens."""
     cached: int
+    """Prompt tokens taken from the KV cache."""
     prefilled: int
+    """Prompt tokens computed by the model."""
     first_seen: int
+    """Prompt tokens that no earlier turn of the same question contained."""
     written: int
+    """Generated tokens."""
     events: Mapping[str, int]
     transcripts: Mapping[str, str]
+    """Digest of the transcript, by question id."""
     openings: Mapping[str, str]
+    """First reply, by question id."""
     attended: int = 0
+    """Attention pairs of first-seen tokens and the tokens before them."""
     contexts: int = 0
+    """Context lengths summed over all generated tokens."""
     steps: float = 0.0
+    """Decoding steps, assuming every token of a turn was decoded at the batch size of the turn."""
     patches: int = 0
+    """Image patches of 16 x 16 pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of one variant.
-
-    processor: CPU seconds of this process. memory: peak bytes, None if unknown. floor: the least seconds that its work
-    takes on the device, None if unknown.
-    """
+    """One run of one variant."""
 
     variant: Variant
     seconds: float
     processor: float
+    """CPU seconds of this process."""
     calls: int
     memory: int | None
+    """Peak memory in bytes, None if unknown."""
     work: Work
     floor: float | None = None
+    """Lower bound in seconds for this work on the device, None if unknown."""
 
 
 def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
-    """Return the work in the lines of a `turns.jsonl`. patches: of one picture.
+    """Return the work recorded in the lines of a `turns.jsonl`, with `patches` per image.
 
-    A later turn's prompt begins with the whole prompt of the turn before and its reply: what comes
-    behind them is seen for the first time.
+    The prompt of a turn begins with the prompt and reply of the previous turn; the tokens after them are first seen.
     """
     turns: dict[str, list[Mapping[str, Any]]] = {}
     failed = set()
@@ -102,10 +103,12 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
 def summary(
     trials: Sequence[Trial], baselines: Mapping[str, float], agreed: Work
 ) -> dict[str, Any]:
-    """Return the figures of one variant over its rounds: medians, and what was the same in all.
+    """Summarize the rounds of one variant.
 
-    baselines: median seconds of the schedules that others are compared with, by name. agreed: the
-    run whose transcripts all others should have.
+    Args:
+        trials: One run per round.
+        baselines: Median seconds of the baseline schedules, by name.
+        agreed: The run whose transcripts all others should reproduce.
     """
     variant, work = trials[0].variant, trials[0].work
     seconds = median(trial.seconds for trial in trials)
@@ -144,7 +147,7 @@ def summary(
 
 
 def _floor(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
-    """Return the least seconds that the work takes on the device, and their share of those that it took."""
+    """Return the lower bound in seconds for the work on the device, and its share of the measured time."""
     floors = [trial.floor for trial in trials if trial.floor is not None]
     floor = median(floors) if floors else None
     share = None if floor is None else _over(floor, seconds)
@@ -152,7 +155,7 @@ def _floor(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
 
 
 def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
-    """Return the median seconds of sequential and two-phase without reuse, by name, where they were run."""
+    """Return the median seconds of the sequential and two-phase schedules that were run, without reuse if measured."""
     medians = {}
     for name in ("sequential", "two-phase"):
         plain = [t for t in trials if t.variant.schedule == name]
@@ -163,7 +166,7 @@ def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
 
 
 def _first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Return the tokens of a question that its turns were the first to see, and their pairs with those before them."""
+    """Return the first-seen tokens of a question and their attention pairs with the tokens before them."""
     seen = pairs = before = 0
     for line in sorted(turns, key=_number):
         tokens = line["tokens"]
@@ -175,8 +178,8 @@ def _first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def _digest(turns: Sequence[Mapping[str, Any]]) -> str:
-    kept = [{name: line[name] for name in SAID} for line in sorted(turns, key=_number)]
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    said = [{name: line[name] for name in SAID} for line in sorted(turns, key=_number)]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> int:

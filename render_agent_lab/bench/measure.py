@@ -1,4 +1,4 @@
-"""Runs the same questions in every variant, and measures each."""
+"""Runs the same questions with every variant and measures each run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ WARM_UP_QUESTIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One comparison.
+    """A comparison of variants.
 
-    config: the options of all runs, except for schedules. report: receives a line about what is measured.
+    Args:
+        config: Options shared by all runs, except the schedule.
+        engines: Builds the engine of each variant.
+        report: Called with each progress line.
     """
 
     config: RunConfig
@@ -34,9 +37,9 @@ class Bench:
     report: Callable[[str], None]
 
     def compare(self, variants: Sequence[Variant], rounds: int) -> list[dict[str, Any]]:
-        """Return the figures of every variant, in order: medians over rounds that take turns.
+        """Return the results of every variant in order, as medians over interleaved rounds.
 
-        Each engine runs once before, unmeasured, so that compilation and loading are not timed.
+        Each engine runs once beforehand, unmeasured, so that compilation and loading are not timed.
         """
         for variant in {(v.engine, v.reuse): v for v in variants}.values():
             self.report(f"warming up: {variant.name}")
@@ -48,21 +51,21 @@ class Bench:
                 trials.append(trial := self.measure(variant, self.config))
                 self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} s of CPU time")
         bases = baselines_of(trials)
-        of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
-        return [summary(repeated, bases, trials[0].work) for repeated in of_each]
+        by_variant = [[trial for trial in trials if trial.variant == v] for v in variants]
+        return [summary(repeated, bases, trials[0].work) for repeated in by_variant]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
-        """Measure one run of a variant, from the finished engine to the last reply, in a temporary run folder."""
+        """Measure one run in a temporary run folder, from the finished engine to the last reply."""
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
-            # The run would otherwise look for weights that need not exist.
+            # scripted: the run must not look for weights, which may not exist.
             run = start_run(replace(config, engine="scripted", model=None, **options))
             made: list[MeteredEngine] = []
 
             def make(_: RunConfig, questions: Sequence[Question]) -> Engine:
                 own = replace(config, engine=variant.engine, **options)
                 made.append(MeteredEngine(self.engines, variant, own, questions))
-                return cast("Engine", made[0])  # whose attributes are only read
+                return cast("Engine", made[0])  # only its attributes are read
 
             try:
                 run.go(Silent(), make)
@@ -88,10 +91,7 @@ class Bench:
 
 
 class MeteredEngine:
-    """An engine whose time and memory are measured until it is closed; everything else is the inner engine's.
-
-    seconds, processor: wall and CPU time. calls: of the model. peak: bytes of the model's memory.
-    """
+    """Wraps an engine and measures wall time, CPU time, calls and peak memory until it is closed."""
 
     def __init__(
         self, engines: Engines, variant: Variant, config: RunConfig, questions: Sequence[Question]

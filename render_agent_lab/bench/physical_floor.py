@@ -1,7 +1,7 @@
-"""The physical floor of a run: the least time that its reading and writing take on a device.
+"""Lower bound for the time of a run: the compute and memory traffic that its tokens require on the device.
 
-Prompts must be multiplied through the weights once, every written token reads the keys and values before it, and
-every step reads the weights. What a run takes beyond the sum of these is its programs', not the device's.
+Every prompt token is multiplied through the weights once, every generated token reads the keys and values before it,
+and every decoding step reads the weights. Time beyond that sum is software overhead.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import Any
 
 from render_agent_lab.bench.figures import Work
 
-REPEATS = 5
-"""How often a copy and a product are timed; the best counts."""
+REPEATS = 5  # timings per measured rate; the fastest counts
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a device was measured to do: bytes copied a second, read and written both counted, and operations a second."""
+    """Measured rates of a device."""
 
     copied: float
+    """Memory bandwidth in bytes per second, reads and writes both counted."""
     multiplied: float
+    """Floating-point operations per second of a large matrix product."""
 
 
 def floor_seconds(model: Any, work: Work) -> float:
-    """Return the floor of a run's work with a model, at the number of rows that were really written side by side."""
+    """Return the lower bound in seconds for the work of a run, at the batch sizes it actually had."""
     rates = measured_rates(str(model.device), model.dtype)
     text = model.config.get_text_config()
     heads, width = text.num_attention_heads, getattr(text, "head_dim", None)
@@ -39,7 +40,7 @@ def floor_seconds(model: Any, work: Work) -> float:
     words = text.vocab_size * text.hidden_size
     reading = sum(weight.numel() for weight in whole.values()) - seeing
     reading -= words * (1 if getattr(model.config, "tie_word_embeddings", False) else 2)
-    # Beginnings that questions share need not be read again for each.
+    # Prompt prefixes shared between questions are prefilled only once.
     operations = 2 * reading * min(work.first_seen, work.prefilled)
     operations += 4 * text.num_hidden_layers * heads * width * work.attended
     operations += 2 * seeing * work.patches
@@ -49,12 +50,12 @@ def floor_seconds(model: Any, work: Work) -> float:
 
 @cache
 def measured_rates(device: str, dtype: Any) -> Rates:
-    """Measure the rates of a device in one number format: a large copy, and a large product of random numbers."""
+    """Measure copy bandwidth and matrix-product throughput of a device for one dtype."""
     import torch
 
     cuda = device.startswith("cuda")
     side = 8192 if cuda else 1024
-    # What takes less memory than a run leaves free, and more than any cache holds.
+    # Larger than any cache, smaller than the memory a run leaves free.
     source = torch.empty((1 << 30) if cuda else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(side, side, device=device, dtype=dtype)
@@ -63,7 +64,7 @@ def measured_rates(device: str, dtype: Any) -> Rates:
 
 
 def _best(call: Callable[[], Any], cuda: bool) -> float:
-    """Return the least seconds that a call took."""
+    """Return the fastest time of a call in seconds."""
     import torch
 
     def once() -> float:

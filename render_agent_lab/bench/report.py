@@ -1,4 +1,4 @@
-"""The figures of a comparison as a table and as one object with all that they depend on."""
+"""Formats a comparison as a table, as Markdown and as JSON with everything it depends on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+# Columns shown in tables: heading and format. The JSON has all other figures too.
 COLUMNS: dict[str, tuple[str, str]] = {
     "engine": ("engine", "{}"),
     "schedule": ("schedule", "{}"),
@@ -19,20 +20,19 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "questions_an_hour": ("questions per hour", "{:,}"),
     "times_sequential": ("× sequential", "{:.1f}"),
     "times_two_phase": ("× two-phase", "{:.1f}"),
-    "floor_share": ("floor", "{:.0%}"),
-    "prefilled_over_first_seen": ("read / new", "{:.2f}"),
+    "floor_share": ("lower bound", "{:.0%}"),
+    "prefilled_over_first_seen": ("prefilled / new", "{:.2f}"),
     "cached_share": ("cached", "{:.0%}"),
     "peak_bytes": ("GiB", "{:.2f}"),
-    "questions_that_differ": ("differ", "{}"),
+    "questions_that_differ": ("transcripts differ", "{}"),
     "failed": ("failed", "{}"),
 }
-"""The figures that are shown: heading and form. All others are in the JSON."""
 
 PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
 
 
 def circumstances(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return what the figures depend on: the command, the machine, versions, the model."""
+    """Return what the results depend on: command, machine, package versions, model."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -58,7 +58,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cell(row: Mapping[str, Any], name: str) -> str:
-    """Return a figure as it is shown."""
+    """Return a formatted table cell."""
     value = row.get(name)
     if value is None:
         return "–"
@@ -66,7 +66,7 @@ def cell(row: Mapping[str, Any], name: str) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the figures as a table for a terminal."""
+    """Return the results as a table for a terminal."""
     shown = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for name in columns(rows):
         text = name in ("engine", "schedule", "reuse")
@@ -77,13 +77,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def markdown(figures: Mapping[str, Any]) -> str:
-    """Return a comparison as a page: the command, the machine and the figures."""
+    """Return the results as a Markdown page with the command and the machine."""
     rows, about = figures["variants"], figures["machine"]
     model = ", ".join(f"{name} {value}" for name, value in figures["model"].items())
     versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
     heads = [COLUMNS[name][0] for name in columns(rows)]
     lines = [
-        "# Schedules and engines, side by side",
+        "# Schedules and engines compared",
         "",
         f"{figures['workload']} Model: {model}.",
         "",

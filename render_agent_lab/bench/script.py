@@ -1,4 +1,4 @@
-"""What every question is made to say: walks of given lengths, and replies of given lengths."""
+"""Scripted replies for benchmarks: random walks with given numbers of turns and reply lengths."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ from render_agent.engines.scripted.blind_policies import draw
 from render_agent.score.chance import frequent_answers
 from render_agent_lab.random_models.random_model import FILLER
 
+# Median reply length in tokens and standard deviation of its logarithm. With this spread the longest reply of a batch
+# is 2.0 (batch of 16) or 2.6 (batch of 64) times the mean, as measured for real replies.
 REPLY_TOKENS, SPREAD = 120, 0.45
-"""Median of a reply's tokens, and the standard deviation of their logarithm.
-
-With that spread the longest of a batch is to its mean as it was found for such replies: 2.0 in a
-batch of 16, 2.6 in one of 64.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long dialogues and replies are.
-
-    turns: least and most of a question, every number in between as likely. reply_tokens, spread: of
-    the log-normal distribution of a reply's tokens. most: tokens of a reply at the most.
-    """
+    """Distributions of dialogue and reply lengths."""
 
     turns: tuple[int, int] = (1, 9)
+    """Minimum and maximum turns per question, drawn uniformly."""
     reply_tokens: float = REPLY_TOKENS
+    """Median of the log-normal distribution of reply tokens."""
     spread: float = SPREAD
+    """Standard deviation of the logarithm of reply tokens."""
     most: int = 512
+    """Maximum reply length in tokens."""
 
     def turns_of(self, question_id: str, seed: int) -> int:
-        """Return the number of turns of a question."""
+        """Draw the number of turns of a question."""
         return draw(f"turns of {question_id}", seed).randint(*self.turns)
 
     def tokens_of(self, question_id: str, turn: int, seed: int) -> int:
-        """Return the number of tokens of a reply."""
+        """Draw the number of tokens of a reply."""
         chance = draw(f"tokens of {question_id} {turn}", seed)
         drawn = chance.lognormvariate(log(self.reply_tokens), self.spread)
         return max(1, min(self.most, round(drawn)))
 
 
 class ScriptedWalk:
-    """The text of every reply: a step of a walk, its reasoning as long as was drawn for it.
+    """Produces every reply: one step of a random walk, with filler reasoning of the drawn length.
 
-    tokenize: text → its tokens. A reply ends up within some percent of the length drawn, unless its
-    bare action is longer.
+    Replies are within a few percent of the drawn length unless the action alone is longer.
+
+    Args:
+        questions: Questions of the run, for their final answers.
+        lengths: Distributions of turns and reply lengths.
+        tokenize: Splits text into tokens.
+        seed: Seed of all draws.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class ScriptedWalk:
         self.written: dict[tuple[str, int, bool], str] = {}
 
     def reply(self, request: Request) -> str:
-        """Return the reply to one request: the answer in the question's last turn, else a step."""
+        """Return the reply to a request: the answer in the last turn of its question, else a step."""
         key = (request.question_id, request.turn, request.last)
         if key not in self.written:
             self.written[key] = self._write(*key)
@@ -82,15 +84,15 @@ class ScriptedWalk:
             action |= {"answer": self.answers[question], "done": True}
         else:
             action |= step(draw(f"step of {question} {turn}", self.seed))
-        wanted = self.lengths.tokens_of(question, turn, self.seed)
-        missing = wanted - len(self.tokenize(json.dumps(action))) - 1
+        target = self.lengths.tokens_of(question, turn, self.seed)
+        missing = target - len(self.tokenize(json.dumps(action))) - 1
         count = max(0, round(missing / self.tokens_a_word))
         action["reasoning"] = " ".join(self.words[i % len(self.words)] for i in range(count))
         return json.dumps(action)
 
 
 def step(chance: random.Random) -> dict[str, Any]:
-    """Return one step of a walk: a turn and a move, or another view."""
+    """Return one random step: a rotation and a move, or another view."""
     if chance.random() < 0.25:
         return {"view": chance.choice(["around", "top"])}
     return {

@@ -1,4 +1,4 @@
-"""What is compared: engines, schedules, with and without reuse, batch sizes."""
+"""The variants to compare: engine, schedule, reuse and batch size."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from typing import Any
 
 from render_agent.errors import UsageError
 
-BASELINE_BATCH, BASELINE_TURNS = 16, 4
-"""Batch size and batched turns of two-phase, a baseline of the comparison."""
+BASELINE_BATCH, BASELINE_TURNS = 16, 4  # batch size and batched turns of the two-phase baseline
 
 SCHEDULES = {
-    "sequential": "one question after the other",
-    "two-phase": f"{BASELINE_TURNS} turns of all questions by {BASELINE_BATCH}, then one after the other",
-    "lockstep": "every turn of all questions together",
-    "refill": "each question at its own pace, as many side by side as the batch holds",
+    "sequential": "one question at a time",
+    "two-phase": f"{BASELINE_TURNS} batched turns ({BASELINE_BATCH} questions per batch), then one question at a time",
+    "lockstep": "the same turn of all questions together",
+    "refill": "each question at its own pace, refilling the batch as questions finish",
 }
 
+# What the transformers engine caches between turns: nothing, image features, or keys and values.
 REUSES = ("none", "vision", "keys")
-"""What the transformers engine keeps over the turns of a question: nothing, image features, or keys and values."""
 
-OWN = "own"
-"""The reuse of engines that decide on it themselves."""
+OWN = "own"  # reuse of engines that manage their cache themselves
 
 ENGINES = ("transformers", "vllm", "openai", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run the same questions. batch_size: a number, or auto."""
+    """One way to run the same questions. `batch_size` is a number or "auto"."""
 
     engine: str
     schedule: str
@@ -38,12 +36,12 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """A label that distinguishes it from the others."""
+        """A unique label."""
         reuse = "" if self.reuse == OWN else f", reuse {self.reuse}"
         return f"{self.engine}, {self.schedule}{reuse}, B {self.batch_size}"
 
     def options(self, max_turns: int) -> dict[str, Any]:
-        """Return the options of a run that make this schedule."""
+        """Return the run options that produce this schedule."""
         batched = {"two-phase": BASELINE_TURNS, "lockstep": max_turns}.get(self.schedule, 0)
         alone = self.schedule in ("sequential", "two-phase")
         return {
@@ -59,13 +57,13 @@ def variants(
     reuses: Sequence[str],
     batch_sizes: Sequence[int | str],
 ) -> list[Variant]:
-    """Return every combination once; sequential and two-phase have batch sizes of their own.
+    """Return every combination once; sequential and two-phase use fixed batch sizes.
 
-    UsageError if an engine, a schedule or a way of reuse does not exist.
+    Raises UsageError if an engine, schedule or reuse is unknown.
     """
     for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
         if wrong := [name for name in given if name not in known]:
-            raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
+            raise UsageError(f"unknown variant {wrong[0]!r}. Choose from {', '.join(known)}.")
     fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
     every = [
         Variant(engine, schedule, reuse, size)

@@ -1,9 +1,9 @@
-"""What the expert says: places and derivations in a terse, fixed language, from the boxes that are known.
+"""Writes the expert's reasoning: object positions and derivations in a terse, fixed language, from known boxes.
 
-Positions are metres in the map's frame with one decimal. What is computed from centres is computed from
-the positions as they are said, so that a reader of the text can follow it, step by step: before a bearing or
-a distance stand the two places along x and how far it is between them, then the same along y; at the end stands
-the answer in the words of its option. Distances between closest points come from the boxes.
+Positions are in metres in the map's frame, rounded to one decimal. Anything computed from centres uses the rounded
+positions, so that a reader of the text can follow every step. A bearing or distance is preceded by the start, end and
+difference along x, then along y. The derivation ends with the words of the chosen option. Distances between closest
+points come from the boxes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,20 @@ from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
-UNKNOWN = "?"
-"""Stands for the place of what was not yet seen."""
+UNKNOWN = "?"  # written instead of the position of an object not seen yet
 
-FULL = 100
-"""Steps of a full turn to which bearings are rounded; ten of them are said as 1.0."""
+FULL = 100  # bearings are rounded to this many steps per turn; ten steps are written as 1.0
 
-STEP = 360 / FULL
-"""Degrees of such a step."""
+STEP = 360 / FULL  # degrees per step
 
+# The actions of a route: a turn to fill in, or a leg with its goal.
 LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
-"""The actions of a route: a turn to fill in, or a leg with its goal."""
 
-Turn = Callable[[float], str]
-"""Names a turn in degrees, left positive."""
+Turn = Callable[[float], str]  # names a turn given in degrees, positive to the left
 
 
 class Spot(NamedTuple):
-    """The place of an object on the floor plan, metres, as it is said: with one decimal."""
+    """Position of an object on the floor plan in metres, rounded to one decimal."""
 
     x: float
     y: float
@@ -48,61 +44,59 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known of a scene, all of it or what views have shown so far.
-
-    boxes: of objects by category in lower case, in the scene's frame. extents: metres along x and along
-    y of the rectangle around each room, the largest first.
-    """
+    """What is known of a scene: everything, or what the views have shown so far."""
 
     boxes: Mapping[str, Sequence[OrientedBox]] = field(default_factory=dict)
+    """Boxes in the scene's frame, by lower-case category."""
     extents: Sequence[tuple[float, float]] = ()
+    """Size along x and y in metres of the bounding rectangle of each room, largest first."""
 
     def spots(self) -> dict[str, list[Spot]]:
-        """Return the places of the objects by category, from lower x to higher, then y."""
-        return {name: sorted(map(spot_of, some)) for name, some in self.boxes.items()}
+        """Return the positions of the objects by category, sorted by x, then y."""
+        return {name: sorted(map(spot_of, boxes)) for name, boxes in self.boxes.items()}
 
 
 class Reasoning(NamedTuple):
-    """A reasoning in two parts: what was seen, and what follows from it."""
+    """The reasoning of a reply in two parts: what was seen, and what follows from it."""
 
     places: str
     rest: str
 
 
 def spot_of(box: OrientedBox) -> Spot:
-    """Return the place of a box: its centre, rounded to a decimal."""
+    """Return the centre of a box, rounded."""
     return spot_at(*box.centre[:2])
 
 
 def spot_at(x: float, y: float) -> Spot:
-    """Return a place on the floor plan as it is said, from metres."""
+    """Round a position on the floor plan, given in metres."""
     return Spot(round(float(x), 1) + 0.0, round(float(y), 1) + 0.0)  # no -0.0
 
 
 def things(question: Question) -> tuple[str, ...]:
-    """Return the categories that a question is about, in the order in which its text names them."""
+    """Return the categories a question is about, in the order of its text."""
     names = named_categories(question)
     if kind_of(question) == "object_rel_distance":
-        return (*names[1:], *names[:1])  # its text names the options before what they are near to
+        return (*names[1:], *names[:1])  # the text names the options before the target
     return names
 
 
 def places_text(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
-    """Return where the things of a question are, such as `sofa 1.2 3.4; clock ?`."""
+    """Describe where the named objects are, e.g. `sofa 1.2 3.4; clock ?`."""
     return "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in things(question))
 
 
 def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
-    """Return how large the rooms are, such as `room 4.2 x 4.0, 3.1 x 2.2`, or `room ?`."""
+    """Describe the room sizes, e.g. `room 4.2 x 4.0, 3.1 x 2.2`, or `room ?` if unknown."""
     if not extents:
         return f"room {UNKNOWN}"
     return "room " + ", ".join(f"{across:.1f} x {along:.1f}" for across, along in extents)
 
 
 def derivation(question: Question, known: Knowledge) -> str:
-    """Return the derivation of the answer from what is known, empty where something is missing.
+    """Derive the answer from what is known; return an empty string if something is missing.
 
-    Bearings are tenths of a full turn, 0.0 … 9.9, counter-clockwise, 0.0 along +x.
+    Bearings are tenths of a full turn, 0.0 to 9.9, counter-clockwise from +x.
     """
     names = things(question)
     if not names or not all(known.boxes.get(name) for name in names):
@@ -126,7 +120,7 @@ def derivation(question: Question, known: Knowledge) -> str:
 
 
 def reasoning_of(question: Question, known: Knowledge, *, final: bool) -> Reasoning:
-    """Return the reasoning of a reply; final: whether it answers, so that a derivation may follow."""
+    """Return the reasoning of a reply. A final reply includes the derivation of its answer."""
     if question.type == ROOM_SIZE_TYPE:
         return Reasoning(rooms_text(known.extents), "")
     places = places_text(question, known.spots())
@@ -135,7 +129,7 @@ def reasoning_of(question: Question, known: Knowledge, *, final: bool) -> Reason
 
 
 def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
-    """Return a final reply's text in two parts: up to and with the places, and the rest."""
+    """Return the text of a final reply, split after the positions."""
     parts = reasoning_of(question, known, final=True)
     whole = answering("".join(parts), question, answer)
     cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
@@ -143,57 +137,54 @@ def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str,
 
 
 def answering(reasoning: str, question: Question, answer: str) -> str:
-    """Return a reply that ends the dialogue; answer: in canonical form, a letter is said as its option's words."""
+    """Return a reply that ends the dialogue. A letter is replaced by the words of its option."""
     words = letters(question.options).get(answer, answer)
     return json.dumps({"reasoning": reasoning, "answer": words, "done": True})
 
 
 def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:
-    """Return the final reply of one who knows everything, in two parts as `final_reply` has them.
+    """Return the final reply of an expert that knows the whole scene, split as by `final_reply`.
 
-    ValueError where nobody knows the truth.
+    Raises ValueError if the question has no ground truth.
     """
     if question.truth is None:
-        raise ValueError(f"nobody knows the truth of question {question.id}")
+        raise ValueError(f"question {question.id} has no ground truth")
     return final_reply(question, known, question.truth)
 
 
 def bearing_of(start: Spot, end: Spot) -> float:
-    """Return the way from one place to another in tenths of a full turn, 0.0 … 9.9; 0.0 lies along +x."""
+    """Return the bearing from one position to another in tenths of a full turn, 0.0 to 9.9, from +x."""
     turns = math.atan2(end.y - start.y, end.x - start.x) / (2 * math.pi)
     return round(turns * FULL) % FULL / 10
 
 
 def way_text(start: Spot, end: Spot) -> str:
-    """Return the words for the way between two places: along x from, to, and metres between; then along y."""
+    """Write the way between two positions: start, end and difference along x, then along y."""
     return " ".join(_step(a, b) for a, b in zip(start, end, strict=True))
 
 
 def _step(start: float, end: float) -> str:
-    """Return two numbers and how far it is from the first to the second, each with one decimal."""
+    """Write two numbers and their difference, each with one decimal."""
     return f"{start:.1f} {end:.1f} {round(end - start, 1) + 0.0:.1f}"
 
 
 def turn_between(first: float, other: float) -> float:
-    """Return the turn from one bearing to another in degrees, -180.0 … 176.4, left positive."""
+    """Return the turn from one bearing to another in degrees, -180.0 to 176.4, positive to the left."""
     return wrapped(round(10 * (other - first)) * STEP)
 
 
 def turn_text(ahead: float, there: float, word: Turn) -> str:
-    """Return the words for a turn from one bearing to another: their difference, and its name."""
+    """Write the turn from one bearing to another: both bearings, their difference, and its name."""
     return f"turn {_step(ahead, there)}: {word(turn_between(ahead, there))}"
 
 
 def places_of(spots: Iterable[Spot]) -> str:
-    """Return the words for the places of a category, `?` without any."""
+    """Write the positions of a category, or `?` if there are none."""
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 
 def nearness(names: Sequence[str], known: Knowledge) -> str:
-    """Say how far each category is from the last named, and which is nearest.
-
-    The way to each, then metres between closest points.
-    """
+    """Write the way and the closest-point distance in metres of each category to the last, then the nearest one."""
     *options, target = names
     distances = {name: _apart(known, target, name) for name in options}
     nearest = min(options, key=lambda name: distances[name].metres)
@@ -202,7 +193,7 @@ def nearness(names: Sequence[str], known: Knowledge) -> str:
 
 
 class Apart(NamedTuple):
-    """How far apart two categories are where they are nearest: the way, and metres between closest points."""
+    """The closest pair of objects of two categories: the way between them and their closest-point distance in metres."""
 
     way: str
     metres: float
@@ -216,7 +207,7 @@ def _apart(known: Knowledge, start: str, end: str) -> Apart:
 
 
 def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> str:
-    """Say the two ways and bearings from where one stands, and what the turn between them is called."""
+    """Write the way and bearing to the faced object and to the target, then the name of the turn between them."""
     stand, faced, target = names
     ahead = bearing_of(spots[stand], spots[faced])
     there = bearing_of(spots[stand], spots[target])
@@ -226,7 +217,7 @@ def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> st
 
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:
-    """Say every turn to fill in, with the way one faces and the bearing of the next goal; then all of them."""
+    """Write every turn to fill in, with the bearings of both legs; then the list of all turns."""
     legs = re.findall(LEG, question.text)
     names = things(question)
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in legs):
@@ -247,7 +238,7 @@ def _route(question: Question, spots: Mapping[str, Spot]) -> str:
 
 
 def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
-    """Say the turn between two legs of a walk, of which the second leads to a goal, and how it follows."""
+    """Write the turn between two legs of a route, with the bearing of each; the second leg leads to `goal`."""
     ahead, there = bearing_of(*before), bearing_of(*leg)
     way, on = way_text(*before), way_text(*leg)
     return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {turn_text(ahead, there, side_or_back)}"

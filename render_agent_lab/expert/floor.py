@@ -1,4 +1,4 @@
-"""The floor of a home as a person reads it off the map: its rooms, and ways between them."""
+"""Floor of a home as seen on a map: its rooms and the shortest walkable paths between them."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
     stands_in_the_way,
 )
 
-COARSE = 2
-"""Cells of the walkway between two nodes of a way: 0.1 m."""
+COARSE = 2  # walkway cells per graph node: 0.1 m
 
-TIGHT = 3.0
-"""So many times as long a way counts where it is free, but not in comfort."""
+TIGHT = 3.0  # cost factor of a path with clearance but less than comfortable space
 
 NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
-Point = tuple[float, float]
-"""Metres on the floor plan."""
+Point = tuple[float, float]  # metres on the floor plan
 Node = tuple[int, int]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """The shortest ways from one place.
+    """The shortest paths from one position.
 
-    metres: (rows, columns) to each node, longer through tight places, inf if no way leads there.
-    before: (rows, columns) the flat index of the node before each, negative at the start.
+    Attributes:
+        metres: (rows, columns) cost-weighted length to each node; inf if unreachable.
+        before: (rows, columns) flat index of the previous node on the path; negative at the start.
     """
 
     metres: NDArray[np.float64]
@@ -49,9 +47,11 @@ class Ways:
 
 
 class Floor:
-    """The free floor of a home, in the frame of the scene in which it is shown.
+    """Walkable floor of a home, in the frame of the loaded scene.
 
-    truth: what is known of it, in its file's frame. scene: says how that frame was moved and mirrored.
+    Args:
+        truth: Ground truth of the home, in the frame of its file.
+        scene: The loaded scene, which may be shifted or mirrored relative to the file.
     """
 
     def __init__(self, truth: RoomTruth, scene: Scene) -> None:
@@ -61,28 +61,28 @@ class Floor:
         self._ways: dict[Point, Ways] = {}
 
     def room_of(self, place: Point) -> int | None:
-        """Return the number of the room in which a place is, None in doors and outside."""
+        """Return the index of the room that contains a position; None in doorways and outside."""
         point = self._in_file(np.array([place]))
-        for number, room in enumerate(self.truth.rooms):
+        for index, room in enumerate(self.truth.rooms):
             if room.holds(point)[0]:
-                return number
+                return index
         return None
 
     def ways(self, start: Point) -> Ways:
-        """Return the shortest ways from a place, or from the free one nearest to it."""
+        """Return the shortest paths from a position, or from the nearest free one."""
         if start not in self._ways:
             self._ways[start] = self._found(start)
         return self._ways[start]
 
     def middle_of(self, number: int, ways: Ways) -> Node | None:
-        """Return the node nearest to a room's middle to which a way leads."""
+        """Return the reachable node nearest to the centre of a room."""
         corners = self.truth.rooms[number].corners
         apart = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
         reached = np.isfinite(ways.metres) & self._in_rooms[number]
         return _least(np.where(reached, apart, np.inf))
 
     def farthest(self, places: Sequence[Point], ways: Ways) -> tuple[Node, float] | None:
-        """Return the node to which a way leads that is farthest from some places, and how far, metres."""
+        """Return the reachable node farthest from all given positions, and that distance in metres."""
         nodes = self._nodes
         points = self._in_file(np.array(places))
         apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
@@ -90,7 +90,7 @@ class Floor:
         return None if cell is None else (cell, float(apart[cell]))
 
     def along(self, ways: Ways, goal: Node) -> list[Point]:
-        """Return the places on the way to a node, the first first."""
+        """Return the positions on the path to a node, start first."""
         way = [goal]
         while (before := int(ways.before[way[-1]])) >= 0:
             way.append(self._node(before))
@@ -103,12 +103,12 @@ class Floor:
 
     @cached_property
     def _nodes(self) -> NDArray[np.float64]:
-        """Where the nodes are, (rows, columns, 2) metres."""
+        """Node positions, (rows, columns, 2) metres."""
         return self._walkway.centres[::COARSE, ::COARSE]
 
     @cached_property
     def _costs(self) -> NDArray[np.float64]:
-        """How many times its length a step to each node counts: inf where it is not free."""
+        """Cost factor of a step to each node, (rows, columns); inf if it is not free."""
         points = self._nodes.reshape(-1, 2)
         off = np.full(len(points), np.inf)
         for thing in self.truth.objects:
@@ -134,14 +134,14 @@ class Floor:
 
     @cached_property
     def _steps(self) -> Any:
-        """The steps between neighbouring nodes as a sparse matrix: metres times the cost of the node reached."""
+        """Sparse cost matrix of steps between neighbouring nodes: metres times the cost factor of the node entered."""
         from scipy.sparse import csr_matrix
 
         free = np.argwhere(np.isfinite(self._costs))
         shape = self._costs.shape
         starts, ends, metres = [], [], []
         for step in NEIGHBOURS:
-            reached = free - step  # the nodes from which this step leads to a free one
+            reached = free - step  # nodes from which this step enters a free node
             inside = ((reached >= 0) & (reached < shape)).all(axis=1)
             starts.append(np.ravel_multi_index(tuple(reached[inside].T), shape))
             ends.append(np.ravel_multi_index(tuple(free[inside].T), shape))
@@ -158,7 +158,7 @@ class Floor:
         return [mask[::COARSE, ::COARSE] for mask in self._walkway.rooms]
 
     def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return places (n, 2) of the scene in the frame of its file."""
+        """Convert scene positions (n, 2) to the frame of the file."""
         return self._mirrored(points) + self._origin
 
     def _from_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,11 +167,11 @@ class Floor:
     def _mirrored(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._mirrored_at is None:
             return points
-        there: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
-        return there
+        mirrored: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
+        return mirrored
 
 
 def _least(values: NDArray[np.float64]) -> Node | None:
-    """Return where the least value is, None where all are infinite."""
+    """Return the index of the least value, None if all are infinite."""
     row, column = np.unravel_index(int(values.argmin()), values.shape)
     return (int(row), int(column)) if np.isfinite(values[row, column]) else None

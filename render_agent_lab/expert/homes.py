@@ -1,4 +1,4 @@
-"""Homes: what the expert knows of a scene, its boxes and, where a truth lies beside the scan, its rooms."""
+"""Homes: what the expert knows of each scene. Boxes, and rooms if the scan comes with a ground-truth file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from render_agent_lab.expert.floor import Floor
 
 @dataclass(eq=False)
 class Home:
-    """What is known of a scene, in the frame of its file.
-
-    truth: of the rooms that `make-rooms` writes, None of others.
-    """
+    """Ground truth of a scene, in the frame of its file. `truth` is None unless `make-rooms` wrote the scene."""
 
     facts: Facts
     truth: RoomTruth | None
@@ -29,24 +26,24 @@ class Home:
 
     @property
     def extents(self) -> tuple[tuple[float, float], ...]:
-        """How far each room reaches along x and y, metres, the largest first; none where nobody knows."""
+        """Size of each room along x and y in metres, largest first; empty if unknown."""
         boxes = [] if self.truth is None else [room.box for room in self.truth.rooms]
         extents = [(right - left, back - front) for left, front, right, back in boxes]
         return tuple(sorted(extents, key=lambda extent: -extent[0] * extent[1]))
 
     @cached_property
     def categories(self) -> frozenset[str]:
-        """The categories that have boxes, in lower case."""
+        """Lower-case categories that have boxes."""
         return frozenset(name.lower() for name, some in self.facts.boxes.items() if some)
 
     @property
     def knowledge(self) -> Knowledge:
-        """All of it."""
+        """Everything known of the scene."""
         boxes = {name.lower(): tuple(some) for name, some in self.facts.boxes.items()}
         return Knowledge(boxes, self.extents)
 
     def floor_in(self, scene: Scene) -> Floor | None:
-        """Return its floor in the frame of the scene as it was loaded, None where it is not known."""
+        """Return the floor in the frame of a loaded scene, None if unknown."""
         if self.truth is None:
             return None
         frame = scene.origin, scene.mirrored_at
@@ -56,9 +53,9 @@ class Home:
 
 
 def homes_of(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
-    """Return the known homes of the scenes of some questions; unknown scenes are left out.
+    """Return the homes of the questions' scenes, without unknown scenes.
 
-    Errors: QuestionsError as in `known_facts`.
+    Raises QuestionsError like `known_facts`.
     """
     scans = {question.scene: question.scan for question in questions}
     return {
@@ -68,9 +65,9 @@ def homes_of(questions: Sequence[Question], annotations: str | None) -> dict[str
 
 
 def known_scenes(questions: Sequence[Question]) -> dict[str, Knowledge]:
-    """Return all that the truths beside the scans of some questions tell, by scene, in the frames of their files.
+    """Return everything known of the questions' scenes, by scene, in the frames of their files.
 
-    Scenes of which nothing is known are left out. Errors: QuestionsError as in `known_facts`.
+    Unknown scenes are left out. Raises QuestionsError like `known_facts`.
     """
     return {scene: home.knowledge for scene, home in homes_of(questions, None).items()}
 

@@ -1,4 +1,4 @@
-"""The noisy expert: it sometimes gives an unreadable answer, so that a learner sees the feedback and the repair."""
+"""The noisy expert: sometimes answers with an unreadable option, so that a learner sees the feedback and the repair."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from render_agent.options import RunConfig
 from render_agent.util.safe_parse import parse_json
 from render_agent_lab.expert.policy import Asked, Expert, expert
 
-OFTEN = 0.6
-"""How often an answer is none of the options, after one that was not."""
+OFTEN = 0.6  # probability of an unreadable answer, unless the previous one was unreadable
 
 
 class Stumbler:
-    """Replies as the expert does, but some answers are the words of another question's option.
+    """Replies like the expert, but sometimes answers with the words of another question's option.
 
-    Only questions with options have such answers, never the last turn of a dialogue, and never two turns
-    in a row. The question is still open after one, and the next reply is the expert's again.
+    This only affects multiple-choice questions, never the last turn, and never two turns in a row. The question stays
+    open after an unreadable answer, and the next reply is the expert's again.
     """
 
     def __init__(self, known: Expert, seed: int) -> None:
@@ -30,7 +29,7 @@ class Stumbler:
         self._words = _words_by_type(known.questions.values())
 
     def reply(self, request: Asked) -> str:
-        """Return the expert's reply, its answer perhaps replaced. Errors as the expert has them."""
+        """Return the expert's reply, possibly with an unreadable answer. Raises the same errors as the expert."""
         text = self.expert.reply(request)
         question = self.expert.questions[request.question_id]
         fields = parse_json(text)
@@ -40,18 +39,18 @@ class Stumbler:
         other = self._unreadable(question, right, request.turn)
         if other is None:
             return text
-        if reasoning.endswith(right):  # what it derives is what it answers
+        if reasoning.endswith(right):  # the derivation ends with the answer
             reasoning = reasoning.removesuffix(right) + other
         return json.dumps({**fields, "reasoning": reasoning, "answer": other})
 
     def close(self) -> None:
-        """Give back what the expert looks with."""
+        """Release the expert's renderer."""
         self.expert.close()
 
     def _unreadable(self, question: Question, right: str, turn: int) -> str | None:
-        """Return an option's words from a like question that name no option here, None without any.
+        """Return words from a question of the same type that match no option here, None if there are none.
 
-        Of as many parts as the right words have, where there are such: a route of as many turns.
+        Prefers words with the same number of comma-separated parts, e.g. a route with as many turns.
         """
         if question.wanted != "letter":
             return None
@@ -60,12 +59,12 @@ class Stumbler:
             for word in self._words[question.type]
             if canonical(word, question.wanted, question.options) is None
         ]
-        alike = [word for word in words if word.count(",") == right.count(",")]
-        return _chance(question.id, self.seed, turn).choice(alike or words) if words else None
+        similar = [word for word in words if word.count(",") == right.count(",")]
+        return _chance(question.id, self.seed, turn).choice(similar or words) if words else None
 
 
 def stumbles(question_id: str, seed: int, turn: int) -> bool:
-    """Whether an answer in a turn is none of the options; never twice in a row."""
+    """Return True if the answer of a turn is made unreadable; never twice in a row."""
     if turn < 0 or _chance(question_id, seed, turn).random() >= OFTEN:
         return False
     return not stumbles(question_id, seed, turn - 1)
@@ -74,12 +73,12 @@ def stumbles(question_id: str, seed: int, turn: int) -> bool:
 def stumbler(
     questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
 ) -> Stumbler:
-    """Return the expert that stumbles; config and errors as `expert` has them."""
+    """Return the noisy expert; arguments and errors as for `expert`."""
     return Stumbler(expert(questions, seed, config), seed)
 
 
 def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
-    """Return by type of question the words of all options, each once, in order."""
+    """Return the sorted, distinct option texts by question type."""
     words: dict[str, set[str]] = {}
     for question in questions:
         words.setdefault(question.type, set()).update(letters(question.options).values())
@@ -92,6 +91,6 @@ def _chance(question_id: str, seed: int, turn: int) -> random.Random:
 
 STUMBLER = NamedPolicy(
     stumbler,
-    "answers as expert does, but now and then what is no option: to learn from, no result",
+    "like expert, but sometimes answers with an invalid option; for training only, scores are meaningless",
     knows_boxes=True,
 )

@@ -1,8 +1,8 @@
-"""The expert: it knows the room, and says and does only what it may know by then; a policy to learn from.
+"""The expert: a policy for imitation learning that knows the room but acts only on what the views have shown.
 
-It says the place of an object only once a view has shown it, looks where it has not looked yet for what
-is missing, and answers when it has seen enough. Its answer is always the question's truth, as a label to
-learn from: where places are unknown to it, it teaches the best guess. What it scores is no result.
+It states the position of an object only after a view has shown it, looks for missing objects where it has not looked
+yet, and answers when it has seen enough. Its answer is always the ground truth, as a training label: if positions are
+unknown to it, the label teaches the best guess. Its score is therefore meaningless.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from render_agent_lab.expert.sightings import Sightings, knowledge_of, sightings
 from render_agent_lab.expert.situation import Situation
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
-TURNS = 6
-"""It answers in this turn at the latest."""
+TURNS = 6  # it answers no later than in this turn
 
-
-FIELDS = ("rotation_angle_degrees", "pitch_degrees", "forward_meters", "view")
-"""What a move is made of, in the order in which replies have it."""
+FIELDS = (
+    "rotation_angle_degrees",
+    "pitch_degrees",
+    "forward_meters",
+    "view",
+)  # of a move, in reply order
 
 
 class Asked(Protocol):
-    """What it reads of a request."""
+    """The parts of a request that the expert reads."""
 
     @property
     def question_id(self) -> str:
@@ -46,7 +48,7 @@ class Asked(Protocol):
 
     @property
     def turn(self) -> int:
-        """The turn, counted from 0."""
+        """The turn number, from 0."""
         ...
 
     @property
@@ -56,16 +58,23 @@ class Asked(Protocol):
 
     @property
     def last(self) -> bool:
-        """Whether no turn follows."""
+        """True if no turn follows."""
         ...
 
 
 class Expert:
-    """Gives the replies of one who knows the room and acts on what was shown.
+    """Replies like someone who knows the room but acts on what was shown.
 
-    eyes: None where nothing of the question's scene is shown. walks: whether it chooses its views.
-    blind: whether it is shown no picture at all, so that it reasons about none. strays: whether it goes
-    wrong now and then, to come back from there. What it replies depends on question, turn, views and seed alone.
+    Replies depend only on the question, turn, views and seed.
+
+    Args:
+        questions: Questions of the run.
+        seed: Seed of the wrong turns.
+        eyes: Computes what the views show; None if the scans are not shown.
+        homes: Ground truth by scene.
+        walks: Whether the model chooses its own views.
+        blind: True if no image is shown at all; the replies then have no reasoning.
+        strays: Whether to make a wrong turn now and then and recover from it.
     """
 
     def __init__(
@@ -91,10 +100,10 @@ class Expert:
     def reply(self, request: Asked) -> str:
         """Return the next move with what is known so far, or the answer.
 
-        SceneError or RenderError where the scene cannot be looked at.
+        Raises SceneError or RenderError if the scene cannot be rendered.
         """
         question = self.questions[request.question_id]
-        if self.blind or not self._told_by_boxes(question):
+        if self.blind or not self._has_boxes(question):
             return answering("", question, self._true(question, None))
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
@@ -111,12 +120,12 @@ class Expert:
         return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 
     def close(self) -> None:
-        """Give back what it looks with."""
+        """Release the renderer."""
         if self.eyes is not None:
             self.eyes.close()
 
-    def _told_by_boxes(self, question: Question) -> bool:
-        """Whether something is known of the scene, and of all that the question names."""
+    def _has_boxes(self, question: Question) -> bool:
+        """Return True if the scene and every object named in the question are known."""
         home = self.homes.get(question.scene)
         if home is None:
             return False
@@ -125,13 +134,13 @@ class Expert:
         )
 
     def _true(self, question: Question, room: Room | None) -> str:
-        """Return the question's truth, in a mirrored room what is true there; else the best that is known."""
+        """Return the ground truth (in a mirrored room, the mirrored one), or else the best available guess."""
         mirrored = (
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
         )
         if room is not None and mirrored and names_sides(question):
-            there = mirrored_truth(question) or true_answer(question, room.facts)
-            return there or self._frequent[question.id]
+            answer_there = mirrored_truth(question) or true_answer(question, room.facts)
+            return answer_there or self._frequent[question.id]
         if question.truth is not None:
             return question.truth
         home = self.homes.get(question.scene)
@@ -141,7 +150,7 @@ class Expert:
     def _move(
         self, question: Question, room: Room, sighted: Sightings, request: Asked
     ) -> Move | None:
-        """Return the next move, None where it is time to answer."""
+        """Return the next move, None if it is time to answer."""
         cameras = stood(request.views)
         if not self.walks or request.last or request.turn >= TURNS - 1 or not cameras:
             return None
@@ -162,10 +171,16 @@ def expert(
     *,
     strays: bool = True,
 ) -> Expert:
-    """Return the policy to learn from.
+    """Return the expert policy.
 
-    config: the options of the run; without them it sees nothing. strays: as `Expert` has it.
-    Errors: QuestionsError where a file of truths is in no known format.
+    Args:
+        questions: Questions of the run.
+        seed: Seed of the wrong turns.
+        config: Options of the run; None makes the expert see nothing.
+        strays: Whether to make wrong turns, see `Expert`.
+
+    Raises:
+        QuestionsError: A ground-truth file has an unknown format.
     """
     annotations = None if config is None else config.annotations
     homes = homes_of(questions, annotations)
@@ -178,6 +193,6 @@ def expert(
 
 EXPERT = NamedPolicy(
     expert,
-    "answers from the truth always, shown or not: a policy to learn from, no result",
+    "always answers with the ground truth, seen or not; for training only, scores are meaningless",
     knows_boxes=True,
 )

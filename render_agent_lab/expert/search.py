@@ -1,4 +1,4 @@
-"""Where the expert turns and goes: to what it would see better, and to where it has not looked yet."""
+"""Chooses the expert's moves: towards objects worth a closer look, and to places not looked at yet."""
 
 from __future__ import annotations
 
@@ -12,60 +12,52 @@ from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent_lab.expert.floor import Floor, Point
 
-Move = dict[str, Any]
-"""The fields of a reply that move the camera or choose the next view."""
+Move = dict[str, Any]  # reply fields that move the camera or choose the next view
 
-STEP = 5
-"""Degrees: rotations are whole multiples."""
+STEP = 5  # degrees; rotations are whole multiples
 
-FAR = 3.0
-"""Metres: what is farther away is looked at from nearer."""
+FAR = 3.0  # metres; the expert steps closer to objects farther away
 
-STEPS = (2, 1.5, 1, 0.5)
-"""Metres that the camera goes forward in a turn."""
+STEPS = (2, 1.5, 1, 0.5)  # metres forward per turn, longest first
 
-ASIDE = (0, 5, -5, 10, -10)
-"""Degrees off the way in which a step is tried where nothing else is free."""
+ASIDE = (0, 5, -5, 10, -10)  # degrees off the path to try if the direct step is blocked
 
-BEYOND = 0.1
-"""Metres that a step may fall short of the place on the way to which it goes."""
+BEYOND = 0.1  # metres by which a step may fall short of its goal on the path
 
-AROUND: Move = {"view": "around"}
-"""A look all around."""
+AROUND: Move = {"view": "around"}  # looks in all directions
 
-OVERHEAD = ("ceiling light", "ceiling fan")
-"""What hangs from the ceiling: no map shows it, and nobody sees it who stands below and looks straight on."""
+OVERHEAD = (
+    "ceiling light",
+    "ceiling fan",
+)  # hang from the ceiling: not on maps, not visible from below when level
 
-UP: Move = {"pitch_degrees": 45, **AROUND}
-"""A look all around at the ceiling."""
+UP: Move = {"pitch_degrees": 45, **AROUND}  # looks in all directions, up at the ceiling
 
-WRONG = 0.1
-"""How often a turn is a wrong one, after one that was not."""
+WRONG = 0.1  # probability of a wrong turn, unless the previous one was wrong
 
-BESIDE = 20
-"""Degrees: the camera looked at what was no farther than this from the middle of its picture."""
+BESIDE = (
+    20  # degrees from the image centre within which the camera counts as having looked at a point
+)
 
-SAME = 0.3
-"""Metres: from so near it looks at the same."""
+SAME = 0.3  # metres; positions this close show the same
 
-NEW = 1.0
-"""Metres from every place where it stood: nearer than this there is nothing new to be seen."""
+NEW = 1.0  # metres from every earlier position; anything nearer shows nothing new
 
 
 def stood(views: Sequence[View]) -> list[Camera]:
-    """Return the cameras of all views but maps, in their order."""
+    """Return the cameras of all views except maps, in order."""
     return [view.camera for view in views if isinstance(view.camera, Camera)]
 
 
 def is_wrong_turn(question_id: str, seed: int, turn: int) -> bool:
-    """Whether the expert goes wrong in a turn, never twice in a row; learners may leave that reply out."""
+    """Return True if the expert errs in a turn, never twice in a row; training may skip such a reply."""
     if turn < 0 or _chance(question_id, seed, turn).random() >= WRONG:
         return False
     return not is_wrong_turn(question_id, seed, turn - 1)
 
 
 def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
-    """Return a rotation that leads nowhere, drawn from question, seed and turn."""
+    """Return a useless rotation drawn from question, seed and turn."""
     chance = _chance(question_id, seed, turn)
     chance.random()
     degrees = chance.randrange(30, 155, STEP)
@@ -73,33 +65,33 @@ def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
 
 
 def overhead(names: Collection[str]) -> bool:
-    """Whether all of some categories hang from the ceiling."""
+    """Return True if all categories hang from the ceiling."""
     return set(names) <= set(OVERHEAD)
 
 
 def around(names: Collection[str]) -> Move:
-    """Return the first look all around for some categories: at the ceiling where all of them hang there."""
+    """Return the first look around for some categories, at the ceiling if all of them hang there."""
     return UP if overhead(names) else AROUND
 
 
 def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
-    """Return the look at the ceiling, once, where all that is missing hangs there."""
+    """Return a look at the ceiling if all missing categories hang there, None if it was done already."""
     looked = any(camera.pitch > 0 for camera in cameras)
     return None if looked or not overhead(missing) else UP
 
 
 def levelled(camera: Camera, move: Move) -> Move:
-    """Return a move after which the camera looks straight on again."""
+    """Return the move with the camera levelled again."""
     return {**move, "pitch_degrees": -round(camera.pitch)} if camera.pitch else move
 
 
 def faced(cameras: Sequence[Camera], point: Point) -> bool:
-    """Whether one of the cameras looked towards a place, metres."""
+    """Return True if one of the cameras looked towards a point."""
     return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= BESIDE for c in cameras)
 
 
 def towards(camera: Camera, point: Point, space: FreeSpace) -> Move:
-    """Return the turn to a place, and a step closer to one that is far, as far as nothing is in the way."""
+    """Return a turn towards a point, with the longest free step closer if it is far."""
     move = _turned(camera, point)
     away = math.dist(camera.position[:2], point)
     for step in STEPS if away > FAR + 1 else STEPS[2:]:
@@ -111,11 +103,11 @@ def towards(camera: Camera, point: Point, space: FreeSpace) -> Move:
 def onwards(
     views: Sequence[View], floor: Floor | None, space: FreeSpace, *, within: bool = True
 ) -> Move | None:
-    """Return the step towards the next place not looked at yet, None where there is none.
+    """Return a step towards the next place not looked at yet, None if there is none.
 
-    Rooms in which it has not stood come first, the nearest of them, and in it its middle. Then (within)
-    it looks more closely where it stands, a quarter turn at a time, and goes to what is farthest from all
-    places where it stood; there it looks all around. Without a floor it makes a quarter turn to the left and goes on.
+    Goes first to the middle of the nearest room not yet entered. Then, if `within`, takes a closer look where it
+    stands, a quarter turn at a time, and goes to the position farthest from all earlier ones to look around there.
+    Without a floor, makes a quarter turn to the left and steps forward.
     """
     cameras = stood(views)
     here = cameras[-1]
@@ -133,7 +125,7 @@ def onwards(
 
 
 def _quarter(views: Sequence[View]) -> Move | None:
-    """Return the turn to a quarter into which no picture of its own looked from here, None without one."""
+    """Return the turn to a quarter not yet looked into from here by a single image, None if all were."""
     here = stood(views)[-1]
     looked = [
         view.camera.yaw
@@ -149,7 +141,7 @@ def _quarter(views: Sequence[View]) -> Move | None:
 
 
 def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
-    """Return the way to the middle of the nearest room in which it has not stood."""
+    """Return the path to the middle of the nearest room not yet entered, None if there is none."""
     seen = {floor.room_of(_place(camera)) for camera in cameras}
     new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
     if not new:
@@ -163,7 +155,7 @@ def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None
 
 
 def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
-    """Return the way to the floor cell farthest from all earlier positions, None where that is too near."""
+    """Return the path to the position farthest from all earlier ones, None if it is too near."""
     ways = floor.ways(_place(cameras[-1]))
     cell = floor.farthest([_place(camera) for camera in cameras], ways)
     if cell is None or cell[1] < NEW:
@@ -172,7 +164,7 @@ def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | N
 
 
 def _step(here: Camera, way: Sequence[Point], space: FreeSpace) -> Move | None:
-    """Return the longest free step straight to a place on the way, None where there is none."""
+    """Return the longest free step straight to a point on the path, None if every step is blocked."""
     for step in STEPS:
         near = [point for point in way if math.dist(here.position[:2], point) <= step + BEYOND]
         for aside in ASIDE:
@@ -183,7 +175,7 @@ def _step(here: Camera, way: Sequence[Point], space: FreeSpace) -> Move | None:
 
 
 def _straight(here: Camera, move: Move, space: FreeSpace) -> Move:
-    """Return a turn with the longest free step after it."""
+    """Return a move extended by the longest free step."""
     for step in STEPS:
         if _free(here, move, step, space):
             return {**move, "forward_meters": step}
@@ -191,13 +183,13 @@ def _straight(here: Camera, move: Move, space: FreeSpace) -> Move:
 
 
 def _turned(camera: Camera, point: Point, aside: int = 0) -> Move:
-    """Return the rotation to a place, rounded, and then so many degrees aside; none where it is ahead."""
+    """Return the rounded rotation towards a point plus `aside` degrees; empty if it is zero."""
     degrees = round(wrapped(_bearing(camera, point) - camera.yaw) / STEP) * STEP + aside
     return {"rotation_angle_degrees": degrees} if degrees else {}
 
 
 def _free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
-    """Whether nothing stops a step forward after a rotation."""
+    """Return True if a step forward after a rotation is not blocked."""
     ahead = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
     return space.advance(camera.position, ahead)[1] is None
 

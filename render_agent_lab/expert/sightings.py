@@ -1,7 +1,7 @@
-"""Sightings: which boxes the expert counts as shown, by their pixels on a map or in a picture.
+"""Sightings: which boxes count as shown, by the pixels they cover on a map or in an image.
 
-Cheaper than the rule of the witness: no object is drawn alone, so that one that is mostly hidden
-counts as soon as enough of it is in sight.
+Cheaper than the rule of `object_visibility`: objects are not rendered alone, so a mostly hidden one counts as soon as
+enough of it is visible.
 """
 
 from __future__ import annotations
@@ -18,40 +18,39 @@ from render_agent.render.visibility.room_visibility import Room
 from render_agent.scans.camera import MapCamera
 from render_agent_lab.expert.derive import Knowledge
 
-LEAST_ON_MAP = 40 / (320 * 240)
-"""Of a map's pixels: an object that covers as many is told there."""
+LEAST_ON_MAP = 40 / (320 * 240)  # share of a map's pixels from which an object counts as shown
 
-SURE_ON_MAP = 150 / (320 * 240)
-"""Of a map's pixels: one that covers fewer is worth a look from where one stands."""
+SURE_ON_MAP = 150 / (
+    320 * 240
+)  # share of a map's pixels below which an object deserves a closer look
 
-LEAST_PICTURED = 0.0015
-"""Of the pixels of what the camera sees, or of all four directions: an object is told there."""
+LEAST_PICTURED = 0.0015  # share of an image's pixels (or of all four directions) from which an object counts as shown
 
 Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Sightings:
-    """How well each box of a room was shown at best: shares of a map and of a picture, (boxes,) each."""
+    """Largest share of map pixels and of image pixels that each box of a room covered, (boxes,) each."""
 
     on_map: Shares
     pictured: Shares
 
     @property
     def shown(self) -> NDArray[np.bool_]:
-        """Which boxes were shown, (boxes,)."""
+        """Mask of boxes shown on a map or in an image, (boxes,)."""
         shown: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
         return shown
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """Which boxes a picture showed, (boxes,)."""
+        """Mask of boxes shown in an image, (boxes,)."""
         pictured: NDArray[np.bool_] = self.pictured >= LEAST_PICTURED
         return pictured
 
 
 def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
-    """Return the visibility of a room's boxes in some views. RenderError where one of them cannot be drawn."""
+    """Measure the visibility of a room's boxes in some views. Raises RenderError if one cannot be rendered."""
     on_map, pictured = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
     for view in dict.fromkeys(views):
@@ -63,7 +62,7 @@ def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sighting
 def knowledge_of(
     room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
-    """Return what is known of a room from its views; extents: of its rooms, given where one of the views was a map."""
+    """Return what the views of a room have shown. Pass the `extents` of its rooms if one of the views was a map."""
     boxes = [box for some in room.facts.boxes.values() for box in some]
     counts: dict[str, list[int]] = {}
     for number in np.flatnonzero(sighted.shown):

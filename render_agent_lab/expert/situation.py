@@ -1,4 +1,4 @@
-"""The expert's next move: look for missing objects, or closer at objects that the map hardly shows."""
+"""The expert's next move: look for missing objects, or closer at objects barely visible on the map."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from render_agent_lab.expert.sightings import LEAST_ON_MAP, SURE_ON_MAP, Sightin
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A turn of a dialogue: what a question names, and how well its views have shown the room so far."""
+    """A turn of a dialogue: the named objects, and how well the views have shown the room so far."""
 
     names: Sequence[str]
     room: Room
@@ -38,9 +38,9 @@ class Situation:
     home: Home
 
     def counting(self) -> Move | None:
-        """Return the next look of one who counts, None where it is time to answer.
+        """Return the next move for a counting question, None if it is time to answer.
 
-        All around first; then into every room, unless the map shows all that was seen of the kind.
+        Looks around first, then into every room unless the map shows every object of the category seen so far.
         """
         if not self._looked_around:
             return around(self.names)
@@ -49,7 +49,7 @@ class Situation:
         return self._onwards(self.names, within=not self.which)
 
     def looking(self) -> Move | None:
-        """Return the next look for a missing object, or closer at one, None where no look is left."""
+        """Return the next move to find a missing object or to see one better, None if there is nothing left to do."""
         missing = set(self.names) - {self.room.labels[number] for number in self.which}
         if missing and not self._looked_around:
             return around(missing)
@@ -60,12 +60,12 @@ class Situation:
 
     @cached_property
     def cameras(self) -> list[Camera]:
-        """Those of all views but maps."""
+        """Cameras of all views except maps."""
         return stood(self.views)
 
     @cached_property
     def which(self) -> list[int]:
-        """The numbers of the boxes of what is named that were shown."""
+        """Indices of the shown boxes of named categories."""
         shown, labels = self.sighted.shown, self.room.labels
         return [
             number for number, label in enumerate(labels) if label in self.names and shown[number]
@@ -73,7 +73,7 @@ class Situation:
 
     @cached_property
     def floor(self) -> Floor | None:
-        """The floor in the frame of the scene, None where it is not known."""
+        """The floor in the frame of the scene, None if unknown."""
         assert self.room.scene is not None, "the room is open"
         return self.home.floor_in(self.room.scene)
 
@@ -87,7 +87,7 @@ class Situation:
         return any(view.kind == "around" for view in self.views)
 
     def _onwards(self, sought: Collection[str], *, within: bool = True) -> Move | None:
-        """Return the step to where it has not looked yet; who looks for ceiling lights goes on looking up."""
+        """Return a step to an unseen place; keep looking up while searching for ceiling objects."""
         move = onwards(self.views, self.floor, self._space, within=within)
         return move if overhead(sought) else self._levelled(move)
 
@@ -95,9 +95,9 @@ class Situation:
         return None if move is None else levelled(self.cameras[-1], move)
 
     def _look_closer(self) -> Move | None:
-        """Return a look at the one that covers least of the map, where it is too little to be sure.
+        """Return a closer look at the object that covers least of the map, None if no object needs one.
 
-        Only at what is in the room where it stands and in no picture yet, and only once.
+        Only objects in the current room that no image has shown, and only once.
         """
         if not self.which:
             return None

@@ -1,7 +1,7 @@
-"""The surveyor: it finds things as the expert does, then measures them (`--tools measure`), and answers by what it is told.
+"""The surveyor: finds objects like the expert, measures them (`--tools measure`), and answers from the measurements.
 
-It knows the boxes so that it can look for things and point at them; every number in its answers was measured. What cannot
-be measured it guesses without looking.
+It uses the boxes only to find objects and to point at them; every number in its answers was measured. Questions that
+measurements cannot answer are guessed without looking.
 """
 
 from __future__ import annotations
@@ -36,19 +36,17 @@ from render_agent.views.measurement import (
 )
 from render_agent_lab.expert.policy import Expert, expert
 
+# Question types (without difficulty) that measurements can answer.
 MEASURED_TYPES = (
     "object_abs_distance",
     "object_size_estimation",
     "object_rel_distance",
     "object_rel_direction",
 )
-"""Types of questions, without their difficulty, whose answers follow from measurements."""
 
-STEP_PIXELS = 4
-"""Pixels between those of a view that are tried when it looks for one that shows a thing."""
+STEP_PIXELS = 4  # stride between the pixels tried when searching a view for an object
 
-Target = tuple[str, Thing]
-"""A thing to be measured, and the letter of the option that it stands for; empty where for none."""
+Target = tuple[str, Thing]  # letter of the option it stands for (empty if none), object to measure
 
 GAP = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
 SIZE = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"
@@ -56,7 +54,7 @@ ANGLE = r"From 1 to 3: .*?\(by the objects' centres (\d+) degrees to the (left|r
 
 
 class Surveyor:
-    """Replies with measurements, and answers from their results; guide: finds the objects to measure."""
+    """Replies with measurements and answers from their results. `guide` finds the objects to measure."""
 
     def __init__(self, guide: Expert, questions: Sequence[Question]) -> None:
         self.guide = guide
@@ -64,10 +62,13 @@ class Surveyor:
         self._guesses = frequent_answers(questions)
 
     def reply(self, request: Request) -> str:
-        """Return the next move, measurement or answer. SceneError or RenderError where the scene cannot be looked at."""
+        """Return the next move, measurement or answer.
+
+        Raises SceneError or RenderError if the scene cannot be rendered.
+        """
         question = self.questions[request.question_id]
         plan = self._plan(question)
-        lines = _told(request.messages)
+        lines = _measurements(request.messages)
         if plan and not lines:
             move = self.guide.reply(request)
             if not json.loads(move)["done"]:
@@ -79,11 +80,11 @@ class Surveyor:
         return json.dumps({"reasoning": "", "answer": answer, "done": True})
 
     def close(self) -> None:
-        """Give back what the guide looks with."""
+        """Release the guide's renderer."""
         self.guide.close()
 
     def _plan(self, question: Question) -> list[list[Target]]:
-        """Return the lists of places to measure, the first of each against the others; empty where that gives no answer."""
+        """Return the lists of places to measure, the first of each against the others; empty if not answerable."""
         eyes, kind = self.guide.eyes, kind_of(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
@@ -104,7 +105,7 @@ class Surveyor:
     def _place(
         self, question: Question, thing: Thing, views: Sequence[View]
     ) -> dict[str, int] | list[float]:
-        """Return a pixel that shows a thing, of those tried in a view the one nearest to their middle; else its centre."""
+        """Return a pixel that shows a thing (the most central one in the first view that does), else its centre."""
         eyes = self.guide.eyes
         assert eyes is not None
         room, scene = eyes.room(question), eyes.scenes.get(question)
@@ -120,7 +121,7 @@ class Surveyor:
         return [round(float(value), 2) for value in thing.box.centre]
 
     def _surface(self, view: View, room: Room, scene: Scene) -> tuple[FloatArray, FloatArray]:
-        """Return pixels of a view, (n, 2) columns and rows, and the points that they show, (n, 3) metres."""
+        """Return sampled pixels of a view, (n, 2) columns and rows, and the points they show, (n, 3) metres."""
         assert self.guide.eyes is not None
         renderer, (width, height) = self.guide.eyes.renderer, room.size
         frames: dict[AnyCamera, FloatArray] = {}
@@ -152,8 +153,8 @@ def _same(one: Thing | None, other: Thing) -> bool:
     )
 
 
-def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the feedback on each of its measurements."""
+def _measurements(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the feedback on each measurement."""
     return [
         after["content"][0]["text"]
         for before, after in pairwise(messages)
@@ -164,7 +165,7 @@ def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def _answer(
     question: Question, plan: Sequence[Sequence[Target]], lines: Sequence[str]
 ) -> str | None:
-    """Return the answer that follows from the measurements in the feedback, None where none follows."""
+    """Return the answer that follows from the measurements, None if they do not determine it."""
     if not lines:
         return None
     kind = kind_of(question)
@@ -185,9 +186,9 @@ def _answer(
     if (turn := re.search(ANGLE, lines[0])) is None:
         return None
     degrees = float(turn[1]) * (1 if turn[2] == "left" else -1)
-    called = DIRECTION_NAMES.get(question.type, side)(degrees)
+    name = DIRECTION_NAMES.get(question.type, side)(degrees)
     texts = letters(question.options).items()
-    return next((letter for letter, text in texts if text == called), None)
+    return next((letter for letter, text in texts if text == name), None)
 
 
 def _gap(text: str, number: int) -> float | None:
@@ -198,12 +199,12 @@ def _gap(text: str, number: int) -> float | None:
 def surveyor(
     questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
 ) -> Surveyor:
-    """Return the policy that measures; errors as `expert` has them."""
+    """Return the surveyor; arguments and errors as for `expert`."""
     return Surveyor(expert(questions, seed, config, strays=False), questions)
 
 
 SURVEYOR = NamedPolicy(
     surveyor,
-    "knows where things are, and answers by what it measures: a test of --tools measure, no model",
+    "finds objects by their boxes and answers from measurements; tests --tools measure, not a model",
     knows_boxes=True,
 )

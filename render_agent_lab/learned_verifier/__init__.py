@@ -1,1 +1,1 @@
-"""The learned verifier: an ensemble of contrastive heads over frozen image features. Start with `verifier.py`."""
+"""Learned verifier: an ensemble of contrastive heads over frozen image features. Start with `verifier.py`."""

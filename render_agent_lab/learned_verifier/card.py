@@ -1,4 +1,4 @@
-"""The card of a trained verifier as a file, read without what its weights need."""
+"""Reads the card (metadata file) of a trained verifier without importing torch."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ from render_agent_lab.learned_verifier.encoder_registry import check_available
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"
 
-FORMAT = 1
-"""Raised whenever the same weights would mean something else."""
+FORMAT = 1  # incremented when the meaning of stored weights changes
 
 
 def check_learned(folder: Path) -> None:
-    """Raise SetupError where a folder holds no verifier that `train-verifier` wrote."""
+    """Raise SetupError if a folder does not contain a verifier written by `train-verifier`."""
     card = read_card(folder)
     if not (folder / WEIGHTS).is_file():
-        raise SetupError(f"{folder} holds no verifier: {WEIGHTS} is missing")
+        raise SetupError(f"{folder} does not contain a trained verifier: {WEIGHTS} is missing")
     check_available(encoder_told(folder, card["learned"]))
 
 
 def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
-    """Return the record of the encoder in a card; SetupError where the card has none."""
+    """Return the encoder entry of a card. Raises SetupError if there is none."""
     encoder = learned.get("encoder") if isinstance(learned, dict) else None
     if not isinstance(encoder, dict) or not isinstance(encoder.get("label"), str):
-        raise SetupError(f"{folder} does not say which encoder gave its features: train it again")
+        raise SetupError(
+            f"{folder} does not name the encoder of its features. Train the verifier again."
+        )
     return encoder
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """Return the card of a verifier; SetupError where there is none."""
+    """Read the card of a verifier. Raises SetupError if it is missing or invalid."""
     try:
         card = parse_json((folder / CARD).read_bytes())
     except (OSError, ValueError) as error:
-        raise SetupError(f"{folder} holds no verifier: {CARD} cannot be read: {error}") from error
+        raise SetupError(
+            f"{folder} does not contain a trained verifier: cannot read {CARD}: {error}"
+        ) from error
     keys = {"format", "members", "shape", "numbers_of_a_move", "learned"}
     if not isinstance(card, dict) or not keys <= set(card):
         raise SetupError(
-            f"{folder / CARD} is no card of a verifier: it needs {', '.join(sorted(keys))}"
+            f"{folder / CARD} is not a verifier card. Required keys: {', '.join(sorted(keys))}"
         )
     return card

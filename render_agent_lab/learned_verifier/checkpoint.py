@@ -1,4 +1,4 @@
-"""The folder of a trained verifier: its weights, and its card."""
+"""Loads a trained verifier: its weights and its card."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from render_agent_lab.learned_verifier.shape import Shape
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
-    """Return the verifier in a folder, and what its card says of its making.
+    """Load the verifier in a folder.
 
-    SetupError where it is none, was made by another version, or its weights do not fit its card.
+    Args:
+        folder: Written by `train-verifier`.
+        device: Torch device for the weights.
+
+    Returns:
+        The ensemble, and the `learned` entry of its card.
+
+    Raises:
+        SetupError: The folder has no verifier, one of another version, or weights that do not match the card.
     """
     card = read_card(folder)
-    shape, members = _told(folder, card)
+    shape, members = _read_shape(folder, card)
     network = Ensemble(shape, {}).network
     names = {stored_name(name): name for name, _ in network.named_parameters()}
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
@@ -33,19 +41,19 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
         odd = [n for n in sorted({*wanted, *stored}) if wanted.get(n) != stored.get(n)]
         first = odd[0]
         raise SetupError(
-            f"{folder / WEIGHTS} does not fit its card: {first} is"
-            f" {stored.get(first, 'missing')}, not {wanted.get(first, 'known')}"
-            + (f", and {len(odd) - 1} more" if len(odd) > 1 else "")
+            f"{folder / WEIGHTS} does not match its card: {first} is"
+            f" {stored.get(first, 'missing')}, expected {wanted.get(first, 'nothing')}"
+            + (f" (and {len(odd) - 1} more)" if len(odd) > 1 else "")
         )
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise SetupError(f"{folder / WEIGHTS}: {name} holds something that is no finite number")
+            raise SetupError(f"{folder / WEIGHTS}: {name} has values that are not finite numbers")
     ensemble = Ensemble(shape, {names[name]: tensor.float() for name, tensor in tensors.items()})
     return ensemble.to(device), card["learned"]
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a safetensors file by name; raise SetupError if it is not one."""
+    """Return the tensors of a safetensors file by name. Raises SetupError if it cannot be read."""
     try:
         with safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -53,15 +61,15 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise SetupError(f"cannot read {path} as safetensors: {error}") from error
 
 
-def _told(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:
-    """Return the shape and the number of members that a card tells."""
+def _read_shape(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:
+    """Return the shape and the number of members from a card."""
     if card["format"] != FORMAT or card["numbers_of_a_move"] != list(NUMBERS):
         raise SetupError(
-            f"{folder / CARD} was made by another version of this program: train the verifier again"
+            f"{folder / CARD} was written by an incompatible version. Train the verifier again."
         )
     members = card["members"]
     if not isinstance(members, int) or members < 1:
-        raise SetupError(f"{folder / CARD}: members is a whole number from 1 on, not {members!r}")
+        raise SetupError(f"{folder / CARD}: members must be a positive integer, not {members!r}")
     try:
         return Shape.from_json(card["shape"]), members
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The protocol of frozen encoders, which make features of a picture and a question, and a cache of them."""
+"""Interface of frozen encoders, which compute features of an image and a question, and a feature cache."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from render_agent_lab.learned_verifier.shape import Features
 
 Floats = NDArray[np.float32]
 
-MAX_CACHE_BYTES = 512 * 2**20
-"""Bytes of features that are kept of views, and as many of pairs of a view and a question at the most."""
+MAX_CACHE_BYTES = 512 * 2**20  # per cache: one for views, one for pairs of view and question
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderInput:
-    """What an encoder may look at: a view, the newest map before it, and where the camera stands."""
+    """The input of an encoder: a view, the most recent map before it, and the current camera."""
 
     view: View
     plan: View | None
@@ -34,24 +33,28 @@ class EncoderInput:
 
     @classmethod
     def of(cls, context: TurnContext) -> EncoderInput | None:
-        """Return the encoder's input for the current turn, None where nothing is shown.
+        """Return the encoder's input for the current turn, None if nothing is shown.
 
-        Of the views of this turn that is the last that is no map; where there is none, the map.
+        The view is the last of the turn that is not a map; if all are maps, the last map.
         """
         views = context.observation.views or context.views[-1:]
         if not views:
             return None
         plans = [view for view in context.views if isinstance(view.camera, MapCamera)]
-        pictures = [view for view in views if not isinstance(view.camera, MapCamera)]
-        view = (pictures or list(views))[-1]
+        images = [view for view in views if not isinstance(view.camera, MapCamera)]
+        view = (images or list(views))[-1]
         return cls(view, plans[-1] if plans else None, context.observation.camera)
 
 
 class Encoder(ABC):
-    """Makes features of views and of questions; nothing in it is trained here.
+    """Computes frozen features of views and questions; it is not trained here.
 
-    label: what it is asked for with. rows, columns: of the grid of patches. text: tokens of a question.
-    features: numbers of a patch or a token.
+    Attributes:
+        label: Value of `--encoder` that selects it.
+        rows: Rows of the patch grid.
+        columns: Columns of the patch grid.
+        text: Tokens per question.
+        features: Feature dimension of patches and tokens.
     """
 
     label: str
@@ -62,51 +65,58 @@ class Encoder(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return what identifies it; a verifier works with features of the same one only. JSON."""
+        """Return a JSON object that identifies the encoder. A verifier only works with the encoder it was trained on."""
 
     @abstractmethod
     def encode_views(
-        self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image]
+        self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image]
     ) -> list[Floats]:
-        """Return the patches of every view, each (rows · columns, features) float32.
+        """Compute the patch features of views.
 
-        picture: gives the RGB picture of a view's file.
+        Args:
+            inputs: Views to encode.
+            load_image: Returns the RGB image of a view's file.
+
+        Returns:
+            One float32 array (rows * columns, features) per view.
         """
 
     @abstractmethod
     def encode_question(self, question: Question) -> Floats:
-        """Return the tokens of a question, (text, features) float32."""
+        """Compute the token features of a question, (text, features) float32."""
 
-    def key(self, glimpse: EncoderInput) -> Any:
-        """Return the cache key of the patches of a view."""
-        return glimpse.view.file
+    def key(self, view_input: EncoderInput) -> Any:
+        """Return the cache key for the patch features of a view."""
+        return view_input.view.file
 
 
 class FeatureCache:
-    """Features of the views and questions of one run, each encoded once.
+    """Computes the features of the views and questions of one run once each.
 
-    picture: gives the RGB picture of a view's file.
+    Args:
+        encoder: Computes the features.
+        load_image: Returns the RGB image of a view's file.
     """
 
-    def __init__(self, encoder: Encoder, picture: Callable[[str], Image]) -> None:
+    def __init__(self, encoder: Encoder, load_image: Callable[[str], Image]) -> None:
         self.encoder = encoder
-        self.picture = picture
+        self.load_image = load_image
         self._views: OrderedDict[Any, Floats] = OrderedDict()
         self._questions: OrderedDict[tuple[str, tuple[str, ...]], Floats] = OrderedDict()
         self._pairs: OrderedDict[Any, Features] = OrderedDict()
 
     def features(self, pairs: Sequence[tuple[EncoderInput, Question]]) -> list[Features]:
-        """Return the features of views with questions; those of the same pair are the same object."""
+        """Return the features of each pair; equal pairs share the same object."""
         fresh = {
-            key: glimpse
-            for glimpse, _ in pairs
-            if (key := self.encoder.key(glimpse)) not in self._views
+            key: view_input
+            for view_input, _ in pairs
+            if (key := self.encoder.key(view_input)) not in self._views
         }
-        made = self.encoder.encode_views(list(fresh.values()), self.picture) if fresh else []
+        made = self.encoder.encode_views(list(fresh.values()), self.load_image) if fresh else []
         views = dict(zip(fresh, made, strict=True))
         features = []
-        for glimpse, question in pairs:
-            key, words = self.encoder.key(glimpse), (question.text, question.options)
+        for view_input, question in pairs:
+            key, words = self.encoder.key(view_input), (question.text, question.options)
             if (key, words) not in self._pairs:
                 if words not in self._questions:
                     tokens = self.encoder.encode_question(question)
@@ -121,12 +131,12 @@ class FeatureCache:
 
     @property
     def _most(self) -> int:
-        """The views that are kept."""
+        """Maximum number of views to cache."""
         encoder = self.encoder
         return max(64, MAX_CACHE_BYTES // (4 * encoder.rows * encoder.columns * encoder.features))
 
 
-def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    kept[key] = value
-    while len(kept) > most:
-        kept.popitem(last=False)
+def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    cache[key] = value
+    while len(cache) > most:
+        cache.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The encoders by the names of `--encoder` and cards, and the one that reads pictures by a SigLIP model."""
+"""Encoder registry by `--encoder` label, and the SigLIP encoder."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from render_agent_lab.learned_verifier.pixels import PixelEncoder
 
 
 class SiglipEncoder(Encoder):
-    """Patches of views and tokens of questions from a SigLIP model with pictures of one size.
+    """Encodes views and questions with a fixed-resolution SigLIP model. Ignores the map.
 
-    The map is not looked at. SetupError where there is no such model, or it cuts pictures into grids that
-    change (NaFlex).
+    Raises SetupError if the model is missing or has variable resolution (NaFlex).
     """
 
     def __init__(self, model: str = "", device: str = "auto") -> None:
@@ -29,12 +28,12 @@ class SiglipEncoder(Encoder):
         side = getattr(config.vision_config, "image_size", None)
         if not isinstance(side, int):
             raise SetupError(
-                f"{name} cuts pictures into grids that change: name one of a fixed size, such as {DEFAULT_SIGLIP}"
+                f"{name} has variable resolution. Use a fixed-resolution model, such as {DEFAULT_SIGLIP}."
             )
         if config.vision_config.hidden_size != config.text_config.hidden_size:
             raise SetupError(
-                f"{name} has {config.vision_config.hidden_size} numbers a patch and"
-                f" {config.text_config.hidden_size} a token: they must be as many"
+                f"{name} is not supported: its image features have {config.vision_config.hidden_size} dimensions,"
+                f" its text features {config.text_config.hidden_size}"
             )
         self.rows = self.columns = side // config.vision_config.patch_size
         self.text = config.text_config.max_position_embeddings
@@ -45,31 +44,31 @@ class SiglipEncoder(Encoder):
         return self._model.describe()
 
     def encode_views(
-        self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image]
+        self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image]
     ) -> list[Floats]:
-        """Return the last hidden states of the patches of every view, from one pass."""
-        return list(self._model.pictures([picture(g.view.file) for g in glimpses]).each)
+        """Return the last hidden states of the patches, computed in one batch."""
+        return list(self._model.pictures([load_image(g.view.file) for g in inputs]).each)
 
     def encode_question(self, question: Question) -> Floats:
-        """Return the last hidden states of the question's tokens, padding included."""
+        """Return the last hidden states of the question's tokens, including padding."""
         encoded: Floats = self._model.texts([question.text]).each[0]
         return encoded
 
 
 def make_encoder(label: str, device: str = "auto") -> Encoder:
-    """Return the encoder that `--encoder` names. SetupError where it is not at hand."""
+    """Create the encoder named by `--encoder`. Raises SetupError if it is unavailable."""
     name, _, model = label.partition(":")
     if label == "pixels":
         return PixelEncoder()
     if name == "siglip2":
         return SiglipEncoder(model, device)
-    raise SetupError(f"there is no encoder {label!r}: name pixels or siglip2[:MODEL]")
+    raise SetupError(f"unknown encoder {label!r}. Use pixels or siglip2[:MODEL].")
 
 
 def check_available(encoder: Mapping[str, Any]) -> None:
-    """Raise SetupError where the encoder of a card is not available; no weights are loaded.
+    """Raise SetupError if the encoder of a card is unavailable.
 
-    Of one with weights only that there is such a model is known then.
+    Does not load weights, so for SigLIP it only checks that the model exists.
     """
     name, _, model = encoder["label"].partition(":")
     if name == "siglip2":
@@ -79,11 +78,11 @@ def check_available(encoder: Mapping[str, Any]) -> None:
 
 
 def check_encoder(encoder: Encoder, card: Mapping[str, Any]) -> None:
-    """Raise SetupError where an encoder is not the one that a card records."""
+    """Raise SetupError if an encoder differs from the one recorded in a card."""
     here = {"label": encoder.label, **encoder.describe()}
     odd = [name for name in sorted({*here, *card}) if here.get(name) != card.get(name)]
     if odd:
         raise SetupError(
-            f"the verifier was trained on features of another {encoder.label}: its {odd[0]} was"
-            f" {card.get(odd[0])}, here it is {here.get(odd[0])}"
+            f"the verifier was trained with a different {encoder.label} encoder: {odd[0]} was"
+            f" {card.get(odd[0])}, is {here.get(odd[0])}"
         )

@@ -1,4 +1,4 @@
-"""The ensemble: N candidate histories of one state, scored by M members in one pass."""
+"""Ensemble: scores N candidate histories of one state with M members in one pass."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from render_agent_lab.learned_verifier.shape import Features, Shape
 
 FloatArray = NDArray[np.float32]
 
-Parameters = Mapping[str, torch.Tensor]
-"""Tensors of all members by name, (M, …) float32, as `MemberNetwork` has them."""
+Parameters = Mapping[
+    str, torch.Tensor
+]  # stacked tensors (M, ...) float32 by parameter name of `MemberNetwork`
 
 
 class Ensemble:
-    """M independent members of one shape, their parameters stacked.
+    """M independent members of one shape with stacked parameters.
 
-    network: what is called with the parameters of each member; it has none of its own.
+    Args:
+        shape: Sizes of every member.
+        parameters: Stacked parameters of the members.
+        network: Stateless module called with the parameters of each member; created if omitted.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class Ensemble:
 
     @classmethod
     def fresh(cls, shape: Shape, members: int, seed: int) -> Ensemble:
-        """Return members that have learned nothing: each member's own, from the seed and its number alone."""
+        """Return untrained members. Each depends only on the seed and its index."""
         networks = [MemberNetwork(shape) for _ in range(members)]
         for number, network in enumerate(networks):
             network.initialise(torch.Generator().manual_seed(seed * 1_000_003 + number))
@@ -53,11 +57,11 @@ class Ensemble:
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters lie."""
+        """The device of the parameters."""
         return self.parameters["log_scale"].device
 
     def to(self, device: str) -> Ensemble:
-        """Return the same on another device."""
+        """Return a copy on another device."""
         return self.with_tensors(lambda tensor: tensor.to(device))
 
     def member(self, number: int) -> Ensemble:
@@ -65,7 +69,7 @@ class Ensemble:
         return self.with_tensors(lambda tensor: tensor[number : number + 1])
 
     def with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Ensemble:
-        """Return the same with every tensor changed."""
+        """Return a copy with `change` applied to every tensor."""
         changed = {name: change(tensor) for name, tensor in self.parameters.items()}
         return Ensemble(self.shape, changed, self.network)
 
@@ -77,10 +81,13 @@ class Ensemble:
         shared: int = 0,
         own: bool = False,
     ) -> tuple[torch.Tensor, ...]:
-        """Return the embeddings of each member's network, with the members as first axis.
+        """Compute the embeddings of all members, with the members as the first axis.
 
-        own: whether the members have inputs of their own, with the members as first axis; else all have
-        the same.
+        Args:
+            contexts: First input of `MemberNetwork.forward`.
+            histories: Second input of `MemberNetwork.forward`.
+            shared: Number of leading moves that all histories share.
+            own: Whether each member has its own inputs, with the members as the first axis.
         """
 
         def embed_member(parameters: Parameters, *inputs: Any) -> Any:
@@ -93,11 +100,16 @@ class Ensemble:
         return embeddings
 
     def score(self, features: Features, histories: Histories) -> FloatArray:
-        """Return how well each candidate fits the state, (M, N) float32: cosines.
+        """Score how well each candidate fits the state.
 
-        They compare within one member and one state only. Every part is computed once: what no member
-        learned for all of them, the image-and-text branch a member, and the moves that all histories
-        share. ValueError where sizes do not fit.
+        Scores are comparable only within one member and one state. Everything shared is computed once: the parameter-free
+        part for all members, the image-and-text branch per member, and the moves that all histories have in common.
+
+        Returns:
+            Cosine similarities, (M, N) float32.
+
+        Raises:
+            ValueError: Array sizes do not match the shape.
         """
         patches, text, values, known = self.tensors(features, histories)
         with torch.inference_mode():
@@ -110,25 +122,25 @@ class Ensemble:
         return scores
 
     def tensors(self, features: Features, histories: Histories) -> tuple[torch.Tensor, ...]:
-        """Return patches (1, P, D), text (1, T, D), values (N, H, A) and known (N, H).
+        """Return patches (1, P, D), text (1, T, D), values (N, H, A) and known (N, H) as tensors.
 
-        ValueError where sizes do not fit.
+        Raises ValueError if sizes do not match the shape.
         """
         features.check(self.shape)
         wanted = (self.shape.history, self.shape.action)
         if histories.values.shape[1:] != wanted:
-            raise ValueError(f"moves of {wanted} are needed, not {histories.values.shape[1:]}")
+            raise ValueError(f"expected moves of shape {wanted}, not {histories.values.shape[1:]}")
         arrays = (features.patches[None], features.text[None], histories.values, histories.known)
         return tuple(torch.as_tensor(array, device=self.device) for array in arrays)
 
 
 def stored_name(name: str) -> str:
-    """Return the name of a parameter in the file of a trained verifier."""
+    """Return the name of a parameter in the weights file."""
     return re.sub(r"\.(blocks|layers)\.", ".", name).replace("norm.weight", "norm.gain")
 
 
 def place_of(device: str) -> str:
-    """Return the name of torch's device for a `--device`."""
+    """Resolve a `--device` value to a torch device name."""
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""Camera moves encoded as numbers, which the action tower reads."""
+"""Encodes camera moves as numbers for the action tower."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import KINDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
 
-ENDS = ("from", "to")
-"""The poses of a move: where it was made from, and where it led."""
+ENDS = ("from", "to")  # the poses before and after a move
 
+# Components of a pose relative to another pose.
 POSE = ("ahead", "left", "up", "heading_sine", "heading_cosine", "pitch", "known")
-"""What the numbers of a pose are, seen from another."""
 
-REACH = 4.0
-"""Metres that count as 1 in a pose; what is three times as far is cut off."""
+REACH = 4.0  # metres that are encoded as 1 in a pose; clipped at 3 times this distance
 
+# The numbers of a move in order, at most about 1 in magnitude: the request, then the poses before and after it relative
+# to the current camera. Zero if not requested or unknown.
 NUMBERS = (
     "rotation_sine",
     "rotation_half_of_1_minus_cosine",
@@ -37,11 +37,6 @@ NUMBERS = (
     "done",
     *(f"{end}_{number}" for end in ENDS for number in POSE),
 )
-"""What the numbers of a move are, in order; all are 0 where nothing is asked for and no pose is told.
-
-They are about 1 at most. First comes what was asked for, then the poses in which it began and ended, as
-they are seen from where the camera stands now.
-"""
 
 FloatArray = NDArray[np.float32]
 
@@ -50,8 +45,12 @@ FloatArray = NDArray[np.float32]
 class Histories:
     """N histories of at most H moves.
 
-    values: (N, H, A) float32, the newest move last, 0 where there is none. known: (N, H) bool, which
-    places hold a move: the last ones of a row, at least one. ValueError where they are not so.
+    Attributes:
+        values: (N, H, A) float32, right-aligned with the most recent move last, zero-padded.
+        known: (N, H) bool mask of the entries that contain a move, at least one per row.
+
+    Raises:
+        ValueError: The arrays violate these constraints.
     """
 
     values: FloatArray
@@ -61,32 +60,40 @@ class Histories:
         values, known = self.values, self.known
         if values.ndim != 3 or known.shape != values.shape[:2]:
             raise ValueError(
-                f"values of (N, H, A) and known of (N, H) are needed, not {values.shape} and {known.shape}"
+                f"expected values (N, H, A) and known (N, H), not {values.shape} and {known.shape}"
             )
         if values.dtype != np.float32 or known.dtype != np.bool_:
-            raise ValueError(f"float32 and bool are needed, not {values.dtype} and {known.dtype}")
+            raise ValueError(f"expected float32 and bool, not {values.dtype} and {known.dtype}")
         if not len(values):
-            raise ValueError("there is no history to score")
+            raise ValueError("no history to score")
         if not np.isfinite(values).all():
-            raise ValueError("a move has a number that is not finite")
+            raise ValueError("a move contains a non-finite number")
         if not known[:, -1:].any(1).all() or (known[:, :-1] & ~known[:, 1:]).any():
             raise ValueError(
-                "the moves of a history stand in its last places, and there is one at least"
+                "each history needs at least one move, and moves must be right-aligned"
             )
         if values[~known].any():
-            raise ValueError("places without a move hold zeros")
+            raise ValueError("padding must be zero")
 
     def __len__(self) -> int:
         return len(self.values)
 
 
 def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
-    """Return the numbers of what one move asks for, (A,) float32, as NUMBERS names them; no pose is told.
+    """Encode the request of one move as the numbers named in NUMBERS, without poses.
 
-    Angles count against what a turn may do at most, metres too; what is beyond is cut off, as the
-    camera's move would be. camera: where the move was made from; with it `look_at` is the rotation
-    and the pitch that it comes to, without it only that a point was looked at is told, since a point
-    of the scene means nothing by itself. ValueError where a number is not finite.
+    Angles and distances are scaled by, and clipped to, the limits of one turn.
+
+    Args:
+        action: The move.
+        camera: Camera before the move. If given, `look_at` is converted to the rotation and pitch it causes; otherwise
+            only the flag is set, because a point of the scene is meaningless by itself.
+
+    Returns:
+        (A,) float32.
+
+    Raises:
+        ValueError: A number is not finite.
     """
     rotation, pitch = action.rotation, action.pitch
     if action.look_at is not None and camera is not None:
@@ -94,7 +101,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
         rotation, pitch = wrapped(turned.yaw - camera.yaw), turned.pitch - camera.pitch
     steps = np.array([action.forward, action.left, action.up]) / MAX_MOVE_METRES
     if not np.isfinite([rotation, pitch, *steps]).all():
-        raise ValueError("a move has a number that is not finite")
+        raise ValueError("a move contains a non-finite number")
     turn = math.radians(max(-MAX_ROTATION_DEGREES, min(MAX_ROTATION_DEGREES, rotation)))
     flags = [
         action.look_at is not None,
@@ -105,7 +112,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     ]
     numbers = [
         math.sin(turn),
-        (1 - math.cos(turn)) / 2,  # half a turn to the left is half a turn to the right
+        (1 - math.cos(turn)) / 2,  # +180 and -180 degrees encode to the same value
         max(-2.0, min(2.0, pitch / MAX_PITCH)),
         *steps.clip(-1, 1),
         *flags,
@@ -114,7 +121,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
 
 
 def encode_pose(pose: Camera, now: Camera) -> FloatArray:
-    """Return the numbers of a pose as it is seen from another, (P,) float32, as POSE names them."""
+    """Encode a pose relative to another one, (P,) float32 as named in POSE."""
     east, north, up = (
         there - here for there, here in zip(pose.position, now.position, strict=True)
     )
@@ -145,19 +152,24 @@ def encode_history(
     length: int = 10,
     now: Camera | None = None,
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the last `length` moves of one history as values (length, A) and known (length,).
+    """Encode the last `length` moves of one history.
 
-    The last action is the candidate. trail: the poses in which they were made, in order, and the one that
-    the candidate leads to; without it no pose is told. now: where the camera stands, from which poses are
-    seen; where the candidate was made from, unless given. Replies that could not be read moved nothing:
-    leave them out. ValueError where there is no action.
+    Args:
+        actions: Moves in order; the last is the candidate. Leave out unreadable replies, which moved nothing.
+        trail: Pose before each move, then the pose after the candidate; None omits poses.
+        length: Number of moves to keep.
+        now: Pose that others are relative to; by default the one before the candidate.
+
+    Returns:
+        Values (length, A) and mask (length,).
+
+    Raises:
+        ValueError: There are no actions, or the trail has the wrong length.
     """
     if not actions:
-        raise ValueError("a history has one move at least")
+        raise ValueError("a history needs at least one move")
     if trail is not None and len(trail) != len(actions) + 1:
-        raise ValueError(
-            f"a trail of {len(trail)} poses does not fit {len(actions)} actions: it is one longer"
-        )
+        raise ValueError(f"{len(actions)} actions need {len(actions) + 1} poses, not {len(trail)}")
     first = max(0, len(actions) - length)
     moves = actions[first:]
     values = np.zeros((length, len(NUMBERS)), np.float32)
@@ -176,20 +188,19 @@ def encode_history(
 
 
 def stack(histories: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> Histories:
-    """Return what `encode_history` gave, as one; ValueError where there is none or lengths differ."""
+    """Stack results of `encode_history`. Raises ValueError if there are none or lengths differ."""
     if not histories:
-        raise ValueError("there is no history to score")
+        raise ValueError("no history to score")
     if len({len(known) for _, known in histories}) > 1:
-        raise ValueError("histories of different lengths cannot be stacked")
+        raise ValueError("cannot stack histories of different lengths")
     values, known = zip(*histories, strict=True)
     return Histories(np.stack(values), np.stack(known))
 
 
 def read_histories(context: TurnContext, candidates: Sequence[Candidate], length: int) -> Histories:
-    """Return the history that each candidate ends, of `length` moves at the most.
+    """Encode the history that ends with each candidate, at most `length` moves.
 
-    Replies that could not be read moved nothing and are left out. ValueError where a candidate could not
-    be read.
+    Unreadable earlier replies are skipped. Raises ValueError if a candidate is unreadable.
     """
     earlier = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
     actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
@@ -197,7 +208,7 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
     rows = []
     for candidate in candidates:
         if not isinstance(candidate.action, Action):
-            raise ValueError(f"candidate {candidate.number} could not be read: it moves nothing")
+            raise ValueError(f"candidate {candidate.number} is unreadable")
         requested = [*actions, candidate.action]
         poses = [*trail, here, candidate.camera]
         rows.append(encode_history(requested, poses, length, here))

@@ -1,6 +1,6 @@
-"""One member of the ensemble: what a view shows of what is asked, and the moves, as embeddings of one space.
+"""One member of the ensemble: embeds what a view shows about a question, and the moves, in a common space.
 
-Nothing here knows of other members: `torch.func` calls it with the parameters of each.
+Independent of the other members; `torch.func` calls it with the parameters of each.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from torch.nn import functional
 
 from render_agent_lab.learned_verifier.shape import Shape
 
-TEMPERATURE = 0.07
-"""How sharply a text token picks its patches; a constant of the design, not learned."""
+TEMPERATURE = (
+    0.07  # softmax temperature of the attention of text tokens over patches; fixed, not learned
+)
 
 
 def positions(rows: int, columns: int, features: int) -> torch.Tensor:
-    """Return sines and cosines of the places of patches, (rows · columns, features).
+    """Return sinusoidal position embeddings of the patches, (rows * columns, features).
 
-    The first half of the features tells the row, the second the column.
+    The first half of the features encodes the row, the second the column.
     """
     quarter = features // 4
     rates = 10_000.0 ** (-torch.arange(quarter, dtype=torch.float32) / quarter)
@@ -36,12 +37,18 @@ def positions(rows: int, columns: int, features: int) -> torch.Tensor:
 def extract(
     shape: Shape, patches: torch.Tensor, text: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the text tokens attended over the picture, and the text: both (B, T, D).
+    """Attend from text tokens to patches; parameter-free, so the same for all members.
 
-    patches (B, P, D), text (B, T, D). A token looks where the patches are like it: the softmax of
-    their cosines over TEMPERATURE weighs the patches with their places. Cosines, since the features
-    of an encoder are long enough to make a choice of one patch out of every softmax. It is the same
-    for all members.
+    Attention weights are the softmax of cosine similarities over TEMPERATURE. Cosine rather than dot product, because
+    encoder features have norms large enough to make every softmax one-hot.
+
+    Args:
+        shape: Sizes of the member.
+        patches: (B, P, D).
+        text: (B, T, D).
+
+    Returns:
+        The attended patches with positions, and the text, both standardised, (B, T, D).
     """
     place = positions(shape.rows, shape.columns, shape.features).to(patches.device)
     unit_text, unit_patches = (functional.normalize(x, dim=-1) for x in (text, patches))
@@ -51,18 +58,19 @@ def extract(
 
 
 def _standardised(x: torch.Tensor) -> torch.Tensor:
-    """Return x (…, D) with mean 0 and variance 1 along its last axis."""
+    """Return x (..., D) normalised to mean 0 and variance 1 along its last axis."""
     return functional.layer_norm(x, x.shape[-1:])
 
 
-Cache = list[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values of every layer of the tower, each (N, heads, moves, channels)."""
+Cache = list[
+    tuple[torch.Tensor, torch.Tensor]
+]  # keys and values per layer, each (N, heads, moves, channels)
 
 FIRST_TEMPERATURE = 0.07
 
 
 class FeedForward(nn.Module):
-    """x (…, W) plus what two linear layers make of it."""
+    """Residual feed-forward block on x (..., W)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -77,14 +85,14 @@ class FeedForward(nn.Module):
 
 
 class PoolingBlock(nn.Module):
-    """A query (B, W) plus what it takes from tokens (B, T, D) by cross-attention, and a feed-forward."""
+    """Cross-attention from a query (B, W) to tokens (B, T, D), followed by a feed-forward block."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads = shape.heads
         self.norm = nn.LayerNorm(shape.width)
         self.query = nn.Linear(shape.width, shape.width)
-        # a bias of the keys would add the same to every logit of a softmax: there is none
+        # a key bias would add the same value to every logit of a softmax, so there is none
         self.key = nn.Linear(shape.features, shape.width, bias=False)
         self.value = nn.Linear(shape.features, shape.width)
         self.out = nn.Linear(shape.width, shape.width)
@@ -98,11 +106,11 @@ class PoolingBlock(nn.Module):
         return pooled
 
     def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Return what a single query (B, heads, channels) takes from the tokens: the same size.
+        """Attend from a single query (B, heads, channels) to the tokens; returns the same shape.
 
-        The query goes through the keys' weight and the sum through the values', instead of every token
-        through both: q · (K x) = (Kᵀ q) · x, and Σ aᵢ (V xᵢ) = V Σ aᵢ xᵢ. With T tokens that is about
-        1 / T of the work.
+        Projects the query through the key weights and the weighted sum through the value weights, instead of every
+        token through both: q · (K x) = (Kᵀ q) · x, and Σ aᵢ (V xᵢ) = V Σ aᵢ xᵢ. With T tokens this takes about 1 / T of
+        the work.
         """
         key, value = (part.weight.unflatten(0, query.shape[1:]) for part in (self.key, self.value))
         asking = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
@@ -112,7 +120,7 @@ class PoolingBlock(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """Tokens (B, T, D) as one vector each, (B, W): a learned query that asks them several times."""
+    """Pools tokens (B, T, D) to one vector each, (B, W), with a learned query and several cross-attention blocks."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -130,7 +138,7 @@ class AttentionPooling(nn.Module):
 
 
 class TowerLayer(nn.Module):
-    """A layer of the action tower: moves (N, moves, W) and what they take from those before them."""
+    """Causal transformer layer over moves (N, moves, W)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -146,9 +154,9 @@ class TowerLayer(nn.Module):
         visible: torch.Tensor,
         past: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-        """Return the moves anew, and their keys and values behind those of `past`.
+        """Return the updated moves, and their keys and values appended to those of `past`.
 
-        visible: (N, moves, all), which moves see which. past: of the moves before these.
+        `visible` is the attention mask (N, moves, all); `past` has the keys and values of earlier moves.
         """
         parts = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)
         query, key, value = parts.unbind(2)  # (N, heads, moves, channels) each
@@ -164,10 +172,10 @@ class TowerLayer(nn.Module):
 
 
 class ActionTower(nn.Module):
-    """A transformer over moves (N, moves, W) that looks back only.
+    """Causal transformer over moves (N, moves, W).
 
-    So what it makes of the first moves does not depend on the last one, and candidates of one state, which
-    differ in their last move, share all of it but one step each.
+    The output for a move does not depend on later ones, so candidates of one state, which differ only in the last move,
+    share the computation for all earlier moves.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -178,14 +186,14 @@ class ActionTower(nn.Module):
     def forward(
         self, x: torch.Tensor, known: torch.Tensor, past: Cache
     ) -> tuple[torch.Tensor, Cache]:
-        """Return what it makes of moves after those of `past`, and the cache of all.
+        """Return the output for moves that follow those of `past`, and the cache of all.
 
-        known: (N, all), of those before, too.
+        `known` is the mask (N, all) of entries that contain a move, including earlier ones.
         """
         every, moves = known.shape[1], x.shape[1]
         order = torch.arange(every, device=x.device)
         backwards = order[None] <= order[every - moves :, None]
-        # a place without a move sees itself, as a softmax over nothing is no number; nobody sees it
+        # padding attends to itself, because a softmax over nothing is NaN; no move attends to padding
         itself = order[None] == order[every - moves :, None]
         visible = backwards & known[:, None] | itself
         cache: Cache = []
@@ -196,7 +204,7 @@ class ActionTower(nn.Module):
 
 
 class MemberNetwork(nn.Module):
-    """A contrastive head over frozen features: contexts and histories near each other where they fit."""
+    """Contrastive head over frozen features: maps matching contexts and histories close to each other."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -215,10 +223,15 @@ class MemberNetwork(nn.Module):
         histories: tuple[torch.Tensor, torch.Tensor] | None = None,
         shared: int = 0,
     ) -> tuple[torch.Tensor, ...]:
-        """Return the embeddings, of length 1, of B contexts (B, W) and of N histories (N, W), of what is given.
+        """Embed contexts, histories or both.
 
-        contexts: seen and asked of `extract`, each (B, T, D). histories: values (N, H, A), known (N, H).
-        shared: how many first places are the same in all histories (see `shared_moves`), and are read once.
+        Args:
+            contexts: The two results of `extract`, each (B, T, D).
+            histories: Values (N, H, A) and mask (N, H).
+            shared: Number of leading entries that all histories share (see `shared_moves`), computed once.
+
+        Returns:
+            Unit-length embeddings (B, W) of contexts and (N, W) of histories, for the inputs given.
         """
         outputs: list[torch.Tensor] = []
         if contexts is not None:
@@ -229,14 +242,14 @@ class MemberNetwork(nn.Module):
         return tuple(outputs)
 
     def _moves(self, values: torch.Tensor, known: torch.Tensor, shared: int) -> torch.Tensor:
-        """Return the mean of what the tower makes of the moves, through the last layer: (N, W)."""
+        """Return the projected mean of the tower's outputs over the moves, (N, W)."""
         past: Cache = []
         total: torch.Tensor | float = 0.0
         spans = [slice(shared), slice(shared, None)] if shared else [slice(None)]
         for number, span in enumerate(spans):
             rows = (
                 slice(1) if number + 1 < len(spans) else slice(None)
-            )  # the past is the same for all
+            )  # the shared prefix is the same for all
             x = self.move(values[rows, span]) + self.positions[span]
             made, past = self.tower(x, known[rows, : span.stop], past)
             total = total + (made * known[rows, span, None]).sum(1)
@@ -244,7 +257,7 @@ class MemberNetwork(nn.Module):
         return mean
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw parameters to begin with."""
+        """Draw initial parameters."""
         with torch.no_grad():
             for name, tensor in self.named_parameters():
                 self._draw(name, tensor, generator)
@@ -259,7 +272,7 @@ class MemberNetwork(nn.Module):
         elif name.endswith(".weight"):
             tensor.normal_(0.0, tensor.shape[-1] ** -0.5, generator=generator)
             if name.endswith(("out.weight", "down.weight")):
-                # many blocks add to one sum: each begins the smaller
+                # scale down residual branches by the number of blocks that add to one stream
                 stack = self.tower.layers if name.startswith("tower") else self.seen.blocks
                 tensor.mul_((2 * len(stack)) ** -0.5)
         else:
@@ -267,9 +280,9 @@ class MemberNetwork(nn.Module):
 
 
 def shared_moves(values: torch.Tensor, known: torch.Tensor) -> int:
-    """Return how many first places are the same in all N histories: (N, H, A) and (N, H).
+    """Return the number of leading entries that are equal in all N histories, given (N, H, A) and (N, H).
 
-    One place at least is left to each history.
+    At least one entry is left to each history.
     """
     same = (values == values[:1]).all(-1).all(0) & (known == known[:1]).all(0)
     return min(int(same.long().cumprod(0).sum()), int(values.shape[1]) - 1)

@@ -1,8 +1,8 @@
-"""A frozen encoder that needs no weights: colours and edges of the view and of the map, cell by cell.
+"""A frozen encoder without weights: describes cells of the view and of the map by colours and edges.
 
-The map is turned so that the camera stands in its middle and looks up. Every cell has a code of its own,
-and the text has a token that bears the same code: so the token finds this cell, and an attention over
-the tokens is one over the cells. Further tokens stand for what the question names.
+The map is rotated so that the camera is at its centre and faces up. Every cell has a random code, and the text has a
+token with the same code, so that the token attends to this cell and attention over tokens is attention over cells. Further
+tokens represent the objects named in the question.
 """
 
 from __future__ import annotations
@@ -21,33 +21,26 @@ from render_agent.scans.camera import Camera, MapCamera
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 
-VERSION = 1
-"""Raised whenever the same picture would give other numbers."""
+VERSION = 1  # incremented when the features of an image change
 
 COLUMNS, VIEW_ROWS, MAP_ROWS = 8, 4, 8
-SIDE = 12.0
-"""Metres across the part of the map that is looked at."""
+SIDE = 12.0  # metres of map across the encoded area
 
-FINE = 8
-"""Pixels across a cell, once a picture was scaled."""
+FINE = 8  # pixels per cell side after scaling
 
-CONTENT, CODE = 24, 56
-"""Numbers of a cell: what it shows, and which cell it is."""
+CONTENT, CODE = 24, 56  # features per cell: contents, and the code of the cell
 
-NAMES = 6
-"""Tokens for what a question names; the first is its type."""
+NAMES = 6  # tokens for the question type and the named categories
 
-STRENGTH = 1.5
-"""How long the code of a cell is against what it shows."""
+STRENGTH = 1.5  # norm of a cell's code
 
-UNSCANNED = (200, 255)
-"""Grey levels between which a pixel without any colour shows nothing that was scanned."""
+UNSCANNED = (200, 255)  # grey levels of colourless pixels that count as not scanned
 
 Pixels = NDArray[np.float64]
 
 
 class PixelEncoder(Encoder):
-    """Describes cells of the view and of the map around the camera by their colours and edges."""
+    """Describes cells of the view and of the map around the camera by colours and edges."""
 
     label = "pixels"
     rows, columns = VIEW_ROWS + MAP_ROWS, COLUMNS
@@ -59,35 +52,35 @@ class PixelEncoder(Encoder):
         self._codes = STRENGTH * codes / np.linalg.norm(codes, axis=1, keepdims=True)
 
     def describe(self) -> dict[str, Any]:
-        """Return its version."""
+        """Return the version."""
         return {"version": VERSION}
 
-    def key(self, glimpse: EncoderInput) -> Any:
-        """Return view, map and pose."""
-        return glimpse.view.file, glimpse.plan and glimpse.plan.file, glimpse.camera
+    def key(self, view_input: EncoderInput) -> Any:
+        """Return the files of view and map, and the pose."""
+        return view_input.view.file, view_input.plan and view_input.plan.file, view_input.camera
 
     def encode_views(
-        self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image.Image]
+        self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image.Image]
     ) -> list[Floats]:
-        """Return the cells of each view and of the map around the camera, one after the other."""
+        """Return the cells of each view followed by those of the map around the camera."""
         encoded = []
         plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
-        for glimpse in glimpses:
+        for view_input in inputs:
             size = COLUMNS * FINE, VIEW_ROWS * FINE
-            view = picture(glimpse.view.file).resize(size, Image.Resampling.BOX)
+            view = load_image(view_input.view.file).resize(size, Image.Resampling.BOX)
             cells = [_cells(np.asarray(view, np.float64) / 255, VIEW_ROWS)]
             around = np.full((MAP_ROWS * FINE, COLUMNS * FINE, 3), np.nan)
-            if glimpse.plan is not None and isinstance(glimpse.plan.camera, MapCamera):
-                file = glimpse.plan.file
-                plan = plans.setdefault(file, plans.get(file) or picture(file))
-                around = _around(plan, glimpse.plan.camera, glimpse.camera)
+            if view_input.plan is not None and isinstance(view_input.plan.camera, MapCamera):
+                file = view_input.plan.file
+                plan = plans.setdefault(file, plans.get(file) or load_image(file))
+                around = _around(plan, view_input.plan.camera, view_input.camera)
             cells.append(_cells(around, MAP_ROWS))
             shown = np.concatenate(cells)
             encoded.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
         return encoded
 
     def encode_question(self, question: Question) -> Floats:
-        """Return a token for every cell, and tokens for the type and for what is named."""
+        """Return a token for every cell, and tokens for the question type and the named categories."""
         words = [kind_of(question), *named_categories(question)][:NAMES]
         names = np.zeros((NAMES, self.features))
         for place, word in enumerate(words):
@@ -97,9 +90,9 @@ class PixelEncoder(Encoder):
 
 
 def _cells(pixels: Pixels, rows: int) -> Pixels:
-    """Return what the cells of a picture (rows · FINE, COLUMNS · FINE, 3) show, (cells, CONTENT).
+    """Return the contents of the cells of an image (rows * FINE, COLUMNS * FINE, 3), (cells, CONTENT).
 
-    A pixel that is nan lies beyond the picture.
+    NaN marks pixels outside the image.
     """
     there = np.isfinite(pixels[..., 0])
     values = np.nan_to_num(pixels)
@@ -110,7 +103,7 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     empty = there & flat & (grey * 255 >= low) & (grey * 255 <= high)
 
     def by_cell(image: Pixels, parts: int) -> Pixels:
-        """Return the means over `parts` × `parts` pieces of every cell, (cells, numbers)."""
+        """Return the means over `parts` x `parts` pieces of every cell, (cells, features)."""
         piece = FINE // parts
         each = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
         return np.asarray(each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
@@ -133,8 +126,8 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     return np.where(share > 0, cells, 0.0) / math.sqrt(CONTENT)
 
 
-def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
-    """Return the map with the camera in its middle and what is ahead above, nan beyond its edge."""
+def _around(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
+    """Return the map rotated so that the camera is at its centre and faces up; NaN beyond its edge."""
     high, wide = MAP_ROWS * FINE, COLUMNS * FINE
     step = SIDE / wide
     ahead = (high / 2 - 0.5 - np.arange(high)) * step
@@ -143,11 +136,11 @@ def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
     x = camera.position[0] + ahead[:, None] * math.cos(yaw) - left[None] * math.sin(yaw)
     y = camera.position[1] + ahead[:, None] * math.sin(yaw) + left[None] * math.cos(yaw)
     places = np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
-    # a pixel of what is returned takes the mean of what lies under it
-    shrunk = max(1, round(step / shown.metres_per_pixel))
-    small = np.asarray(picture.reduce(shrunk), np.float64) / 255
-    pixels, _ = shown.project(places, *picture.size)
-    u, v = np.floor(pixels / shrunk).astype(int).T
+    # reduce first, so that each output pixel averages the area it covers
+    factor = max(1, round(step / shown.metres_per_pixel))
+    small = np.asarray(image.reduce(factor), np.float64) / 255
+    pixels, _ = shown.project(places, *image.size)
+    u, v = np.floor(pixels / factor).astype(int).T
     within = (u >= 0) & (v >= 0) & (u < small.shape[1]) & (v < small.shape[0])
     neighbours = np.full((x.size, 3), np.nan)
     neighbours[within] = small[v[within], u[within]]
@@ -155,7 +148,7 @@ def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
 
 
 def _hashed(word: str, numbers: int) -> Pixels:
-    """Return a direction that stands for a word, (numbers,), of length 1."""
+    """Return a pseudo-random unit vector for a word, (numbers,)."""
     digest = hashlib.sha256(word.encode("utf-8", "backslashreplace")).digest()
     direction = np.random.default_rng(list(digest)).standard_normal(numbers)
     return np.asarray(direction / np.linalg.norm(direction))

@@ -1,4 +1,4 @@
-"""The sizes of a member of the ensemble, and the features of a view and a question that fit them."""
+"""Sizes of an ensemble member, and the features that fit them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,23 @@ from render_agent_lab.learned_verifier.history import NUMBERS
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a member; the defaults are those of a SigLIP2 ViT-L-16 of 384 × 384 pixels.
+    """Sizes of an ensemble member. The defaults fit SigLIP2 ViT-L-16 at 384 x 384 pixels.
 
-    rows, columns: the grid of image patches, row by row from the top left. text: tokens of the
-    question. features: numbers of a patch or a token. width: of the embedding; `heads` divide it.
-    blocks: cross-attention blocks of a pooling. history, action: moves, and numbers of a move.
-    layers: of the action tower. inner: width inside a feed-forward. ValueError where it cannot be.
+    Attributes:
+        rows: Rows of the patch grid, from the top left in row-major order.
+        columns: Columns of the patch grid.
+        text: Tokens per question.
+        features: Feature dimension of patches and tokens, divisible by 4.
+        width: Embedding dimension, divisible by `heads`.
+        heads: Attention heads.
+        blocks: Cross-attention blocks per pooling.
+        history: Moves per history.
+        action: Numbers per move.
+        layers: Layers of the action tower.
+        inner: Hidden dimension of feed-forward blocks.
+
+    Raises:
+        ValueError: A size is invalid.
     """
 
     rows: int = 24
@@ -38,13 +49,12 @@ class Shape:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{field.name} is a whole number from 1 on, not {value!r}")
+                raise ValueError(f"{field.name} must be a positive integer, not {value!r}")
         if self.width % self.heads:
-            raise ValueError(f"{self.heads} heads do not divide a width of {self.width}")
+            raise ValueError(f"width {self.width} is not divisible by {self.heads} heads")
         if self.features % 4:
             raise ValueError(
-                f"{self.features} features cannot hold sines and cosines of two directions:"
-                " their number must be divisible by 4"
+                f"features must be divisible by 4 for sines and cosines of two axes, not {self.features}"
             )
 
     @property
@@ -58,11 +68,11 @@ class Shape:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Shape:
-        """Return the shape that `to_json` wrote; ValueError where a size is missing or unknown."""
+        """Return the shape written by `to_json`. Raises ValueError if a size is missing or unknown."""
         names = {field.name for field in fields(cls)}
         if set(data) != names:
             odd = ", ".join(sorted(names ^ set(data)))
-            raise ValueError(f"sizes are missing or unknown: {odd}")
+            raise ValueError(f"missing or unknown sizes: {odd}")
         return cls(**data)
 
 
@@ -70,20 +80,20 @@ class Shape:
 class Features:
     """Features of one view and one question: patches (P, D) and text (T, D), float32.
 
-    Padding of the text counts like its words, as it does for encoders of the SigLIP kind.
+    Text padding counts like words, as in SigLIP encoders.
     """
 
     patches: NDArray[np.float32]
     text: NDArray[np.float32]
 
     def check(self, shape: Shape) -> None:
-        """Raise ValueError where they do not fit a shape, or are not finite numbers."""
+        """Raise ValueError if the features do not fit a shape or are not finite."""
         wanted = {"patches": (shape.patches, shape.features), "text": (shape.text, shape.features)}
         for name, size in wanted.items():
             array = getattr(self, name)
             if array.shape != size or array.dtype != np.float32:
                 raise ValueError(
-                    f"{name} of {size} float32 are needed, not {array.shape} {array.dtype}"
+                    f"expected {name} of shape {size} float32, not {array.shape} {array.dtype}"
                 )
             if not np.isfinite(array).all():
-                raise ValueError(f"{name} hold a number that is not finite")
+                raise ValueError(f"{name} contain a non-finite number")

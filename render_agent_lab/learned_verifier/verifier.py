@@ -1,4 +1,4 @@
-"""The verifier that was trained on run logs: an ensemble that reads the view, the question and the moves."""
+"""The verifier trained on run logs: an ensemble that reads the view, the question and the moves."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 
-UNREAD = (".md", ".csv")
-"""Endings of files in its folder that people read, and no run does."""
+UNREAD = (
+    ".md",
+    ".csv",
+)  # extensions of documentation files in a verifier's folder, which no run reads
 
 
 @dataclass(eq=False)
 class LearnedVerifier(Verifier):
-    """Scores moves without drawing them, from the current view, the question and the moves so far.
+    """Scores moves without rendering them, from the current view, the question and the moves so far.
 
-    The features of a view and a question are made once, and all histories of a state go through all
-    members in one pass. Members are independent: their scores are rows of their own.
+    The features of a view and a question are computed once, and all histories of a state go through all members in one
+    pass. Members are independent; each contributes a row of scores.
     """
 
     name = "learned"
@@ -41,7 +43,7 @@ class LearnedVerifier(Verifier):
 
     @property
     def folder(self) -> Path:
-        """The folder that holds it, as `train-verifier` wrote it."""
+        """The folder written by `train-verifier`."""
         return Path(self.argument or "")
 
     @property
@@ -51,21 +53,21 @@ class LearnedVerifier(Verifier):
         return tuple(f"member {number + 1}" for number in range(count))
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the folder holds no verifier."""
+        """Raise SetupError if the folder does not contain a verifier."""
         from render_agent_lab.learned_verifier.card import check_learned
 
         check_learned(self.folder)
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give every file of the folder but those that only people read."""
+        """Yield every file of the folder that a run reads."""
         for file in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             if file.suffix not in UNREAD:
                 yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what it knows that no model should: the scenes in which it was trained.
+        """Return what the verifier knows that a model should not: the scenes it was trained on.
 
-        SetupError where the folder holds no verifier, or a scan cannot be read.
+        Raises SetupError if the folder does not contain a verifier or a scan cannot be read.
         """
         from render_agent_lab.learned_verifier.card import read_card
 
@@ -73,17 +75,17 @@ class LearnedVerifier(Verifier):
         hashes = {file.name: file.digest for file in scan_files(questions)}
         scans = {str(question.scan) for question in questions if question.scan is not None}
         met = sum(hashes[scan] in learned for scan in scans)
-        told = f"{met} of these {len(scans)} scenes, in which it was trained"
+        told = f"{met} of these {len(scans)} scenes, from training"
         return {"knows": told if met else None}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with its weights. SetupError where the folder holds none."""
+        """Return the verifier with its weights. Raises SetupError if the folder has none."""
         return self.loaded(config.device)
 
     def loaded(self, device: str = "auto") -> Self:
-        """Return the verifier with its weights and the encoder that it needs.
+        """Return the verifier with its weights and encoder.
 
-        SetupError where the folder holds none, or the encoder is not at hand or is another one.
+        Raises SetupError if the folder has no verifier, or if its encoder is unavailable or has changed.
         """
         from render_agent_lab.learned_verifier.card import encoder_told
         from render_agent_lab.learned_verifier.checkpoint import load
@@ -97,34 +99,38 @@ class LearnedVerifier(Verifier):
         return replace(self, ensemble=ensemble, encoder=encoder)
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return how well each candidate fits the state, (M, K): cosines; NaN where nothing is shown.
+        """Score how well each candidate fits the state.
 
-        RunLogError where the picture of a view cannot be read.
+        Returns:
+            Cosine similarities (M, K); NaN if nothing is shown.
+
+        Raises:
+            RunLogError: The image of a view cannot be read.
         """
         from render_agent_lab.learned_verifier.encoder import EncoderInput
         from render_agent_lab.learned_verifier.history import read_histories
 
-        assert self.ensemble is not None, "it is open"
-        glimpse = EncoderInput.of(context)
-        if glimpse is None:
-            nothing = np.full((self.ensemble.members, len(candidates)), np.nan)
-            return Verdict(nothing, ("nothing is shown here",) * len(candidates))
-        (features,) = self._reader(context).features([(glimpse, context.state.question)])
+        assert self.ensemble is not None, "the verifier is open"
+        view_input = EncoderInput.of(context)
+        if view_input is None:
+            unscored = np.full((self.ensemble.members, len(candidates)), np.nan)
+            return Verdict(unscored, ("nothing is shown here",) * len(candidates))
+        (features,) = self._reader(context).features([(view_input, context.state.question)])
         histories = read_histories(context, candidates, self.ensemble.shape.history)
         return Verdict(self.ensemble.score(features, histories).astype(np.float64))
 
     def close(self) -> None:
-        """Forget the features."""
+        """Drop the cached features."""
         self._readers.clear()
 
     def _reader(self, context: TurnContext) -> FeatureCache:
-        """Return the features of the context's run; names of pictures mean something within it only."""
+        """Return the feature cache of the context's run; image names are unique only within a run."""
         from render_agent_lab.learned_verifier.encoder import FeatureCache
 
-        # kept in the value, so that what identifies it is not given to another in the meantime
+        # the cache keeps a reference to its key, so that the key's identity is not reused
         reader = self._readers.get(context.picture)
         if reader is None:
-            assert self.encoder is not None, "it is open"
-            self._readers.clear()  # runs come one after the other
+            assert self.encoder is not None, "the verifier is open"
+            self._readers.clear()  # runs are processed one at a time
             reader = self._readers[context.picture] = FeatureCache(self.encoder, context.picture)
         return reader

@@ -1,4 +1,4 @@
-"""The views of `--views oracle`: the camera looks at the objects that a question names, where their boxes are known."""
+"""The views of `--views oracle`: the camera looks at the objects named in a question, if their boxes are known."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ from render_agent.views.view_policies.view_policy import (
 )
 from render_agent_lab.oracles.viewpoint_search import ViewpointSearch, Wanted
 
-VIEWS_PER_OBJECT = 3
-"""Views of an object, from as many places, before the rest of the room is shown."""
+VIEWS_PER_OBJECT = (
+    3  # views of each object, from different positions, before the rest of the room is shown
+)
 
-MIN_GAIN = 0.1
-"""A view that adds less than this to what was seen is not taken while others wait."""
+MIN_GAIN = 0.1  # views that add less visibility than this wait until no better ones are left
 
-SAME_VIEW_DEGREES = 45.0
-"""Degrees: cameras at one place that differ by less show about the same."""
+SAME_VIEW_DEGREES = 45.0  # degrees; cameras at one position that differ by less show about the same
 
 
 @dataclass(eq=False)
 class NamedObjects:
-    """Looks at every object that the question names, best views first, then as the tour does.
+    """Shows every object named in the question, best views first, then continues like the tour.
 
-    count: views after the first ones. facts: what is known of the scenes, by scene; of others, and
-    for questions that name nothing known, it is the tour.
+    Falls back to the tour for unknown scenes and for questions that name no known object.
+
+    Args:
+        count: Number of views after the first ones.
+        facts: Known facts by scene.
     """
 
     count: int
@@ -51,19 +53,19 @@ class NamedObjects:
         self.tour = Tour(self.count)
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the views of the named objects in a short order from the start."""
+        """Return views of the named objects, ordered for a short path from the start."""
         around = self.tour.further(question, context)
         wanted = self._wanted(question, context.scene)
         if not wanted or not self.count:
             return around
-        if self._scene is not context.scene:  # questions come scene by scene
+        if self._scene is not context.scene:  # questions are grouped by scene
             self._scene, self._search = context.scene, ViewpointSearch(context)
         cameras = greedy_views(self._search, wanted, self.count)
         cameras += around.cameras[: self.count - len(cameras)]
         return FurtherViews(in_short_order(context.start, cameras), shared=False)
 
     def _wanted(self, question: Question, scene: Scene) -> list[Wanted]:
-        """Return the boxes of the named categories, those of each category worth one together."""
+        """Return the boxes of the named categories; each category has a total weight of one."""
         facts = self.facts.get(question.scene)
         if facts is None:
             return []
@@ -76,9 +78,9 @@ class NamedObjects:
 
 
 def greedy_views(search: ViewpointSearch, wanted: Sequence[Wanted], count: int) -> list[Camera]:
-    """Return at most `count` cameras that look at the wanted boxes, each time the one that adds most.
+    """Choose at most `count` cameras that look at the wanted boxes, greedily by added visibility.
 
-    Once all have been seen as well as they can be, they are looked at again from other places.
+    Once every box is seen as well as possible, they are viewed again from other positions.
     """
     cameras, values = search.candidates(wanted)
     best = values.max(axis=0, initial=0.0)
@@ -95,12 +97,12 @@ def greedy_views(search: ViewpointSearch, wanted: Sequence[Wanted], count: int) 
                 break
             chosen_cameras.append(cameras[chosen])
             seen = np.maximum(seen, values[chosen])
-            unused &= [not _alike(camera, cameras[chosen]) for camera in cameras]
+            unused &= [not _is_same_view(camera, cameras[chosen]) for camera in cameras]
     return chosen_cameras
 
 
-def _alike(camera: Camera, other: Camera) -> bool:
-    """Return whether two cameras show about the same."""
+def _is_same_view(camera: Camera, other: Camera) -> bool:
+    """Return True if two cameras show about the same."""
     return (
         camera.position == other.position
         and abs(wrapped(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
@@ -108,36 +110,36 @@ def _alike(camera: Camera, other: Camera) -> bool:
 
 
 class OracleViews(ViewPolicy):
-    """Views of the objects that a question names, by boxes that are known."""
+    """Views of the objects named in a question, located by their known boxes."""
 
     name = "oracle"
-    words = "{count} that look at the objects named, by boxes that are known"
+    words = "{count} of the objects named in the question, located by known boxes"
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where nothing is known of a scene that is to be looked at."""
+        """Raise SetupError if the boxes of a scene are unknown."""
         known_boxes(config, questions)
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files of boxes."""
+        """Return the annotation files."""
         return annotation_files(config, questions)
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return the policy that looks at named objects. SetupError as in `check`."""
+        """Return the policy that looks at named objects. Raises SetupError like `check`."""
         return NamedObjects(config.max_turns - 1, known_boxes(config, questions))
 
 
 def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:
-    """Return the facts of the scenes of some questions, by scene.
+    """Return the facts of the questions' scenes, by scene.
 
-    SetupError where nothing is known of a scene that is to be looked at.
+    Raises SetupError if those of a scene with a scan are unknown.
     """
     looked_at = [question for question in questions if question.scan is not None]
     facts = known_facts(looked_at, config.annotations)
     unknown = sorted({question.scene for question in looked_at} - facts.keys())
     if unknown:
         raise SetupError(
-            f"--views oracle needs the boxes of the objects, and those of {len(unknown)} scenes are not"
-            f" known ({unknown[0]} among them): name VSI-Bench's official annotations by --annotations"
-            " DIR, or run the bundled rooms by --benchmark rooms"
+            f"--views oracle needs object boxes, which are missing for {len(unknown)} scenes (e.g. {unknown[0]})."
+            " Pass VSI-Bench's official annotations with --annotations DIR, or use the bundled rooms with"
+            " --benchmark rooms."
         )
     return facts

@@ -1,4 +1,4 @@
-"""Visibility of the objects that a question names, by known boxes: for oracles, the expert and the verifier benchmark."""
+"""Visibility of the objects named in a question, from known boxes; for oracles, the expert and the verifier benchmark."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
-Thing = str | int
-"""What is to be found: a category, or where every object of it counts, a box by its number."""
+Thing = str | int  # a category, or the index of a box if every object of the category counts
 
 
 def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
-    """Return boxes as the things of a question: themselves where every one counts, else their categories."""
+    """Map boxes to the things of a question: the boxes themselves when counting, else their categories."""
     if kind_of(question) == COUNTING_TYPE:
         return frozenset(boxes)
     return frozenset(room.labels[number] for number in boxes)
 
 
 class QuestionVisibility:
-    """Finds what questions name in the views of a run; owned by the thread that calls it.
+    """Finds the objects named in questions in the views of a run. Not thread-safe.
 
-    scenes: those of the run. facts: what is known of them, as files have it. size: width and height of
-    the views in pixels.
+    Args:
+        scenes: Scenes of the run.
+        facts: Known facts by scene, in the frames of the files.
+        size: Width and height of the views in pixels.
     """
 
     def __init__(
@@ -44,26 +45,26 @@ class QuestionVisibility:
 
     @classmethod
     def of(cls, parts: Parts, questions: Sequence[Question]) -> Self:
-        """Return those for the views of a run. QuestionsError where a file of truths is in no known format."""
+        """Create one for the views of a run. Raises QuestionsError if a ground-truth file has an unknown format."""
         config = parts.config
         facts = known_facts(questions, config.annotations)
         return cls(parts.scenes(questions), facts, config.image_size)
 
     @cached_property
     def renderer(self) -> Renderer:
-        """What draws the frames that are looked at."""
+        """Renders the frames to inspect."""
         return make_renderer()
 
     def room(self, question: Question) -> Room:
-        """Return the room of a scene of which something is known. SceneError where it cannot be read."""
+        """Return the room of a known scene. Raises SceneError if the scan cannot be read."""
         scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
         return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
 
     def things(self, question: Question) -> frozenset[Thing]:
-        """Return the things that must be seen well for a question, empty where that cannot be known.
+        """Return the things that must be clearly visible to answer a question; empty if unknown.
 
-        That is so for the size of a room and the order in a video, and where something that is named has
-        no boxes. SceneError where the scene cannot be read.
+        That is the case for room sizes, for appearance order in a video, and if a named object has no boxes. Raises
+        SceneError if the scene cannot be read.
         """
         names = named_categories(question)
         facts = self.facts.get(question.scene)
@@ -76,11 +77,11 @@ class QuestionVisibility:
         return as_things(question, room, named_boxes(question, room))
 
     def seen(self, question: Question, views: Iterable[View]) -> frozenset[Thing]:
-        """Return which of the things some views show well. RenderError where they cannot be drawn."""
+        """Return the things that the views show clearly. Raises RenderError if a view cannot be rendered."""
         room = self.room(question)
         return as_things(question, room, boxes_seen(question, room, views, self.renderer))
 
     def close(self) -> None:
-        """Give the renderer back."""
+        """Release the renderer."""
         if "renderer" in self.__dict__:
             self.renderer.close()

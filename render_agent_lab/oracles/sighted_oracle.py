@@ -1,7 +1,7 @@
-"""The oracles: `oracle` answers from the truth at once, `witness` once the views have shown what a question names, else it guesses.
+"""The oracles: `oracle` always knows the answer, `witness` only once the views have shown the objects in question.
 
-The sighted one is no model and no bound for one: it tests views. Whoever shows it more of what questions are about
-gets more right answers from it, and pictures that show nothing get it no further than chance.
+The witness is neither a model nor an upper bound for one. It tests views: the more of the relevant objects they show, the
+more it answers correctly, and with images that show nothing it is at chance.
 """
 
 from __future__ import annotations
@@ -32,38 +32,41 @@ from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
+# Reasoning of the reply, by the result of `was_shown`.
 REASONS = {
     True: "I have seen what this is about.",
     False: "I have not seen all that this is about: I guess.",
     None: "Nobody can tell what had to be seen for this: I guess.",
 }
-"""What it says, by what `was_shown` tells."""
 
-REASON_NO_BOX = "I have seen what this is about, but no box tells the answer: I guess."
-"""What it says of a route, say, whose places it has seen."""
+REASON_NO_BOX = (
+    "I have seen what this is about, but no box tells the answer: I guess."  # e.g. for a route
+)
 
 
 class ShownFacts(NamedTuple):
-    """What views have told of a question.
-
-    shown: whether all that it is about was seen well, None where nobody can tell. answer: the true one
-    where it was and the boxes tell it. counted: how many boxes were seen of those to be counted.
-    """
+    """What the views have shown of a question."""
 
     shown: bool | None = None
+    """True if all relevant objects were clearly visible; None if unknown."""
     answer: str | None = None
+    """Ground truth, if the objects were shown and their boxes determine it."""
     counted: int = 0
+    """Number of boxes seen, for counting questions."""
 
 
-NOTHING_SHOWN = ShownFacts()
-"""Of a scene of which nothing is known, and where nothing is shown."""
+NOTHING_SHOWN = ShownFacts()  # for unknown scenes and if nothing is shown
 
 
 class SightedOracle:
-    """Walks as `explorer` does until all that a question names was seen well, then answers.
+    """Walks like `explorer` until every object named in the question was clearly visible, then answers.
 
-    eyes: None where nothing is shown. walks: whether it chooses its views. wanders: whether it walks as
-    `wanderer` does instead, to the last turn.
+    Args:
+        questions: Questions of the run.
+        seed: Seed of the walk and of the guesses.
+        eyes: Computes what the views show; None if the scans are not shown.
+        walks: Whether the model chooses its own views.
+        wanders: Whether to walk like `wanderer` instead, up to the last turn.
     """
 
     def __init__(
@@ -83,11 +86,11 @@ class SightedOracle:
         self._chance = RandomAnswer(questions, seed)
 
     def reply(self, request: Request) -> str:
-        """Return the next step of the walk, or the answer: the true one, or a guess."""
+        """Return the next step of the walk, or the answer (correct or guessed)."""
         return self.samples(request)[0]
 
     def samples(self, request: Request) -> list[str]:
-        """Return as many replies: the same answer or step, but for one who wanders and goes many ways."""
+        """Return `request.samples` replies: all the same, except for the steps of a wanderer."""
         question = self.questions[request.question_id]
         facts = (
             NOTHING_SHOWN if self.eyes is None else shown_facts(self.eyes, question, request.views)
@@ -107,15 +110,15 @@ class SightedOracle:
         return _answer(reasoning, self._chance.guess(question.id, facts.counted))
 
     def close(self) -> None:
-        """Give back what it looks with."""
+        """Release the renderer."""
         if self.eyes is not None:
             self.eyes.close()
 
 
 def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
-    """Return whether views showed a question's objects well, its answer if so, and the number of boxes seen; see `was_shown`.
+    """Return what the views have shown of a question; see `was_shown`.
 
-    SceneError or RenderError where the scene cannot be looked at.
+    Raises SceneError or RenderError if the scene cannot be rendered.
     """
     if question.scene not in eyes.facts:
         return NOTHING_SHOWN
@@ -140,10 +143,16 @@ def sighted_oracle(
     *,
     wanders: bool = False,
 ) -> SightedOracle:
-    """Return the policy that answers rightly once the views have shown what a question names.
+    """Return the policy that answers correctly once the views have shown the named objects.
 
-    config: the options of the run; without them it sees nothing. wanders: whether it walks at random.
-    Errors: QuestionsError where a file of truths is in no known format.
+    Args:
+        questions: Questions of the run.
+        seed: Seed of the walk and of the guesses.
+        config: Options of the run; None makes the policy see nothing.
+        wanders: Whether to walk at random.
+
+    Raises:
+        QuestionsError: A ground-truth file has an unknown format.
     """
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
@@ -155,10 +164,15 @@ def sighted_oracle(
 def oracle(
     questions: Sequence[Question], seed: int = 0, annotations: str | None = None
 ) -> FixedAnswers:
-    """Return the policy that answers from what is known of the scenes, else as `frequency` does.
+    """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer.
 
-    annotations: the official ones; without them, what the scenes are built from or what lies beside
-    them. Errors: QuestionsError where a file of truths is in no known format.
+    Args:
+        questions: Questions of the run.
+        seed: Ignored.
+        annotations: Folder of the official annotations; None uses the files next to the scans.
+
+    Raises:
+        QuestionsError: A ground-truth file has an unknown format.
     """
     facts = known_facts(questions, annotations)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
@@ -174,18 +188,18 @@ ORACLE = NamedPolicy(
     lambda questions, seed, config: oracle(
         questions, seed, None if config is None else config.annotations
     ),
-    "answers from the truth: the scenes' annotations; where they do not tell, the commonest answer,"
+    "answers from the scenes' annotations; if they do not determine the answer, with the most frequent one,"
     f" {FITTED}",
     knows_boxes=True,
 )
 WITNESS = NamedPolicy(
     sighted_oracle,
-    "answers from the truth once its views have shown well what the question names, else by chance: a"
-    " test of views, no model",
+    "answers from the ground truth once its views have clearly shown the named objects, else at random;"
+    " tests views, not a model",
     knows_boxes=True,
 )
 SEEKER = NamedPolicy(
     partial(sighted_oracle, wanders=True),
-    "wanders, and answers as witness does: from the truth once its views have shown it",
+    "moves at random and answers like witness: from the ground truth once its views have shown it",
     knows_boxes=True,
 )

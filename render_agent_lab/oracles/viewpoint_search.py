@@ -1,4 +1,4 @@
-"""From where the boxes of a scene are seen well, found once for all its questions."""
+"""Finds viewpoints from which the boxes of a scene are clearly visible, once for all its questions."""
 
 from __future__ import annotations
 
@@ -21,46 +21,36 @@ from render_agent.views.view_policies.visible_surface import (
     look_around,
 )
 
-MAX_PLACES = 32
-"""Places all over the free space from which everything is looked at."""
+MAX_PLACES = 32  # positions across the free space from which every box is evaluated
 
-MAX_NEARBY_PLACES = 4
-"""More places around an object that is small from all of those."""
+MAX_NEARBY_PLACES = 4  # additional positions around an object that is small from all of those
 
-SMALL_SHARE = 0.02
-"""Of the picture: an object that takes less of it from everywhere is looked at from nearer."""
+SMALL_SHARE = (
+    0.02  # share of the image; objects smaller than this everywhere get additional nearby positions
+)
 
-RING_METRES = (0.7, 1.5)
-"""Metres from an object's box, as seen from above, in which those places lie."""
+RING_METRES = (0.7, 1.5)  # horizontal distance of those nearby positions from the box
 
-LARGE_SHARE = 0.05
-"""Of the picture: more than this makes no view of an object better."""
+LARGE_SHARE = 0.05  # share of the image beyond which a view of an object does not improve
 
-CLOSE_METRES = 0.8
-"""Metres: from nearer than this an object shows little of its surroundings."""
+CLOSE_METRES = 0.8  # nearer than this, an object shows little of its surroundings
 
-PLACES_PER_BOX = 5
-"""Places that are compared for every object."""
+PLACES_PER_BOX = 5  # candidate positions per object
 
-MARGIN_METRES = 0.02
-"""Metres that surface may lie outside of its box."""
+MARGIN_METRES = 0.02  # surface may protrude from its box by this much
 
-FOOT_METRES = 0.02
-"""Metres above a box's bottom in which surface may be what the object stands on."""
+FOOT_METRES = 0.02  # surface this far above a box's bottom may belong to what the object stands on
 
-FLAT_METRES = 0.1
-"""Metres: a box lower than this has no foot."""
+FLAT_METRES = 0.1  # boxes lower than this have no foot
 
-HIDDEN_VALUE = 1e-3
-"""What a look at a box is worth that is seen from nowhere."""
+HIDDEN_VALUE = 1e-3  # value of a view of a box that is visible from nowhere
 
-MIN_POINTS = 4
-"""Points of an object: fewer say nothing about how well it is seen."""
+MIN_POINTS = 4  # minimum number of surface points for a visibility estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A box to be looked at. key: the same for the same box of the scene. weight: how much it counts."""
+    """A box to look at. `key` identifies the box within the scene; `weight` is its importance."""
 
     key: Hashable
     box: OrientedBox
@@ -69,20 +59,20 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class _Sighted:
-    """What is seen of a box from one place.
-
-    offsets: (n, 3) metres, its points from there. angles: (n,) steradians. areas: (n,) square metres
-    across the line of sight. nearest: metres to the nearest point, inf without any.
-    """
+    """The visible surface points of a box from one position."""
 
     offsets: FloatArray
+    """Points relative to the position, (n, 3) metres."""
     angles: FloatArray
+    """Solid angles of the points, (n,) steradians."""
     areas: FloatArray
+    """Areas perpendicular to the line of sight, (n,) square metres."""
     nearest: float
+    """Distance in metres to the nearest point, inf if there is none."""
 
     @classmethod
     def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _Sighted:
-        """Return some of the points seen from a place."""
+        """Select points seen from a position."""
         offsets, angles = around.points[which] - np.array(around.position), around.angles[which]
         squared = (offsets**2).sum(axis=1)
         nearest = math.sqrt(squared.min(initial=math.inf))
@@ -90,20 +80,21 @@ class _Sighted:
 
     @property
     def area(self) -> float:
-        """Square metres of all points; 0 where they are too few."""
+        """Visible area in square metres; 0 if there are too few points."""
         return float(self.areas.sum()) if len(self.areas) >= MIN_POINTS else 0.0
 
 
 class ViewpointSearch:
-    """The surroundings of places all over one scene, and what of each box is seen from there.
+    """Samples the surroundings of positions across one scene, and how well each box is visible from them.
 
-    Owned by the thread that owns the renderer.
+    Call it from the thread that owns the renderer.
     """
 
     def __init__(self, context: ViewContext) -> None:
         self.context = context
-        self.frame = float(pixel_angles(*context.size, context.start.vertical_fov).sum())
-        """Steradians that a picture takes."""
+        self.frame = float(
+            pixel_angles(*context.size, context.start.vertical_fov).sum()
+        )  # steradians per image
         self._free = context.space.standing_places(EYE_HEIGHT_METRES)
         spread = spread_out(self._free, context.start.position, MAX_PLACES - 1)
         self._around = [
@@ -117,10 +108,10 @@ class ViewpointSearch:
         self._largest: dict[Hashable, float] = {}
 
     def candidates(self, wanted: Sequence[Wanted]) -> tuple[list[Camera], FloatArray]:
-        """Return cameras that each look at one of the boxes, and how well each of them shows each box.
+        """Return cameras that each look at one of the boxes, and how well each camera shows each box.
 
-        The values, (cameras, boxes), are 1 where all is seen that can be, large enough and from far
-        enough; a box that is seen from nowhere is worth a little from where it should be.
+        Values, (cameras, boxes), are 1 if everything that can be visible is, large enough and from far enough away. A
+        box that is visible from nowhere gets HIDDEN_VALUE from where it should be.
         """
         for each in wanted:
             if each.key not in self._aims:
@@ -139,7 +130,7 @@ class ViewpointSearch:
         return cameras, values
 
     def _find(self, wanted: Wanted) -> None:
-        """Find the places from which a box is seen best, and cameras that look at it from there."""
+        """Find the best positions to see a box from, and aim cameras at it from there."""
         self._see_from_all(wanted)
         places = list(range(len(self._ends)))
         sizes = [self._sighted[wanted.key, where].angles.sum() for where in places]
@@ -178,7 +169,7 @@ class ViewpointSearch:
         return values
 
     def _turned_to(self, wanted: Wanted, where: int) -> Camera:
-        """Return a camera at one of the places that looks at what is seen of a box, or at its centre."""
+        """Return a camera at one of the positions, aimed at the visible part of a box or at its centre."""
         sighted, position = self._from(wanted, where), self._around[where].position
         target: FloatArray = wanted.box.centre
         if sighted.area:
@@ -188,7 +179,7 @@ class ViewpointSearch:
         return replace(self.context.start, position=position, pitch=0.0).looking_at(target)
 
     def _go_nearer(self, wanted: Wanted) -> list[int]:
-        """Look at a box from places around it; return their numbers."""
+        """Sample positions around a box; return their indices."""
         low, high = wanted.box.bounds[:, :2]
         beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
         away = np.linalg.norm(beyond, axis=1)
@@ -206,7 +197,7 @@ class ViewpointSearch:
         return numbers
 
     def _from(self, wanted: Wanted, where: int) -> _Sighted:
-        """Return what is seen of a box from one of the places."""
+        """Return what is visible of a box from one of the positions."""
         known = self._sighted.get((wanted.key, where))
         if known is None:
             around = self._around[where]
@@ -215,7 +206,7 @@ class ViewpointSearch:
         return known
 
     def _see_from_all(self, wanted: Wanted) -> None:
-        """The same for all of the first places at once, which takes less time."""
+        """Fill `_sighted` for all initial positions at once, which is faster."""
         held = _belongs(wanted.box, self._points)
         firsts = np.searchsorted(held, [0, *self._ends])
         begin = 0
@@ -226,7 +217,7 @@ class ViewpointSearch:
             begin = int(end)
 
     def _from_far(self, wanted: Wanted, where: int) -> float:
-        """Return how far one of the places is from a box, in metres; inf where it is too near."""
+        """Return the distance in metres of one of the positions from a box; inf if it is too close."""
         away = float(np.linalg.norm(wanted.box.centre - np.array(self._around[where].position)))
         return away if away >= CLOSE_METRES else math.inf
 
@@ -237,7 +228,7 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     if high[2] - low[2] > FLAT_METRES:
         low[2] += MARGIN_METRES + FOOT_METRES
     near = _between(points[:, 0], low[0], high[0])
-    for axis in (1, 2):  # one after the other, as few are left after the first
+    for axis in (1, 2):  # one axis at a time, because few points remain after the first
         near = near[_between(points[near, axis], low[axis], high[axis])]
     within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
     indices: NDArray[np.intp] = near[within]

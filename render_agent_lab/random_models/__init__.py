@@ -1,1 +1,1 @@
-"""Models with random weights in published shapes, to measure engines with. Start with `random_model.py`."""
+"""Models with random weights in published shapes, for measuring engines. Start with `random_model.py`."""

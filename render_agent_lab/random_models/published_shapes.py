@@ -1,4 +1,4 @@
-"""The shapes of published models, so that one can be built with random weights where there are none."""
+"""Configurations of published models, to build them with random weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from render_agent.errors import SetupError
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of a Qwen3-VL differs from size to size.
-
-    text, vision: as its configuration names them. initializer_range: the spread of random weights;
-    wide ones make so small a model's output depend on what it is shown.
-    """
+    """The parameters in which the sizes of Qwen3-VL differ."""
 
     text: Mapping[str, Any]
+    """Entries of the text configuration."""
     vision: Mapping[str, Any]
+    """Entries of the vision configuration."""
     tied: bool
     mrope_section: tuple[int, int, int] = (24, 20, 20)
     initializer_range: float = 0.02
+    """Standard deviation of random weights; a small model needs large ones for its output to depend on the input."""
     shortest_edge: int = 256 * 256
     longest_edge: int = 4096 * 4096
 
@@ -53,13 +52,13 @@ def _vision(
     }
 
 
-SMALL = "small"
-"""A model of half a million weights, for machines without a GPU."""
+SMALL = "small"  # half a million weights, for machines without a GPU
 
+# 16 million weights, as much memory as the KV cache of 32 thousand tokens (119 thousand for the 8B, 1 thousand for
+# `small`), so that weights outweigh the cache of a dialogue.
 MEDIUM = "medium"
-"""A model of 16 million weights, which outweigh what a dialogue keeps: 32 thousand tokens' keys and values
-take as much as they (119 thousand tokens' for the 8B, 1 thousand for `small`)."""
 
+# By model name; from the published config.json of each.
 SHAPES: dict[str, Shape] = {
     SMALL: Shape(
         text={
@@ -119,14 +118,13 @@ SHAPES: dict[str, Shape] = {
         _text(4096, 12288, 36, 32), _vision(27, 1152, 4304, 4096, [8, 16, 24]), tied=False
     ),
 }
-"""Shapes by the model's name. Source: the published config.json of each."""
 
 
 def find_shape(name: str) -> Shape:
-    """Return the shape of a model by its name, or the end of its name. SetupError where none is known."""
+    """Return the shape of a model by its full name or the part after the slash. Raises SetupError if unknown."""
     shapes = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
     if not shapes:
         raise SetupError(
-            f"no shape of {name} is known: name one of {', '.join(SHAPES)}, or a directory with all files of a model but its weights"
+            f"unknown model shape {name}. Use one of {', '.join(SHAPES)}, or a folder with a model's files (weights not needed)."
         )
     return shapes[0]

@@ -1,4 +1,4 @@
-"""Models with random weights, of a published shape or a small one, made where they are to run."""
+"""Builds models with random weights in published or small shapes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from render_agent.errors import SetupError
 from render_agent.util.safe_parse import parse_json
 from render_agent_lab.random_models.published_shapes import Shape, find_shape
 
+# English text that the small tokenizer is trained on.
 FILLER = (
     "I see a chair beside the table and a shelf behind it, so the door must be to the left of where"
     " I stand; the window is on the other side of the room and I have not seen the far corner yet. "
 )
-"""English that the small tokenizer learns its words from."""
 
+# ChatML with images, as in Qwen3-VL.
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{{- '<|im_start|>' + message.role + '\\n' -}}"
@@ -35,14 +36,12 @@ CHAT_TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
-"""ChatML with pictures, as Qwen3-VL is spoken to."""
 
 SPECIAL_TOKENS = (
     "<|endoftext|> <|im_start|> <|im_end|> <|vision_start|> <|vision_end|> <|image_pad|> <|video_pad|>"
 ).split()
 
-VOCABULARY = 1500
-"""Tokens of the tokenizer that is made where there is none; a word of a dialogue is one, as a rule."""
+VOCABULARY = 1500  # tokens of the generated tokenizer; most words of a dialogue are one token
 
 
 def random_model(
@@ -52,11 +51,17 @@ def random_model(
     attention: str | None = None,
     seed: int = 0,
 ) -> Pretrained:
-    """Return a model of the shape that a name stands for, its weights random, made on its device.
+    """Build a model with random weights directly on its device.
 
-    name: one of SHAPES, or a directory with the files of a published model but its
-    weights. dtype auto: bfloat16, on a CPU float32. attention: as transformers takes it. SetupError where there is
-    no such shape or device.
+    Args:
+        name: A name from SHAPES, or a folder with the files of a published model (weights not needed).
+        device: Torch device, or auto.
+        dtype: Number format, or auto for bfloat16 (float32 on a CPU).
+        attention: Attention implementation of transformers.
+        seed: Seed of the weights.
+
+    Raises:
+        SetupError: The shape or the device does not exist.
     """
     import torch
 
@@ -68,7 +73,7 @@ def random_model(
     from transformers import AutoModelForImageTextToText
 
     if dtype not in DTYPES:
-        raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
+        raise SetupError(f"unknown --dtype {dtype}. Use one of {', '.join(DTYPES)}.")
     kind = ("float32" if place == "cpu" else "bfloat16") if dtype == "auto" else dtype
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -93,7 +98,7 @@ def random_model(
 
 
 def config_of(shape: Shape, tokenizer: Any) -> Any:
-    """Return the configuration of a Qwen3-VL of this shape that speaks through this tokenizer."""
+    """Return the Qwen3-VL configuration of a shape and a tokenizer."""
     from transformers import Qwen3VLConfig
 
     token = tokenizer.convert_tokens_to_ids
@@ -126,9 +131,12 @@ def config_of(shape: Shape, tokenizer: Any) -> Any:
 
 
 def made_tokenizer(**named: str) -> Any:
-    """Return a byte-level tokenizer with Qwen's special tokens, its merges learnt from our own prompts.
+    """Build a byte-level tokenizer with Qwen's special tokens and merges trained on our prompt. Deterministic.
 
-    named: more special tokens, by the name that a processor knows them by. The same every time. Its vocabulary is small, but it counts a dialogue about as a published one.
+    The vocabulary is small, but token counts of a dialogue are close to those of a published tokenizer.
+
+    Args:
+        named: Additional special tokens, by the name under which a processor looks them up.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
@@ -154,21 +162,21 @@ def made_tokenizer(**named: str) -> Any:
 
 
 def save(loaded: Pretrained, folder: Path) -> Path:
-    """Write a model and its processor as transformers loads them; return the folder."""
+    """Save a model and its processor in the format of transformers; return the folder."""
     loaded.processor.save_pretrained(folder)
     loaded.model.save_pretrained(folder)
     return folder
 
 
 def _published(folder: Path) -> tuple[Any, Any]:
-    """Return the configuration and the processor of a published model; SetupError where a file lacks.
+    """Return the configuration and the processor of a published model. Raises SetupError if a file is missing.
 
-    Where there is no processor beside a tokenizer, it is made to be that of Qwen3-VL.
+    Uses the processor of Qwen3-VL if the folder has only a tokenizer.
     """
     from transformers import AutoConfig, AutoProcessor, Qwen2Tokenizer
 
     if not (folder / "config.json").is_file() or not (folder / "tokenizer.json").is_file():
-        raise SetupError(f"{folder} has no config.json or no tokenizer.json: name a shape instead")
+        raise SetupError(f"{folder} has no config.json or no tokenizer.json. Name a shape instead.")
     config = AutoConfig.from_pretrained(folder, **OFFLINE)
     if any(folder.glob("*processor_config.json")):
         return config, AutoProcessor.from_pretrained(folder, padding_side="left", **OFFLINE)
@@ -187,8 +195,8 @@ def _processor(tokenizer: Any, edges: tuple[int, int]) -> Any:
     sizes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
     norm = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     size = {"shortest_edge": edges[0], "longest_edge": edges[1]}
-    pictures = Qwen2VLImageProcessor(size=size, **sizes, **norm)
+    images = Qwen2VLImageProcessor(size=size, **sizes, **norm)
     tokenizer.padding_side = "left"
     return Qwen3VLProcessor(
-        pictures, tokenizer, Qwen3VLVideoProcessor(**sizes, **norm), chat_template=CHAT_TEMPLATE
+        images, tokenizer, Qwen3VLVideoProcessor(**sizes, **norm), chat_template=CHAT_TEMPLATE
     )

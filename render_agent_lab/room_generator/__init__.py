@@ -1,1 +1,1 @@
-"""The generator of furnished rooms with exact ground truth, and of questions about them. Start with `build.py`."""
+"""Generates furnished rooms with exact ground truth, and questions about them. Start with `build.py`."""

@@ -1,4 +1,4 @@
-"""A furnished home from a seed: its plan, its items and its surface."""
+"""Builds a furnished home from a seed: its plan, items and surface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from render_agent_lab.room_generator.item import Item
 from render_agent_lab.room_generator.light import Light, lit
 from render_agent_lab.room_generator.shapes import Mesh, merged
 
-KINDS = (
+KINDS = (  # built in turn
     "living room",
     "flat of 3 rooms",
     "bedroom",
@@ -26,12 +26,11 @@ KINDS = (
     "flat of 2 rooms",
     "kitchen",
 )
-"""What is built in turn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Home:
-    """A furnished room or flat; mesh: the surface with its light, metres, z up, floor at 0."""
+    """A furnished room or flat; `mesh` is its lit surface in metres, z up, floor at 0."""
 
     kind: str
     plan: Plan
@@ -40,9 +39,15 @@ class Home:
 
 
 def build_home(seed: int, number: int, spacing: float) -> Home:
-    """Build home `number` of a seed; the same two numbers give the same home, whatever else is built.
+    """Build home `number` of a seed. The result depends only on these two numbers and the spacing.
 
-    spacing: metres between the vertices of its floor; those of furniture lie closer together. Errors: SetupError where nothing fits.
+    Args:
+        seed: Seed of the set of homes.
+        number: Index of the home.
+        spacing: Vertex spacing of the floor in metres; furniture is denser.
+
+    Raises:
+        SetupError: No attempt to furnish it succeeded.
     """
     kind = KINDS[number % len(KINDS)]
     for attempt in range(60):
@@ -56,9 +61,7 @@ def build_home(seed: int, number: int, spacing: float) -> Home:
         parts = shell(plan, rng, spacing)
         mesh = merged([*parts, *(item.mesh for item in placer.items)])
         return Home(kind, plan, placer.items, lit(mesh, _lights(plan, placer.items), rng))
-    raise SetupError(
-        f"home {number} of seed {seed}, a {kind}, could not be furnished: make it of another seed"
-    )
+    raise SetupError(f"cannot furnish home {number} ({kind}) of seed {seed}. Use another seed.")
 
 
 def _plan(rng: np.random.Generator, kind: str) -> Plan:
@@ -70,7 +73,7 @@ def _plan(rng: np.random.Generator, kind: str) -> Plan:
 
 
 def _lights(plan: Plan, items: list[Item]) -> list[Light]:
-    """Daylight before every window, and every ceiling light."""
+    """Return daylight for every window, and every ceiling light."""
     lights = []
     for opening in plan.openings:
         if opening.kind == "window":

@@ -1,4 +1,4 @@
-"""The command that makes furnished rooms with their truths and questions."""
+"""The `make-rooms` command: writes furnished rooms with ground truth and questions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,23 @@ def make_rooms(
     spacing: float = SPACING,
     as_scan: bool = False,
 ) -> list[Path]:
-    """Make homes 0 … count - 1 of a seed and return the files that were written.
+    """Make homes 0 to count - 1 of a seed. The same arguments write the same bytes.
 
-    Each home is a scan `roomNN.ply` and its truth `roomNN.json`; `questions.jsonl` asks about all of
-    them, at most `questions` each. spacing: metres between the vertices of a floor. as_scan: with the
-    faults of a hand-held scan. The same arguments write the same bytes. Errors: SetupError where the
-    folder cannot be written.
+    Each home is a scan `roomNN.ply` with its ground truth `roomNN.json`; `questions.jsonl` has the questions.
+
+    Args:
+        output: Folder to write to.
+        count: Number of homes.
+        seed: Seed of the set of homes.
+        questions: Maximum number of questions per home; 0 writes none.
+        spacing: Vertex spacing of floors in metres.
+        as_scan: Whether to add the defects of a hand-held scan.
+
+    Returns:
+        The files written.
+
+    Raises:
+        SetupError: The folder cannot be written.
     """
     from render_agent_lab.room_generator.questions.balanced import ask
     from render_agent_lab.room_generator.write import write_questions
@@ -49,8 +60,8 @@ def make_rooms(
 def make_room(
     folder: Path, seed: int, number: int, spacing: float, as_scan: bool = False
 ) -> RoomTruth:
-    """Write home `number` of a seed, its scan and its truth, and return its truth."""
-    # the generator is loaded when it is used, so that the command line starts quickly
+    """Write the scan and the ground truth of home `number` of a seed, and return the ground truth."""
+    # imported here, so that the command line starts quickly
     import numpy as np
 
     from render_agent_lab.room_generator import scan, write
@@ -66,38 +77,36 @@ def make_room(
 
 
 @click.command("make-rooms", panel="Other")
-@to_folder("Where the rooms are written.", required=True)
-@option("--count", type=click.IntRange(1, 9999), default=COUNT, help="How many homes.")
+@to_folder("Folder to write the rooms to.", required=True)
+@option("--count", type=click.IntRange(1, 9999), default=COUNT, help="Number of homes.")
 @option(
     "--seed",
     type=click.IntRange(0),
     default=SEED,
-    help="Which homes: the same seed, the same bytes.",
+    help="Seed; the same seed gives the same bytes.",
 )
 @option(
     "--questions",
     "each",
     type=click.IntRange(0),
     default=EACH,
-    help="How many questions about each home at most.",
+    help="Maximum number of questions per home.",
 )
 @option(
     "--spacing",
     type=click.FloatRange(0.02, 0.5),
     default=SPACING,
-    help="Metres between the vertices of a floor.",
+    help="Vertex spacing of floors in metres.",
 )
 @option(
     "--as-scan",
     is_flag=True,
-    help="With noise, holes, unseen patches and drifting colours, as scans have them.",
+    help="Add noise, holes, unseen patches and colour drift, as in real scans.",
 )
 def make_rooms_command(
     folder: str, count: int, seed: int, each: int, spacing: float, as_scan: bool
 ) -> None:
-    """Generate furnished rooms with exact ground truth.
-
-    Writes rooms and flats with questions of VSI-Bench's types about them.
+    """Generate furnished rooms and flats with exact ground truth, and VSI-Bench questions about them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""A piece of furniture at its place."""
+"""A piece of furniture at a position."""
 
 from __future__ import annotations
 
@@ -14,48 +14,47 @@ from render_agent_lab.room_generator.shapes import Mesh
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A built piece that stands somewhere.
-
-    position: (3,) metres, world frame, of the point under the middle of its footprint. turn:
-    degrees counter-clockwise; at 0 its front faces -y. support: the item that it stands on.
-    """
+    """A placed piece of furniture."""
 
     built: Built
     position: Array
+    """Point below the centre of its footprint, (3,) metres, world frame."""
     turn: float
+    """Rotation in degrees, counter-clockwise; at 0 the front faces -y."""
     room: int
     support: Item | None = None
+    """The item it stands on."""
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The label used in questions."""
         return self.built.label
 
     @cached_property
     def box(self) -> OrientedBox:
-        """The tight box around it along its own axes."""
+        """Tight bounding box along its own axes."""
         low, high = self.built.mesh.bounds
         return upright(low, high, self.turn, self.position)
 
     @property
     def mesh(self) -> Mesh:
-        """Its surface in the world."""
+        """Its surface in the world frame."""
         return self.built.mesh.turned(self.turn).moved(self.position)
 
     @property
     def front(self) -> Array:
-        """The way it faces, (2,) unit length."""
+        """Direction of its front, unit vector (2,)."""
         return self.direction(0, -1)
 
     def direction(self, right: float, back: float) -> Array:
-        """Return a direction of its own frame in the world, (2,)."""
+        """Return a direction of its own frame in the world frame, (2,)."""
         turned: Array = (rotation(self.turn) @ np.array([right, back, 0.0]))[:2]
         return turned
 
     def point(self, right: float, back: float) -> Array:
-        """Return the point that lies `right` and `back` metres from its middle, (2,)."""
-        there: Array = self.position[:2] + self.direction(right, back)
-        return there
+        """Return the point `right` and `back` metres from its centre, (2,)."""
+        point: Array = self.position[:2] + self.direction(right, back)
+        return point
 
     @property
     def size(self) -> Array:

@@ -1,4 +1,4 @@
-"""Light baked into vertex colours: what windows and lamps give, less what stands in the way."""
+"""Bakes light from windows and lamps into vertex colours, with shadows."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.shapes import Mesh
 
-VOXEL = 0.075
-"""Metres."""
-ORIGIN = np.array([0.0131, 0.0173, 0.0117])
-"""Shifts the voxels so that walls and floors at round figures do not lie on their borders."""
+VOXEL = 0.075  # metres
+ORIGIN = np.array(
+    [0.0131, 0.0173, 0.0117]
+)  # offset that keeps walls at round coordinates off voxel borders
 
 
 @dataclass(frozen=True, eq=False)
 class Light:
-    """A source of light.
-
-    spots: (k, 3) points on it, metres; facing: (3,) the way it shines; power: arbitrary;
-    colour: what it does to red, green and blue.
-    """
+    """A light source."""
 
     spots: Array
+    """Points on the source, (k, 3) metres."""
     facing: Array
+    """Main direction of the light, (3,)."""
     power: float
+    """Intensity in arbitrary units."""
     colour: tuple[float, float, float]
+    """Factors for red, green and blue."""
 
 
 def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
-    """Return the mesh with its colours multiplied by the light that falls on every vertex."""
+    """Return the mesh with its colours multiplied by the light received at every vertex."""
     normals = mesh.normals
     space = Space(mesh)
     start = mesh.points + 1.3 * VOXEL * normals
@@ -49,7 +49,7 @@ def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
 
 
 class Space:
-    """Which voxels hold surface."""
+    """Occupancy grid of the voxels that contain surface."""
 
     def __init__(self, mesh: Mesh) -> None:
         samples = _samples(mesh)
@@ -63,7 +63,7 @@ class Space:
         return cells
 
     def blocked(self, points: Array) -> NDArray[np.bool_]:
-        """Return whether each point (n, 3) lies in a voxel that holds surface, (n,)."""
+        """Return which points (n, 3) are in a voxel that contains surface, (n,)."""
         cells = self._cells(points)
         inside = ((cells >= 0) & (cells < self.full.shape)).all(1)
         is_blocked = np.zeros(len(points), bool)
@@ -71,10 +71,14 @@ class Space:
         return is_blocked
 
     def open_way(self, start: Array, way: Array, far: Array) -> NDArray[np.bool_]:
-        """Return whether nothing stands in the way from each point.
+        """Return which rays are unobstructed.
 
-        start: (n, 3) metres; way: (n, 3) unit vectors; far: (n,) metres. The last two voxels before
-        the end do not count, since the end itself may be a surface.
+        The last two voxels before the end are ignored, because the end itself may be on a surface.
+
+        Args:
+            start: Start points, (n, 3) metres.
+            way: Directions, (n, 3) unit vectors.
+            far: Lengths, (n,) metres.
         """
         free = np.ones(len(start), bool)
         reach = 1.2 * VOXEL
@@ -85,7 +89,7 @@ class Space:
 
 
 def _samples(mesh: Mesh) -> Array:
-    """Points on the surface close enough together that no voxel of a face is missed."""
+    """Sample points on the surface densely enough to hit every voxel that a face passes through."""
     a, b, c = (mesh.points[mesh.faces[:, corner]] for corner in range(3))
     sides = np.linalg.norm(np.stack([b - a, c - b, a - c]), axis=-1).max(0)
     parts = [mesh.points]
@@ -99,7 +103,7 @@ def _samples(mesh: Mesh) -> Array:
 
 
 def _directions() -> Array:
-    """Directions spread evenly over the sphere (a Fibonacci lattice)."""
+    """Return directions spread evenly over the sphere (a Fibonacci lattice)."""
     count = 44
     index = np.arange(count) + 0.5
     z = 1 - 2 * index / count
@@ -109,7 +113,7 @@ def _directions() -> Array:
 
 
 def _openness(space: Space, start: Array, normals: Array) -> Array:
-    """Return how much of the half space before every point is free for a metre, (n,) in 0 … 1."""
+    """Return the unobstructed fraction of the hemisphere within a metre of every point, (n,) in 0 to 1."""
     total, weight = np.zeros(len(start)), np.zeros(len(start))
     for direction in _directions():
         cosine = normals @ direction
@@ -127,7 +131,7 @@ def _openness(space: Space, start: Array, normals: Array) -> Array:
 
 
 def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
-    """Return the light that every point receives from one source, (n,)."""
+    """Return the light received at every point from one source, (n,)."""
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))
     for spot in light.spots:

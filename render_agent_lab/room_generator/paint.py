@@ -1,6 +1,6 @@
-"""Colours of materials, vertex by vertex: wood, cloth, plaster, tiles, print.
+"""Procedural materials, evaluated per vertex: wood, cloth, plaster, tiles, prints.
 
-Every function returns a `Paint`. Colours are sRGB triples in 0 … 1, lengths metres.
+Every material function returns a `Paint`. Colours are sRGB in 0 to 1, lengths are metres.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Colour = tuple[float, float, float]
 
 
 def hashed(cells: NDArray[np.int64], seed: int) -> Array:
-    """Return a number in [0, 1) for every integer cell (n, k), the same on every machine."""
+    """Return a hash in [0, 1) for every integer cell (n, k), identical on every machine."""
     value = np.full(len(cells), seed * 0x9E3779B1 + 0x7F4A7C15, np.uint64)
     for axis in range(cells.shape[1]):
         value ^= cells[:, axis].astype(np.uint64)
@@ -30,7 +30,7 @@ def hashed(cells: NDArray[np.int64], seed: int) -> Array:
 
 
 def noise(points: Array, size: float | Sequence[float], seed: int) -> Array:
-    """Return smooth noise in 0 … 1 at points (n, 3), its blobs about `size` metres along each axis."""
+    """Return smooth noise in 0 to 1 at points (n, 3), with features of about `size` metres along each axis."""
     scaled = points / np.asarray(size, float)
     cell = np.floor(scaled).astype(np.int64)
     part = scaled - cell
@@ -49,7 +49,7 @@ def shaded(colour: Sequence[float], factor: Array) -> Array:
 
 
 def plain(colour: Sequence[float], roughness: float = 0.03, seed: int = 0) -> Paint:
-    """One colour with faint unevenness: lacquer, plastic, metal."""
+    """One colour with slight variation: lacquer, plastic, metal."""
 
     def paint(points: Array) -> Array:
         return shaded(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
@@ -58,7 +58,7 @@ def plain(colour: Sequence[float], roughness: float = 0.03, seed: int = 0) -> Pa
 
 
 def cloth(colour: Sequence[float], seed: int = 0, stripes: float = 0.0) -> Paint:
-    """Woven cloth: fine grain, soft folds, and stripes `stripes` metres wide where that is not 0."""
+    """Woven cloth with fine grain and soft folds, and stripes `stripes` metres wide unless 0."""
 
     def paint(points: Array) -> Array:
         factor = 0.86 + 0.16 * noise(points, 0.03, seed) + 0.12 * noise(points, 0.25, seed + 1)
@@ -101,12 +101,11 @@ def planks(colour: Sequence[float], width: float, length: float, along: int, see
     return paint
 
 
-JOINT = 0.024
-"""Width of a joint between tiles, metres."""
+JOINT = 0.024  # metres, width of a joint between tiles
 
 
 def joints(low: float, high: float, size: float) -> list[float]:
-    """Return the coordinates at which a tiled surface needs vertices, metres."""
+    """Return the coordinates in metres at which a tiled surface needs vertices."""
     edges = np.arange(math.floor(low / size), math.ceil(high / size) + 1) * size
     return sorted(float(edge + off) for edge in edges for off in (-JOINT / 2, 0.0, JOINT / 2))
 
@@ -118,9 +117,9 @@ def tiles(
     axes: tuple[int, int],
     seed: int,
 ) -> Paint:
-    """Square tiles, `size` metres wide, of two colours in turn, with darker joints between them.
+    """Square tiles, `size` metres wide, in a checkerboard of two colours with darker joints of width JOINT.
 
-    Joints are as wide as JOINT: surfaces need vertices there (`joints`).
+    The surface needs vertices at the joints; see `joints`.
     """
 
     def paint(points: Array) -> Array:
@@ -138,7 +137,7 @@ def tiles(
 
 
 def plaster(colour: Sequence[float], seed: int) -> Paint:
-    """A painted wall: broad faint patches and a little grain."""
+    """A painted wall: faint large patches and a little grain."""
 
     def paint(points: Array) -> Array:
         broad, grain = noise(points, 0.9, seed), noise(points, 0.09, seed + 1)
@@ -148,7 +147,7 @@ def plaster(colour: Sequence[float], seed: int) -> Paint:
 
 
 def carpet(colour: Sequence[float], seed: int) -> Paint:
-    """Fitted carpet: coarse grain and trodden patches."""
+    """Fitted carpet: coarse grain and worn patches."""
 
     def paint(points: Array) -> Array:
         return shaded(
@@ -159,7 +158,7 @@ def carpet(colour: Sequence[float], seed: int) -> Paint:
 
 
 def leaves(colour: Sequence[float], seed: int) -> Paint:
-    """Foliage: light and dark by the leaf."""
+    """Foliage with light and dark leaves."""
 
     def paint(points: Array) -> Array:
         return shaded(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
@@ -168,7 +167,7 @@ def leaves(colour: Sequence[float], seed: int) -> Paint:
 
 
 def by_height(stops: Sequence[tuple[float, Colour]]) -> Paint:
-    """Colours that change with height: (metres, colour) pairs, rising."""
+    """Colours interpolated by height from ascending (metres, colour) stops."""
     heights = [height for height, _ in stops]
     colours = np.array([colour for _, colour in stops])
 
@@ -181,7 +180,7 @@ def by_height(stops: Sequence[tuple[float, Colour]]) -> Paint:
 
 
 def picture(rng: np.random.Generator, low: Array, high: Array) -> Paint:
-    """A print: hills, an abstract or a sunset within the rectangle low … high, (2,) x and z metres."""
+    """A print of hills, an abstract or a sunset, in the rectangle low to high, (2,) x and z metres."""
     kind = int(rng.integers(3))
     colours = rng.uniform(0.1, 0.95, (6, 3))
     spots = rng.uniform(0.1, 0.9, (6, 2))

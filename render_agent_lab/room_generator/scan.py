@@ -1,4 +1,4 @@
-"""A perfect surface made to look scanned: noise, holes, unseen patches, drifting colours, soft edges."""
+"""Makes a perfect surface look scanned: noise, holes, unseen patches, colour drift, soft edges."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from render_agent_lab.room_generator.light import VOXEL, Space
 from render_agent_lab.room_generator.paint import noise
 from render_agent_lab.room_generator.shapes import Mesh
 
-STOPS = 10
-"""From how many places the home was scanned."""
-REACH = 4.5
-"""How far the scanner sees, metres."""
-WELD = 0.002
-"""Vertices nearer than this become one, metres."""
+STOPS = 10  # scanner positions per room
+REACH = 4.5  # metres, range of the scanner
+WELD = 0.002  # metres below which vertices are merged
 
 
 def as_scan(home: Home, rng: np.random.Generator) -> Mesh:
-    """Return the surface of a home as a hand-held scanner would bring it back, metres, z up.
+    """Return the surface of a home as a hand-held scanner would capture it, metres, z up.
 
-    What was seen from none of a few places on the floor is missing, and so are patches of glass and
-    random ones; edges are rounded, vertices off by millimetres, the whole bent by a centimetre.
+    Surface seen from none of a few positions on the floor is missing, and so are random patches, especially of glass.
+    Edges are rounded, vertices are off by millimetres, and the whole is bent by about a centimetre.
     """
     mesh = home.mesh
     seen = _seen(mesh, _walk(home, rng))
@@ -38,7 +35,7 @@ def as_scan(home: Home, rng: np.random.Generator) -> Mesh:
 
 
 def _walk(home: Home, rng: np.random.Generator) -> Array:
-    """Places of the scanner, (STOPS, 3) metres: free floor of every room, at the height of a hand."""
+    """Return scanner positions, (n, 3) metres, on the free floor of every room at hand height."""
     walkway = Walkway(home.plan.rooms, home.plan.ways)
     for item in home.items:
         if stands_in_the_way(item.box, item.built.kind, item.support is not None):
@@ -64,7 +61,7 @@ def _seen(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
         way /= far[:, None]
         index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))
         seen[index] = space.open_way(start[index], way[index], far[index])
-    for _ in range(2):  # the scanner's rays are coarse: what lies between seen points was seen
+    for _ in range(2):  # the rays are coarse, so the surface between seen points counts as seen
         shown = seen[mesh.faces].any(1)
         seen[mesh.faces[shown]] = True
     return seen
@@ -80,14 +77,14 @@ def _within(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[np.boo
 
 
 def _part(mesh: Mesh, keep: NDArray[np.bool_]) -> Mesh:
-    """The faces whose corners are all kept."""
+    """Return the faces whose vertices are all kept."""
     faces = mesh.faces[keep[mesh.faces].all(1)]
     used, index = np.unique(faces, return_inverse=True)
     return Mesh(mesh.points[used], mesh.colours[used], index.reshape(-1, 3))
 
 
 def _welded(mesh: Mesh) -> Mesh:
-    """The same surface with vertices at the same place made one, as fused scans have them."""
+    """Return the surface with coincident vertices merged, as in fused scans."""
     cells = np.floor(mesh.points / WELD + 0.37).astype(np.int64)
     _, first, index = np.unique(cells, axis=0, return_index=True, return_inverse=True)
     faces = index.reshape(-1)[mesh.faces]
@@ -98,7 +95,7 @@ def _welded(mesh: Mesh) -> Mesh:
 
 
 def _softened(mesh: Mesh, values: Array) -> Array:
-    """Values (n, k) moved a third of the way to the mean of their neighbours."""
+    """Move values (n, k) a third of the way to the mean of their neighbours."""
     total, count = np.zeros_like(values), np.zeros(len(values))
     for a, b in ((0, 1), (1, 2), (2, 0)):
         for x, y in ((a, b), (b, a)):
@@ -109,9 +106,9 @@ def _softened(mesh: Mesh, values: Array) -> Array:
 
 
 def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
-    """Points off by millimetres each, and by a centimetre over the length of a room."""
+    """Displace points by millimetres each, and by about a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
-    # broad enough for coarse parts to follow, so that thin layers stay behind one another
+    # low-frequency, so that coarse parts follow and thin layers stay behind one another
     bumps = noise(mesh.points, 0.6, int(rng.integers(1 << 30))) - 0.5
     jitter = rng.normal(0, 0.0006, mesh.points.shape)
     shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals
@@ -119,7 +116,7 @@ def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
 
 
 def _drifted(mesh: Mesh, rng: np.random.Generator) -> Array:
-    """Colours whose brightness and warmth change from place to place, with a little grain."""
+    """Vary brightness and warmth of the colours from place to place, with a little grain."""
     bright = 0.88 + 0.24 * noise(mesh.points, 1.2, int(rng.integers(1 << 30)))
     warm = 0.12 * (noise(mesh.points, 1.8, int(rng.integers(1 << 30))) - 0.5)
     tint = np.stack([1 + warm, np.ones_like(warm), 1 - warm], 1)

@@ -1,7 +1,7 @@
-"""Meshes made of parts: panels, boxes, revolved and rounded shapes, coloured vertex by vertex.
+"""Meshes built from parts: panels, boxes, revolved and rounded shapes, with vertex colours.
 
-Metres. Colours are sRGB in 0 … 1. Faces turn counter-clockwise seen from outside. Parts share no
-vertices, so that edges stay sharp.
+Metres. Colours are sRGB in 0 to 1. Faces are counter-clockwise seen from outside. Parts share no vertices, so that edges
+stay sharp.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from render_agent.scans.boxes import Array, rotation
 
 Faces = NDArray[np.int64]
+# Maps points (n, 3), in metres in the frame of the part's owner, to colours (n, 3) in 0 to 1.
 Paint = Callable[[Array], Array]
-"""Points (n, 3) in metres, in the frame of the part's owner → colours (n, 3) in 0 … 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """A surface: points (n, 3) metres, colours (n, 3) in 0 … 1, faces (m, 3) indices into points."""
+    """A surface: points (n, 3) in metres, colours (n, 3) in 0 to 1, faces (m, 3) as indices of points."""
 
     points: Array
     colours: Array
@@ -33,12 +33,12 @@ class Mesh:
 
     @cached_property
     def bounds(self) -> Array:
-        """The lowest and the highest corner, (2, 3) metres."""
+        """Lowest and highest corner, (2, 3) metres."""
         return np.stack([self.points.min(0), self.points.max(0)])
 
     @property
     def normals(self) -> Array:
-        """The direction that the surface faces at every point, (n, 3), unit length."""
+        """Unit normal at every point, (n, 3)."""
         a, b, c = (self.points[self.faces[:, corner]] for corner in range(3))
         across = np.cross(b - a, c - a)
         normals = np.zeros_like(self.points)
@@ -49,16 +49,16 @@ class Mesh:
         return normals
 
     def moved(self, offset: Sequence[float] | Array) -> Mesh:
-        """Return the mesh shifted by `offset`, (3,) metres."""
+        """Return the mesh translated by `offset`, (3,) metres."""
         return Mesh(self.points + np.asarray(offset, float), self.colours, self.faces)
 
     def turned(self, degrees: float) -> Mesh:
-        """Return the mesh turned about the z axis, counter-clockwise seen from above."""
+        """Return the mesh rotated about the z axis, counter-clockwise seen from above."""
         return Mesh(self.points @ rotation(degrees).T, self.colours, self.faces)
 
 
 def merged(meshes: Sequence[Mesh]) -> Mesh:
-    """Return one mesh of all parts, in order."""
+    """Concatenate meshes in order."""
     starts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
     return Mesh(
         np.concatenate([mesh.points for mesh in meshes]),
@@ -68,7 +68,7 @@ def merged(meshes: Sequence[Mesh]) -> Mesh:
 
 
 def marks(low: float, high: float, step: float, *between: float) -> Array:
-    """Return coordinates from `low` to `high` at most `step` apart that pass through `between`."""
+    """Return coordinates from `low` to `high`, at most `step` apart, that include `between`."""
     stops = sorted({low, high, *(value for value in between if low < value < high)})
     pieces = [
         np.linspace(start, stop, max(1, math.ceil((stop - start) / step - 1e-9)) + 1)[:-1]
@@ -80,14 +80,16 @@ def marks(low: float, high: float, step: float, *between: float) -> Array:
 def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> Mesh:
     """Return the surface through a lattice of points.
 
-    points: (rows, columns, 3); the surface faces the side from which rows go up and columns go to
-    the right. keep: (rows - 1, columns - 1), which cells exist (all).
+    Args:
+        points: (rows, columns, 3); the front is the side from which rows go up and columns go right.
+        paint: Colours of the points.
+        keep: (rows - 1, columns - 1) mask of the cells to keep; None keeps all.
     """
     return painted([(points, keep)], paint)
 
 
 def painted(lattices: Sequence[tuple[Array, NDArray[np.bool_] | None]], paint: Paint) -> Mesh:
-    """Return the surfaces through several lattices (see `grid`) as one mesh of one paint."""
+    """Return the surfaces through several lattices (see `grid`) as one mesh with one paint."""
     parts, faces, start = [], [], 0
     for points, keep in lattices:
         flat, cells = points.reshape(-1, 3), _triangles(points.shape[0], points.shape[1], keep)
@@ -109,9 +111,14 @@ def _triangles(rows: int, columns: int, keep: NDArray[np.bool_] | None) -> Faces
 
 
 def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
-    """Return a flat parallelogram that faces along right × up.
+    """Return a flat parallelogram that faces right × up.
 
-    origin: (3,) one corner; right, up: (3,) its sides, metres. step: metres between vertices.
+    Args:
+        origin: A corner, (3,) metres.
+        right: One side, (3,) metres.
+        up: The other side, (3,) metres.
+        step: Vertex spacing in metres.
+        paint: Colours of the points.
     """
     return grid(_parallelogram(origin, right, up, step), paint)
 
@@ -132,7 +139,7 @@ def _share(step: float, side: Array) -> Array:
 def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> Mesh:
     """Return a box with sharp edges between two corners, (3,) metres each.
 
-    unseen: how many times farther apart the vertices of its back (+y) and its bottom are.
+    `unseen` multiplies the vertex spacing of its back (+y) and bottom.
     """
     (x, y, z), (a, b, c) = low, high
     w, d, h = a - x, b - y, c - z
@@ -148,7 +155,7 @@ def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> 
 
 
 def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -> Mesh:
-    """Return a box with round edges of `radius` metres between two corners, (3,) metres each."""
+    """Return a box with edges rounded by `radius` metres between two corners, (3,) metres each."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     radius = min(radius, float((high - low).min()) / 2)
     parts: list[tuple[Array, NDArray[np.bool_] | None]] = []
@@ -173,7 +180,7 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
 def turned_profile(profile: Any, sides: int, paint: Paint) -> Mesh:
     """Return the surface of revolution of a profile about the z axis.
 
-    profile: (n, 2) radius and height in metres, from the bottom up for a shape seen from outside.
+    `profile` is (n, 2) radius and height in metres, bottom-up for a shape seen from outside.
     """
     profile = np.asarray(profile, float)
     angle = np.radians(np.linspace(0, 360.0, sides + 1))
@@ -189,7 +196,7 @@ def turned_profile(profile: Any, sides: int, paint: Paint) -> Mesh:
 
 
 def cylinder(radius: float, low: float, high: float, sides: int, step: float, paint: Paint) -> Mesh:
-    """Return an upright closed cylinder about the z axis; radius and heights in metres."""
+    """Return a closed upright cylinder about the z axis; radius and heights in metres."""
     heights = marks(low, high, step)
     inner = marks(0, radius, max(step, radius / 3))
     profile = [
@@ -211,10 +218,9 @@ def cylinder(radius: float, low: float, high: float, sides: int, step: float, pa
 
 
 def ellipsoid(centre: Any, radii: Any, step: float, paint: Paint, squareness: float = 1.0) -> Mesh:
-    """Return a closed rounded shape about `centre`, (3,) metres.
+    """Return a superellipsoid (Barr 1981) about `centre`, (3,) metres.
 
-    radii: (3,) metres. squareness: 1 is an ellipsoid, towards 0 it becomes a box with soft edges
-    (a superellipsoid, Barr 1981).
+    `radii` is (3,) metres. `squareness` 1 gives an ellipsoid; towards 0 it becomes a box with soft edges.
     """
     radii = np.asarray(radii, float)
     around = max(10, math.ceil(math.pi * (radii[0] + radii[1]) / step))

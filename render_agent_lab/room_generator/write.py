@@ -1,4 +1,4 @@
-"""What is true of a home that was built, and homes as files: the scan as a binary PLY, the truth as JSON, the questions as JSON lines."""
+"""Ground truth of a generated home, and its files: scan (binary PLY), ground truth (JSON), questions (JSON lines)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent_lab.room_generator.shapes import Mesh
 def write_scan(mesh: Mesh, path: Path) -> None:
     """Write a mesh as a binary PLY: float32 coordinates in metres, uchar colours, triangles.
 
-    Coordinates are rounded to a tenth of a millimetre, so that every machine writes the same bytes.
+    Coordinates are rounded to 0.1 mm, so that every machine writes the same bytes.
     """
     points = np.round(mesh.points, 4).astype(np.float32)
     colours = np.round(np.clip(mesh.colours, 0, 1) * 255).astype(np.uint8)
@@ -26,17 +26,17 @@ def write_scan(mesh: Mesh, path: Path) -> None:
 
 
 def write_truth(truth: RoomTruth, path: Path) -> None:
-    """Write a truth as JSON."""
+    """Write the ground truth as JSON."""
     path.write_text(json.dumps(to_json(truth), separators=(",", ":")) + "\n", "utf-8")
 
 
 def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write rows in VSI-Bench's format, an object a line."""
+    """Write rows in VSI-Bench's format, one JSON object per line."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def truth_of(home: Home, scene: str) -> RoomTruth:
-    """Return the truth of a home that was built."""
+    """Return the ground truth of a generated home."""
     numbers = {id(item): number for number, item in enumerate(home.items)}
     objects = []
     for item in home.items:

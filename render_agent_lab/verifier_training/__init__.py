@@ -1,1 +1,1 @@
-"""The command `train-verifier`: learns from run logs which moves were good. Start with `train.py`."""
+"""The `train-verifier` command: learns from run logs which moves were good. Start with `train.py`."""

@@ -1,4 +1,4 @@
-"""Examples as tensors: contexts extracted once, and a batch of its own for every member."""
+"""Converts examples to tensors and assembles a batch for every member."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """B states for each of M members, and all K candidates of them.
+    """B states for each of M members, with all K candidates.
 
-    seen, asked (M, B, T, D): as `extract` gives them. context (M, B): states with the same number
-    share view and question. values (M, K, H, A), known (M, K, H). state (M, K): whose candidate it is,
-    -1 where it fills up the row. good (M, K).
+    Attributes:
+        seen: First result of `extract`, (M, B, T, D).
+        asked: Second result of `extract`, (M, B, T, D).
+        context: (M, B); equal numbers mean the same view and question.
+        values: Moves, (M, K, H, A).
+        known: Mask of moves, (M, K, H).
+        state: (M, K) index of the state each candidate belongs to; -1 is padding.
+        good: (M, K) mask of good candidates.
     """
 
     seen: torch.Tensor
@@ -35,7 +40,7 @@ class Batch:
 
 
 class Prepared:
-    """Examples on the device; what belongs to C distinct pairs of view and question is there once."""
+    """Examples on the device, storing each of the C distinct pairs of view and question once."""
 
     def __init__(self, shape: Shape, examples: Sequence[Example], device: torch.device) -> None:
         self._device = device
@@ -48,7 +53,7 @@ class Prepared:
         for example in examples:
             if example.histories.values.shape[1:] != (shape.history, shape.action):
                 raise ValueError(
-                    f"moves of {(shape.history, shape.action)} are needed, not"
+                    f"expected moves of shape {(shape.history, shape.action)}, not"
                     f" {example.histories.values.shape[1:]}"
                 )
         self.good = np.concatenate([example.good for example in examples])
@@ -64,8 +69,8 @@ class Prepared:
                     torch.as_tensor(x, device=device)[None]
                     for x in (features.patches, features.text)
                 )
-                for kept, made in zip((seen, questions), extract(shape, *pair), strict=True):
-                    kept.append(made[0])
+                for tensors, made in zip((seen, questions), extract(shape, *pair), strict=True):
+                    tensors.append(made[0])
         self.seen, self.asked = torch.stack(seen), torch.stack(questions)
 
     def __len__(self) -> int:
@@ -76,11 +81,11 @@ class Prepared:
         return slice(int(self._begins[example]), int(self._ends[example]))
 
     def context(self, example: int) -> int:
-        """Return the number of an example's view and question."""
+        """Return the index of an example's pair of view and question."""
         return int(self._context[example])
 
     def batch(self, chosen: Integers) -> Batch:
-        """Return the examples of these numbers, (M, B): each member's own."""
+        """Return the batch with the given example indices, (M, B), one row per member."""
         rows, states = [], []
         for numbers in chosen:
             owned = [np.arange(self._begins[n], self._ends[n]) for n in numbers]

@@ -1,4 +1,4 @@
-"""The card of a trained verifier: written beside its weights as JSON, and as Markdown for people."""
+"""The card of a trained verifier: JSON next to its weights, and Markdown for readers."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from render_agent_lab.learned_verifier.shape import Shape
 
 HEAD = """# A verifier of camera moves
 
-An ensemble of {members} members that scores moves by the view before them, the question and the moves so
-far, without drawing where they lead. Use it with `--verifier learned:DIR`, DIR being this folder.
+An ensemble of {members} members that scores moves from the current view, the question and the moves so far,
+without rendering their results. Use it with `--verifier learned:DIR`, where DIR is this folder.
 """
 
 CEILING = (
-    "Geometry looks at every candidate's view, and knows the boxes by which a move is called good: it is"
-    " near the best that can be had. New surface looks at every view, too, and knows no boxes. The"
-    " ensemble sees neither."
+    "Geometry renders every candidate's view and knows the boxes that define a good move, so it is close to an"
+    " upper bound. New surface also renders every view, but knows no boxes. The ensemble does neither."
 )
 
 
 def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
-    """Write a verifier into a folder.
+    """Write a verifier to a folder.
 
-    learned: what the card is to tell of its making: which encoder gave the features, which runs and
-    scenes it learned from, and how well it chooses in scenes held out; JSON. SetupError where it
-    cannot be written.
+    Args:
+        ensemble: The trained members.
+        folder: Created if missing.
+        learned: JSON object for the card: the encoder, the runs and scenes trained on, and held-out accuracy.
+
+    Raises:
+        SetupError: The folder cannot be written.
     """
     card = {
         "format": FORMAT,
@@ -56,7 +59,7 @@ def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
 
 
 def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
-    """Return the card as Markdown; learned: what `train` returns."""
+    """Return the card as Markdown. `learned` is the result of `train`."""
     settings, source, held = learned["settings"], learned["learned_from"], learned["held_out"]
     encoder = ", ".join(f"{name} {value}" for name, value in learned["encoder"].items())
     runs = "\n".join(
@@ -64,39 +67,47 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
     )
     parts = [
         HEAD.format(members=settings["members"]),
-        "## What it learned from\n",
+        "## Training data\n",
         f"{source['decisions']:,} decisions of {source['questions']:,} questions in"
         f" {len(source['scenes'])} scenes, from {len(source['runs'])} runs:\n",
         runs,
         f"\nScenes: {', '.join(source['scenes'])}.\n",
-        "A move is good where its view shows well, for the first time, something that the question names."
-        " Where no candidate does, those are good that show about as much new surface of the room as the"
-        " best. Where nobody knows what is named, the moves are that led to a right answer.\n",
-        "## How it was made\n",
+        "A move is good if its view clearly shows an object named in the question for the first time. If no candidate"
+        " does, moves that show about as much new surface as the best are good. If the named objects are unknown, the"
+        " moves that led to a correct answer are good.\n",
+        "## Training\n",
         f"Features: {encoder}. Training: {_settings(settings)}. Sizes of a member: {_sizes(shape)}.\n",
-        f"## How well it chooses in {len(held['scenes'])} scenes held out\n",
-        f"Scenes: {', '.join(held['scenes'])}. No decision in them was learned from, and no epoch was"
-        f" picked by them. Intervals are of 95 %, over scenes; {FEW_SCENES}. {CEILING}\n",
-        _table("The move chosen is good", held["good"]),
+        f"## Accuracy in {len(held['scenes'])} held-out scenes\n",
+        f"Scenes: {', '.join(held['scenes'])}. They were used neither for training nor for selecting an epoch."
+        f" Intervals are 95 % confidence intervals over scenes; {FEW_SCENES}. {CEILING}\n",
+        _table("Chosen move is good", held["good"]),
     ]
     if held["named"]:
         parts.append(
-            _table("The move chosen shows something named, where a candidate does", held["named"])
+            _table("Chosen move shows a named object, if any candidate does", held["named"])
         )
     return "\n".join(parts)
 
 
 def standing(figures: Mapping[str, Any]) -> list[str]:
-    """Return sentences that compare the ensemble with the other choosers and its best member."""
+    """Return sentences that compare the ensemble with the baselines and with its best member."""
     sentences = []
     for other, apart in figures["learned_minus"].items():
-        better = "better than" if apart["mean"] > 0 else "worse than" if apart["mean"] < 0 else "as"
+        better = (
+            "better than"
+            if apart["mean"] > 0
+            else "worse than"
+            if apart["mean"] < 0
+            else "as well as"
+        )
         if apart["low"] is None:
-            verdict = f"chose {better} {other} in this sample, of too few scenes to be sure"
+            verdict = (
+                f"chose {better} {other} in this sample, but with too few scenes for an interval"
+            )
         elif apart["low"] > 0 or apart["high"] < 0:
-            verdict = f"chooses {better} {other}"
+            verdict = f"is {better} {other}"
         else:
-            verdict = f"cannot be told apart from {other} in this sample"
+            verdict = f"does not differ significantly from {other}"
         span = "" if apart["low"] is None else f" ({_span(apart, '+.1f')})"
         sentences.append(
             f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points{span}."
@@ -105,13 +116,13 @@ def standing(figures: Mapping[str, Any]) -> list[str]:
     best = max(members, key=lambda name: float(figures["success"][name]["mean"]))
     gained = figures["success"]["learned"]["mean"] - figures["success"][best]["mean"]
     sentences.append(
-        f"The ensemble against the best of its members, {best}: {100 * gained:+.1f} percentage points."
+        f"The ensemble compared with its best member, {best}: {100 * gained:+.1f} percentage points."
     )
     return sentences
 
 
 def spanned(row: Mapping[str, Any]) -> str:
-    """Return the interval of a share as it is written."""
+    """Return the formatted confidence interval of a share."""
     return "none" if row["low"] is None else f"{_span(row, '.1f')} %"
 
 
@@ -125,7 +136,7 @@ def _table(title: str, figures: Mapping[str, Any]) -> str:
         for name, row in figures["success"].items()
     ]
     head = f"{title}: {figures['decisions']:,} decisions in {figures['scenes']} scenes.\n"
-    table = "\n".join(["| chosen by | success | interval |", "|---|---|---|", *rows])
+    table = "\n".join(["| chosen by | success | 95 % CI |", "|---|---|---|", *rows])
     return f"{head}\n{table}\n\n{' '.join(standing(figures))}\n"
 
 

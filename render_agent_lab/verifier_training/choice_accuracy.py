@@ -1,4 +1,4 @@
-"""How well an ensemble chooses in states that it has not seen."""
+"""Accuracy of an ensemble's choices in unseen states."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.examples import Example
 
-AT_ONCE = 256
-"""Contexts or histories embedded together: as many as memory holds at the largest sizes."""
+AT_ONCE = 256  # contexts or histories per forward pass; fits in memory at the largest sizes
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """What was chosen in S states where a candidate can be wrong.
+    """Accuracy of the choices in S states that have good and bad candidates.
 
-    fused: (S,) 1 where the candidate with the best mean rank was good, else 0. members: (M, S), each
-    member alone. chance: (S,) the share of good candidates: what a random choice comes to.
+    Attributes:
+        fused: (S,) 1 if the candidate with the best mean rank was good, else 0.
+        members: (M, S) the same for each member alone.
+        chance: (S,) share of good candidates, the expected accuracy of a random choice.
     """
 
     fused: FloatArray
@@ -33,7 +34,7 @@ class Choices:
     chance: FloatArray
 
     def to_json(self) -> dict[str, object]:
-        """Return the shares of states; None where there is no state."""
+        """Return the means over states, None if there are no states."""
         if not len(self.fused):
             return {"states": 0, "chosen": None, "members": None, "chance": None}
         return {
@@ -45,16 +46,16 @@ class Choices:
 
 
 def choose(ensemble: Ensemble, examples: Sequence[Example]) -> Choices:
-    """Let the ensemble choose in every state of `examples` where a candidate can be wrong."""
+    """Choose in every state of `examples` that has a bad candidate."""
     examples = [example for example in examples if example.is_a_choice]
     if not examples:
-        nothing = np.zeros(0)
-        return Choices(nothing, np.zeros((ensemble.members, 0)), nothing)
+        empty = np.zeros(0)
+        return Choices(empty, np.zeros((ensemble.members, 0)), empty)
     return choose_prepared(ensemble, Prepared(ensemble.shape, examples, ensemble.device))
 
 
 def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
-    """Let the ensemble choose in every one of these states."""
+    """Choose in every prepared state."""
     fused, members, chance = [], [], []
     for number, scores in enumerate(_scores(ensemble, prepared)):
         good = prepared.good[prepared.candidates(number)]
@@ -67,7 +68,7 @@ def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
 
 
 def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArray]:
-    """Return each member's scores of the candidates of every state, (M, K) each: cosines."""
+    """Return each member's scores of the candidates of every state, as cosines (M, K)."""
     if not examples:
         return []
     return _scores(ensemble, Prepared(ensemble.shape, examples, ensemble.device))

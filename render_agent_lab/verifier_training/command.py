@@ -1,4 +1,4 @@
-"""The command that trains a verifier on one's own runs."""
+"""The `train-verifier` command: trains a verifier on the user's own runs."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from render_agent.errors import UsageError
 
 @click.command("train-verifier", panel="Other")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=complete_runs)
-@to_folder("Where the verifier is written.", required=True)
+@to_folder("Folder to write the verifier to.", required=True)
 @option(
     "--runs-in",
     "output",
     default="experiment_logs",
     metavar="DIR",
-    help="Where runs lie that are given by name.",
+    help="Folder in which runs are looked up by name.",
 )
 @option(
     "--held-out",
     default="0.25",
     metavar="SHARE|SCENES",
-    help="The share of scenes that are held out, or their names with commas.",
+    help="Share of scenes to hold out, or comma-separated scene names.",
 )
 @option(
     "--encoder",
     default="pixels",
     metavar="pixels|siglip2[:MODEL]",
-    help="What makes the features: pixels needs no weights.",
+    help="Feature encoder; pixels needs no weights.",
 )
+@option("--members", type=click.IntRange(1, 64), default=3, help="Number of ensemble members.")
 @option(
-    "--members", type=click.IntRange(1, 64), default=3, help="How many members the ensemble has."
-)
-@option(
-    "--epochs", type=click.IntRange(1), default=12, help="How often every decision is learned from."
+    "--epochs",
+    type=click.IntRange(1),
+    default=12,
+    help="Number of passes over the training decisions.",
 )
 @option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     default=1e-3,
-    help="The highest rate of learning.",
+    help="Peak learning rate.",
 )
 @option(
     "--seed",
     type=click.IntRange(0),
     default=0,
-    help="Of the split, the first weights and the order.",
+    help="Seed of the split, the initial weights and the data order.",
 )
-@option("--device", default="auto", metavar="NAME", help="Where it is trained.")
+@option("--device", default="auto", metavar="NAME", help="Device to train on.")
 def train_verifier_command(
     runs: tuple[str, ...],
     folder: str,
@@ -63,7 +64,7 @@ def train_verifier_command(
     seed: int,
     device: str,
 ) -> None:
-    """Train a verifier on the decisions of RUN… (recent, names or paths), for --verifier learned:DIR.
+    """Train a verifier on the decisions of RUN… (names, paths or recent), for --verifier learned:DIR.
 
     \b
     Examples:
@@ -83,22 +84,22 @@ def train_verifier_command(
     folders = [find_run(Path(output), run) for run in dict.fromkeys(runs)]
     learned = train(folders, Path(folder), wishes, lambda line: click.echo(line, err=True))
     held = learned["held_out"]
-    for title, figures in (("good moves", held["good"]), ("named things found", held["named"])):
+    for title, figures in (("good moves", held["good"]), ("named objects found", held["named"])):
         if figures:
-            click.echo(f"{title}, {figures['decisions']} decisions in scenes held out:")
+            click.echo(f"{title}, {figures['decisions']} decisions in held-out scenes:")
             for name, row in figures["success"].items():
                 click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
             for line in standing(figures):
                 click.echo(f"  {line}")
-    click.echo(f"{folder}: verifier and card; use it with --verifier learned:{folder}")
+    click.echo(f"wrote verifier and card to {folder}; use it with --verifier learned:{folder}")
 
 
 def _held_out(text: str) -> float | tuple[str, ...]:
-    """Return a share of scenes, or their names. UsageError where it is a number that is no share."""
+    """Parse a share of scenes or their names. Raises UsageError for a number outside 0 to 1."""
     try:
         share = float(text)
     except ValueError:
         return tuple(name.strip() for name in text.split(",") if name.strip())
     if not 0 < share < 1:
-        raise UsageError("--held-out is a share between 0 and 1, such as 0.25, or names of scenes")
+        raise UsageError("--held-out must be a share between 0 and 1, such as 0.25, or scene names")
     return share

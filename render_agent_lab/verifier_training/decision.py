@@ -1,4 +1,4 @@
-"""A decision: the state of a question, its candidate moves, and what each would have shown."""
+"""A decision: the state of a question, its candidate moves, and what each would show."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from render_agent.tasks.question_types import ROOM_SIZE_TYPE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """One turn of a logged run, as a verifier would have met it.
-
-    run: the path of the run folder, as text. candidates: K moves, each with the view that it leads to.
-    chosen: the place of the one that was made, None where it is not among them. found: (K,) how many of
-    the things that the question names each would show well for the first time, NaN where nobody can
-    tell. surface: (K,) the share of the room's visible surface that it would show for the first time.
-    geometry: (K,) what the verifier geometry says of them. good: (K,) the moves that are taken for good.
-    """
+    """One turn of a logged run, as a verifier would see it."""
 
     run: str
+    """Path of the run folder."""
     context: TurnContext
     candidates: tuple[Candidate, ...]
+    """K moves, each with the view it leads to."""
     chosen: int | None
+    """Index of the move that was made, None if it is not a candidate."""
     found: FloatArray
+    """Number of named things each move would clearly show for the first time, (K,); NaN if unknown."""
     surface: FloatArray
+    """Share of the room's visible surface each move would show for the first time, (K,)."""
     geometry: FloatArray
+    """Scores of the geometry verifier, (K,)."""
     good: NDArray[np.bool_]
+    """Mask of the moves labelled as good, (K,)."""
 
     @property
     def scene(self) -> str:
@@ -43,20 +43,20 @@ class Decision:
 
     @property
     def finds(self) -> NDArray[np.bool_]:
-        """Which moves show something that the question names well for the first time, (K,)."""
+        """Mask of the moves that clearly show a named thing for the first time, (K,)."""
         return np.asarray(self.found > 0)
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether some candidates are good and some are not."""
+        """True if some candidates are good and some are not."""
         return bool(self.good.any() and not self.good.all())
 
 
-LEAST_SURFACE = 0.03
-"""The least share of the room's visible surface that makes a move good where it shows nothing named."""
+LEAST_SURFACE = 0.03  # minimum share of new surface for a good move that shows nothing named
 
-NEAR_BEST = 0.8
-"""Of the largest new surface: moves that show so much of it are as good as the best."""
+NEAR_BEST = (
+    0.8  # moves that show this fraction of the best move's new surface count as equally good
+)
 
 
 def good_moves(
@@ -64,9 +64,15 @@ def good_moves(
 ) -> NDArray[np.bool_]:
     """Return which moves are good, (K,).
 
-    found, surface: as in `Decision`. Those that show something named well for the first time are. Where
-    none does, and for the size of a room, those are that show about as much new surface as the best.
-    Where nobody knows what is named, the move is that was made on the way to a right answer (`right`).
+    Moves that clearly show a named thing for the first time are good. If there are none, and for room sizes, moves
+    that show about as much new surface as the best are good. If the named things are unknown, only the move at index
+    `right` is good.
+
+    Args:
+        question: The question.
+        found: As in `Decision`.
+        surface: As in `Decision`.
+        right: Index of the move made, if it led to a correct answer.
     """
     if (found > 0).any():
         good: NDArray[np.bool_] = found > 0
@@ -80,7 +86,7 @@ def good_moves(
 
 
 def scene_names(decisions: Sequence[Decision]) -> list[str]:
-    """Return the name of the scene of every decision; scans of one name are told apart by their folder."""
+    """Return the scene name of every decision, prefixed by the folder of its scan if ambiguous."""
     scans: dict[str, set[Path | None]] = {}
     for decision in decisions:
         question = decision.context.state.question

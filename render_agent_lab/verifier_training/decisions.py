@@ -1,4 +1,4 @@
-"""Decisions read from run logs, their candidates judged by what each would have shown."""
+"""Reads decisions from run logs and labels their candidates by what each would show."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ from render_agent.views.picture_store import Pictures
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 
-BORROWED = 7
-"""Moves of other turns that are weighed beside the one that was made, where a run logged no candidates."""
+BORROWED = 7  # moves of other turns used as candidates if a run logged none
 
 
 def read_decisions(
     folder: RunData,
     report: Callable[[str], None] = lambda scene: None,
 ) -> list[Decision]:
-    """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
+    """Read and label the decisions of a run, for all scenes with available scans.
 
-    Candidates are those that the run logged with their views. Where it logged none they are the move that
-    was made and moves of other turns about the same scene, carried out from here. report: is given the name of every scene that is begun
-    with. SetupError where the run shows nothing that could be judged, or its model did not choose its
-    views.
+    Candidates are those that the run logged with their views. If it logged none, they are the move made and moves of
+    other turns in the same scene, applied at the current camera.
+
+    Args:
+        folder: The run.
+        report: Called with the name of each scene when it is started.
+
+    Raises:
+        SetupError: The views of the run do not show the scenes, or its model did not choose them.
     """
     parts = folder.parts
     if not (parts.free and parts.faithful):
         raise SetupError(
-            f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
-            " they are"
+            f"cannot learn moves from {folder.path}: it needs --views free with unmodified views of the scenes"
         )
     questions = folder.questions
     scenes = parts.scenes(questions)
@@ -76,7 +79,7 @@ class Reading:
         self.run = str(folder.path)
         self.scenes = scenes
         self.geometry = geometry
-        # one for all of them: features are kept by what gives the pictures
+        # shared by all contexts, because features are cached per image loader
         self._picture = Pictures(folder.path).get
 
     def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
@@ -110,7 +113,7 @@ class Reading:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return `found`, `surface` and `geometry` of a `Decision`, (K,) each."""
         state, space = context.state, context.observation.space
-        assert space is not None, "the scene is at hand"
+        assert space is not None, "the scan is available"
         facts = self.geometry.facts.get(state.question.scene, NOTHING)
         room = self.geometry.rooms.room(
             state.question.scene, lambda: state.scene, lambda: space, facts
@@ -122,7 +125,7 @@ class Reading:
 def _candidates(
     context: TurnContext, turn: Turn, moves: Sequence[Action]
 ) -> tuple[tuple[Candidate, ...], int | None]:
-    """Return the candidates of a turn with their views, and the place of the one that was made."""
+    """Return the candidates of a turn with their views, and the index of the move made."""
     evidence = turn.evidence
     if evidence is not None:
         logged = tuple(
@@ -133,7 +136,7 @@ def _candidates(
         if len(logged) > 1:
             places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]
             return logged, places[0] if places else None
-    assert isinstance(turn.action, Action), "it was asked before"
+    assert isinstance(turn.action, Action), "checked by the caller"
     key = f"{context.state.id} {context.turn}".encode()
     chance = np.random.default_rng(list(key))
     others = [move for move in dict.fromkeys(moves) if move != turn.action]
@@ -145,9 +148,9 @@ def _candidates(
 
 
 def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate:
-    """Return a move as a candidate; its picture was never drawn, only its camera is known."""
+    """Return a move as a candidate. Its image was never rendered; only its camera is known."""
     look = context.observation
-    assert look.space is not None, "the scene is at hand"
+    assert look.space is not None, "the scan is available"
     camera, outcome = carry_out(action, look.camera, look.space)
     told = describe(action, look.camera, camera, outcome, general())
     kind = action.view if isinstance(action.view, str) else "ego"
@@ -160,7 +163,7 @@ def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate
 def _gains(
     room: Room, renderer: Renderer, context: TurnContext, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the gain of each candidate: the named things, and the share of the surface, that it would show for the first time."""
+    """Return for each candidate the number of named things and the share of surface it would show for the first time."""
     question = context.state.question
 
     def things(views: Sequence[View]) -> frozenset[Thing]:

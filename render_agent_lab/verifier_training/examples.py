@@ -1,4 +1,4 @@
-"""What the ensemble learns from: a state, the moves that could be made there, and which were good."""
+"""Training examples: a state, its candidate moves, and which of them were good."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from render_agent_lab.learned_verifier.history import Histories, read_histories
 from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.decision import Decision
 
-AT_ONCE = 32
-"""Views that are encoded together."""
+AT_ONCE = 32  # views encoded per batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
     """One state with its candidates.
 
-    features: of the view and the question; the same object where several states share both, so that
-    it is read once. histories: N candidates. good: (N,) bool, one at least. ValueError where not so.
+    Attributes:
+        features: Features of the view and the question; shared between states that have the same.
+        histories: N candidate histories.
+        good: (N,) bool mask with at least one good candidate.
+
+    Raises:
+        ValueError: `good` violates these constraints.
     """
 
     features: Features
@@ -33,22 +37,21 @@ class Example:
     def __post_init__(self) -> None:
         if self.good.shape != (len(self.histories),) or self.good.dtype != np.bool_:
             raise ValueError(
-                f"{len(self.histories)} candidates need as many bools, not {self.good.shape}"
-                f" {self.good.dtype}"
+                f"expected {len(self.histories)} bools, not {self.good.shape} {self.good.dtype}"
             )
         if not self.good.any():
-            raise ValueError("a state without a good candidate teaches nothing: leave it out")
+            raise ValueError("a state needs at least one good candidate")
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether a candidate can be wrong here."""
+        """True if some candidate is not good."""
         return not self.good.all()
 
 
 def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) -> list[Example]:
-    """Return an example for every decision, in their order; each must have a good candidate.
+    """Return an example for every decision, in order; each must have a good candidate.
 
-    length: moves of a history at the most. RunLogError where a picture is gone.
+    `length` is the maximum number of moves per history. Raises RunLogError if an image is missing.
     """
     examples: list[Example] = []
     for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
@@ -58,9 +61,9 @@ def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) 
             part = own[first : first + AT_ONCE]
             pairs = []
             for decision in part:
-                glimpse = EncoderInput.of(decision.context)
-                assert glimpse is not None, "its run shows views"
-                pairs.append((glimpse, decision.context.state.question))
+                view_input = EncoderInput.of(decision.context)
+                assert view_input is not None, "the run shows views"
+                pairs.append((view_input, decision.context.state.question))
             for decision, features in zip(part, reader.features(pairs), strict=True):
                 histories = read_histories(decision.context, decision.candidates, length)
                 examples.append(Example(features, histories, decision.good))

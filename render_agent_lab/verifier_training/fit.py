@@ -1,4 +1,4 @@
-"""Training: each member on its own data order, all of them in one pass."""
+"""Trains all members in one pass, each with its own data order."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
 from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.loss import losses
 
-MOST_GRADIENT = 1.0
-"""The longest gradient of a member; a longer one is cut to it, by each member for itself."""
+MOST_GRADIENT = 1.0  # gradient norm to which each member is clipped
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to train: members, epochs, states in a batch, the highest rate, decay of weights, the seed.
-
-    The rate rises over the first `warm_up` share of all steps, and falls as a cosine to 0.
-    """
+    """Training settings. The learning rate warms up linearly, then follows a cosine to 0."""
 
     members: int = 3
     epochs: int = 10
     batch: int = 32
+    """States per batch."""
     rate: float = 3e-4
+    """Peak learning rate."""
     decay: float = 0.01
+    """Weight decay."""
     warm_up: float = 0.1
+    """Share of all steps in which the learning rate rises."""
     seed: int = 0
 
     def to_json(self) -> dict[str, float]:
@@ -45,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """A trained ensemble, and a line an epoch: its number, each member's mean loss, and its choices."""
+    """A trained ensemble, and a record per epoch: number, mean loss of each member, and held-out accuracy."""
 
     ensemble: Ensemble
     epochs: list[dict[str, Any]]
@@ -60,19 +60,16 @@ def fit(
     device: str = "cpu",
     after_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Fitted:
-    """Train fresh members on `examples`; after each epoch let them choose in the states held out.
+    """Train new members on `examples`, and evaluate them on `held_out` after each epoch.
 
-    The members share nothing but the examples: each has weights and an order of its own, from the seed
-    and its number. The last epoch's weights are returned; none is picked by the states held out.
-
+    The members share only the examples: weights and data order depend on the seed and the member's index. Returns the
+    weights of the last epoch; held-out results are not used for selection.
     Raises:
         ValueError: An example does not fit the shape.
         SetupError: There are fewer than two examples, or the loss diverged.
     """
     if len(examples) < 2:
-        raise SetupError(
-            f"{len(examples)} states are too few to learn from: two are needed at least"
-        )
+        raise SetupError(f"training needs at least 2 states, but there are {len(examples)}")
     place = torch.device(device)
     prepared = Prepared(shape, examples, place)
     choices = [example for example in held_out if example.is_a_choice]
@@ -98,7 +95,7 @@ def fit(
 
 
 def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
-    """Return AdamW, which treats every number by itself, and so every member; matrices alone decay."""
+    """Return AdamW, which is element-wise and so keeps members independent. Only matrices have weight decay."""
     decayed = {name for name in parameters if re.search(r"(?<!norm)\.weight$", name)}
     groups = [
         {"params": [parameters[name] for name in sorted(decayed)], "weight_decay": settings.decay},
@@ -114,7 +111,7 @@ def _epoch(
     settings: Settings,
     epoch: int,
 ) -> list[float]:
-    """Train on every example once; return each member's mean loss over the epoch."""
+    """Train on every example once; return each member's mean loss."""
     orders = _orders(len(prepared), settings, epoch)
     batches = max(1, orders.shape[1] // settings.batch)
     total = torch.zeros(settings.members)
@@ -131,7 +128,7 @@ def _epoch(
     mean: list[float] = (total / batches).tolist()
     if not all(map(math.isfinite, mean)):
         raise SetupError(
-            f"training came apart in epoch {epoch + 1}: the loss is no number; lower the rate"
+            f"training diverged in epoch {epoch + 1}: the loss is not finite. Lower --rate."
         )
     return mean
 
@@ -147,7 +144,7 @@ def _orders(count: int, settings: Settings, epoch: int) -> Integers:
 
 
 def _share(step: int, steps: int, settings: Settings) -> float:
-    """Return the share of the highest rate at a step."""
+    """Return the learning rate of a step as a share of the peak."""
     rising = max(1.0, settings.warm_up * steps)
     if step < rising:
         return (step + 1) / (rising + 1)
@@ -155,7 +152,7 @@ def _share(step: int, steps: int, settings: Settings) -> float:
 
 
 def _cut(parameters: list[torch.Tensor]) -> None:
-    """Shorten each member's gradient to MOST_GRADIENT."""
+    """Clip each member's gradient to norm MOST_GRADIENT."""
     gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
     squares = torch.stack([(g * g).reshape(len(g), -1).sum(1) for g in gradients])
     factor = (MOST_GRADIENT / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)

@@ -1,4 +1,4 @@
-"""How well verifiers choose in scenes that were held out: success with intervals over scenes."""
+"""Accuracy of verifiers in held-out scenes, with confidence intervals over scenes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ SURFACE = "new surface"
 def successes(
     decisions: Sequence[Decision], scores: Sequence[FloatArray], *, named: bool = False
 ) -> dict[str, FloatArray]:
-    """Return for each way to choose whether its choice was good, (S,) each, 0 to 1.
+    """Return the success of each selection method per decision, (S,) each, 0 to 1.
 
-    decisions: S of them, choices all. scores: what the ensemble says of each, (M, K). named: whether a
-    move is good only where it shows something named. SURFACE is the move that shows most new surface,
-    which knows of no boxes; `random` is the share of good candidates, what a random choice comes to. Of
-    candidates that tie any is chosen: the first may be the one that was made, which says nothing.
+    Methods are the ensemble (`learned`), its members, `geometry`, SURFACE (the move with the most new surface, which
+    uses no boxes) and `random`. Ties count as their mean, because the first candidate may be the move that was made.
+
+    Args:
+        decisions: S decisions with good and bad candidates.
+        scores: The ensemble's scores of each, (M, K).
+        named: Count a move as a success only if it shows a named thing.
     """
     rates: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):
@@ -39,10 +42,10 @@ def successes(
 
 
 def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
-    """Return mean success of each row, and how far learned is from the others; JSON.
+    """Return the mean success of each method, and the differences between `learned` and the baselines, as JSON.
 
-    scenes: of every decision. Intervals are of 95 %, over scenes, as `score.intervals` has them; None with
-    too few.
+    `scenes` has the scene of every decision. Intervals are 95 % confidence intervals over scenes, None if there are too
+    few.
     """
     measured: dict[str, Any] = {
         "decisions": len(scenes),
@@ -58,13 +61,13 @@ def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, 
 
 
 def _highest(marks: FloatArray) -> NDArray[np.bool_]:
-    """Return which candidates are the best; means of ranks that are equal may differ in the last digit."""
+    """Return which candidates are best; equal mean ranks may differ by rounding."""
     best: NDArray[np.bool_] = marks >= marks.max() - 1e-9
     return best
 
 
 def _interval(values: FloatArray, scenes: Sequence[str], *, share: bool) -> dict[str, float | None]:
-    """Return a mean and its interval; share: of values of 0 to 1, else of differences."""
+    """Return a mean and its interval. `share` is True for values in 0 to 1, False for differences."""
     mean = float(values.mean())
     estimated = ratio(values, scenes)
     low, high = (estimated and estimated.interval(1, share=share)) or (None, None)

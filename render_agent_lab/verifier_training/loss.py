@@ -1,4 +1,4 @@
-"""The symmetric contrastive loss: a state finds its good moves, a good move finds its state."""
+"""Symmetric contrastive loss between states and good moves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from torch.nn import functional
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Batch
 
-MAX_LOG_SCALE = math.log(100)
-"""The learned temperature goes down to 0.01 and no further, so that training stays stable."""
+MAX_LOG_SCALE = math.log(100)  # keeps the learned temperature above 0.01, for stability
 
 
 def losses(ensemble: Ensemble, batch: Batch) -> torch.Tensor:
@@ -29,12 +28,12 @@ def losses(ensemble: Ensemble, batch: Batch) -> torch.Tensor:
 def contrast(
     logits: torch.Tensor, context: torch.Tensor, state: torch.Tensor, good: torch.Tensor
 ) -> torch.Tensor:
-    """Return the symmetric InfoNCE of one member's logits (B, K), a number; the rest as in `Batch`.
+    """Return the symmetric InfoNCE loss of one member from logits (B, K); other arguments as in `Batch`.
 
-    From state to move: its good candidates together against its bad ones and the good ones of other
-    states. The bad ones of other states are left out, since they may be good here. From move to state:
-    a good candidate's own state against the others; every state counts alike. What belongs to another
-    state with the same view and question is no wrong answer, and counts in neither.
+    State to move: the good candidates of a state together, against its bad ones and the good ones of other states. Bad
+    candidates of other states are excluded, because they may be good here. Move to state: the state of a good candidate
+    against the others, with equal weight per state. Other states with the same view and question are not negatives and
+    are excluded from both.
     """
     number = torch.arange(len(logits), device=logits.device)[:, None]
     own = state == number  # (B, K)
@@ -45,7 +44,7 @@ def contrast(
     all_moves = logits.masked_fill(~(own | apart & good), low).logsumexp(1)
     to_move = all_moves - logits.masked_fill(~right, low).logsumexp(1)
 
-    # a column that only fills up belongs to nobody; it sees every state, and weighs nothing
+    # padding columns belong to no state; they attend to all states and have weight zero
     states = logits.masked_fill(~(own | apart | (state < 0)), low)
     weight = (right / right.sum(1, keepdim=True)).sum(0)
     to_state = functional.cross_entropy(states.T, owner, reduction="none") * weight

@@ -1,4 +1,4 @@
-"""Training a verifier on one's own runs: decisions, features, the split by scene, the fit, and the card."""
+"""Trains a verifier on the user's own runs: decisions, features, split by scene, fit, and card."""
 
 from __future__ import annotations
 
@@ -27,32 +27,39 @@ from render_agent_lab.verifier_training.examples import Example, make_examples
 from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.held_out import figures, successes
 
-LEAST = 20
-"""Decisions with a good and a bad move that are learned from, at the least."""
+LEAST = 20  # minimum number of training decisions with good and bad moves
 
 TEXT = "README.md"
 
-SMALL = {"width": 64, "heads": 4, "blocks": 1, "layers": 2, "inner": 128}
-"""Sizes of members that read features of few numbers."""
+SMALL = {
+    "width": 64,
+    "heads": 4,
+    "blocks": 1,
+    "layers": 2,
+    "inner": 128,
+}  # for low-dimensional features
 
-LARGE = {"width": 512, "heads": 8, "blocks": 4, "layers": 4, "inner": 2048}
-"""Sizes of members that read features of a large encoder."""
+LARGE = {
+    "width": 512,
+    "heads": 8,
+    "blocks": 4,
+    "layers": 4,
+    "inner": 2048,
+}  # for features of a large encoder
 
-MANY = 256
-"""Numbers of a patch from which on members are large."""
+MANY = 256  # feature dimension from which members are large
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """How a verifier is to be trained.
-
-    encoder: as `--encoder` has it. held_out: the share of scenes, or the names of them. device: where it
-    is trained, as `--device` of a run.
-    """
+    """Options of verifier training."""
 
     encoder: str = "pixels"
+    """Value of `--encoder`."""
     held_out: float | tuple[str, ...] = 0.25
+    """Share of scenes to hold out, or their names."""
     device: str = "auto"
+    """Device to train on, as in `--device` of a run."""
     settings: Settings = field(default_factory=lambda: Settings(epochs=12, rate=1e-3))
 
 
@@ -65,10 +72,10 @@ def train(
     """Train a verifier on runs, write it to `output`, and return the data of its card.
 
     Raises:
-        SetupError: `output` holds a verifier, the runs have too few decisions, or the encoder is not available.
+        SetupError: `output` already has a verifier, the runs have too few decisions, or the encoder is unavailable.
     """
     if (output / CARD).exists():
-        raise SetupError(f"{output} holds a verifier already: name another --to")
+        raise SetupError(f"{output} already contains a verifier. Choose another --to.")
     encoder = make_encoder(wishes.encoder, wishes.device)
     decisions = _decisions(folders, report)
     names = scene_names(decisions)
@@ -76,7 +83,9 @@ def train(
     learning = [d for d, name in zip(decisions, names, strict=True) if name not in held]
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
     _refuse_too_few(learning, testing)
-    report(f"{len(learning)} decisions to learn from, {len(testing)} in scenes held out: features")
+    report(
+        f"computing features: {len(learning)} training decisions, {len(testing)} in held-out scenes"
+    )
     shape = _shape(encoder)
     examples = make_examples([*learning, *testing], encoder, shape.history)
     fitted = fit(
@@ -89,7 +98,7 @@ def train(
     )
     learned = {
         "encoder": {"label": encoder.label, **encoder.describe()},
-        "learned_from": _told_of(folders, learning, set(names) - held),
+        "learned_from": _training_data(folders, learning, set(names) - held),
         "settings": wishes.settings.to_json(),
         "epochs": fitted.epochs,
         "held_out": _measured(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
@@ -101,13 +110,13 @@ def train(
 
 
 def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed: int) -> set[str]:
-    """Return the scenes that are held out: those that are named, or a share drawn by the seed.
+    """Return the held-out scenes: the named ones, or a random share.
 
-    UsageError where a name is none of them; SetupError where nothing would be left on one side.
+    Raises UsageError for an unknown scene, and SetupError if either side of the split would be empty.
     """
     if isinstance(wanted, tuple):
         if odd := sorted(set(wanted) - set(scenes)):
-            raise UsageError(f"--held-out {odd[0]}: the runs have no decision in such a scene")
+            raise UsageError(f"--held-out {odd[0]}: the runs have no decisions in this scene")
         held = set(wanted)
     else:
         count = max(1, math.ceil(wanted * len(scenes)))
@@ -115,17 +124,16 @@ def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed
         held = {scenes[place] for place in order[:count]}
     if not 0 < len(held) < len(scenes):
         raise SetupError(
-            f"decisions about {counted(len(scenes), 'scene')} cannot be split by scene: two are needed at least,"
-            " one of them held out"
+            f"cannot split {counted(len(scenes), 'scene')} into training and held-out scenes: both need at least one"
         )
     return held
 
 
 def _decisions(folders: Sequence[RunData], report: Callable[[str], None]) -> list[Decision]:
-    """Return the decisions of all runs in which some moves are good and some are not."""
+    """Return the decisions of all runs that have good and bad moves."""
     decisions: list[Decision] = []
     for folder in folders:
-        report(f"{folder.name}: what its candidates would have shown")
+        report(f"{folder.name}: labelling candidates")
         decisions += read_decisions(folder, report)
     return [decision for decision in decisions if decision.is_a_choice]
 
@@ -133,9 +141,9 @@ def _decisions(folders: Sequence[RunData], report: Callable[[str], None]) -> lis
 def _refuse_too_few(learning: Sequence[Decision], testing: Sequence[Decision]) -> None:
     if len(learning) < LEAST or not testing:
         raise SetupError(
-            f"the runs have {len(learning)} decisions to learn from and {len(testing)} in scenes held out"
-            f" where one move is better than another: {LEAST} and 1 are needed at least; add runs, best"
-            " of --agent lookahead:8 --verifier random"
+            f"too few decisions with good and bad moves: {len(learning)} for training and {len(testing)} in held-out"
+            f" scenes (at least {LEAST} and 1 needed). Add runs, preferably with --agent lookahead:8"
+            " --verifier random."
         )
 
 
@@ -154,11 +162,11 @@ def _epoch_line(line: dict[str, Any], epochs: int) -> str:
     loss = sum(line["loss"]) / len(line["loss"])
     return (
         f"epoch {line['epoch']} of {epochs}: loss {loss:.3f},"
-        f" {line['chosen']:.1%} good choices in scenes held out (random {line['chance']:.1%})"
+        f" {line['chosen']:.1%} good choices in held-out scenes (random {line['chance']:.1%})"
     )
 
 
-def _told_of(
+def _training_data(
     folders: Sequence[RunData], decisions: Sequence[Decision], scenes: set[str]
 ) -> dict[str, Any]:
     scans = {decision.context.state.question.scan for decision in decisions}
@@ -186,7 +194,7 @@ def _measured(
     held: set[str],
     wishes: Wishes,
 ) -> dict[str, Any]:
-    """Return the ensemble's success in scenes held out, beside random and geometry."""
+    """Return the ensemble's success in held-out scenes, compared with random, new surface and geometry."""
     scores = scores_of(ensemble, examples)
     names = scene_names(decisions)
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]

@@ -1,6 +1,6 @@
-"""A floor plan: rooms, the walls between them, and where doors, passages and windows are.
+"""Floor plan: rooms, the walls between them, and the doors, passages and windows.
 
-Metres, world frame, z up, the floor at 0. All walls run along x or y.
+Metres, world frame, z up, floor at 0. All walls run along x or y.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import numpy as np
 from render_agent.scans.boxes import Array
 from render_agent.scans.room_truth import Box2, Room
 
-WALL = 0.12
-"""Thickness of a wall between two rooms, metres."""
-OUTER = 0.24
-"""Thickness of a wall to the outside, metres."""
+WALL = 0.12  # metres, thickness of walls between rooms
+OUTER = 0.24  # metres, thickness of outer walls
 DOOR_WIDTH, DOOR_HEIGHT = 0.88, 2.05
 
 OpeningKind = Literal["door", "entry", "passage", "window"]
@@ -26,7 +24,7 @@ OpeningKind = Literal["door", "entry", "passage", "window"]
 class Side:
     """One wall of a room, seen from inside.
 
-    start, end: (2,) metres; the room lies to the left of the way from start to end.
+    `start` and `end` are (2,) metres; the room is to the left of the direction from start to end.
     """
 
     room: int
@@ -35,32 +33,32 @@ class Side:
 
     @property
     def length(self) -> float:
-        """Metres."""
+        """Length in metres."""
         return float(np.abs(self.end - self.start).sum())
 
     @property
     def along(self) -> Array:
-        """The unit vector from start to end, (2,)."""
+        """Unit vector from start to end, (2,)."""
         return (self.end - self.start) / self.length
 
     @property
     def inward(self) -> Array:
-        """The unit vector into the room, (2,)."""
+        """Unit vector into the room, (2,)."""
         x, y = self.along
         return np.array([-y, x])
 
     def same(self, other: Side) -> bool:
-        """Whether it is the same wall of the same room."""
+        """Return True if `other` is the same wall of the same room."""
         return self.room == other.room and bool(np.allclose(self.start, other.start))
 
     def backs(self, other: Side) -> bool:
-        """Whether it and `other` are the two faces of one wall between rooms."""
+        """Return True if this and `other` are the two faces of one wall between rooms."""
         gap = float((other.start - self.start) @ self.inward)
         return bool(np.allclose(other.along, -self.along)) and abs(gap + WALL) < 1e-6
 
     @property
     def facing(self) -> float:
-        """The turn, in degrees, of a piece that stands with its back (+y) to the wall."""
+        """Rotation in degrees of a piece with its back (+y) to the wall."""
         x, y = self.inward
         return float(np.degrees(np.arctan2(x, -y))) + 0.0
 
@@ -71,32 +69,32 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """A hole in a wall.
-
-    side: seen from the room that it was planned for; low … high: metres along that side; bottom …
-    top: heights; other: the room behind it, None for the outside.
-    """
+    """An opening in a wall."""
 
     kind: OpeningKind
     side: Side
+    """The wall, seen from the room for which the opening was planned."""
     low: float
     high: float
+    """`low` to `high`: extent along the side in metres."""
     bottom: float
     top: float
+    """`bottom` to `top`: extent in height in metres."""
     other: int | None = None
+    """Index of the room behind it, None for the outside."""
 
     @property
     def middle(self) -> float:
-        """Metres along its side."""
+        """Centre along its side in metres."""
         return (self.low + self.high) / 2
 
     @property
     def depth(self) -> float:
-        """Thickness of the wall around it, metres."""
+        """Thickness of the surrounding wall in metres."""
         return OUTER if self.other is None else WALL
 
     def area(self, into: float, beyond: float, margin: float = 0.0) -> Box2:
-        """Return the floor before it: `into` the room, `beyond` the wall's room face, metres."""
+        """Return the floor area from `into` metres inside the room to `beyond` metres behind the wall face."""
         a = self.side.at(self.low - margin, into)
         b = self.side.at(self.high + margin, -beyond)
         low, high = np.minimum(a, b), np.maximum(a, b)
@@ -104,14 +102,14 @@ class Opening:
 
 
 def room_sides(room: Room, number: int) -> list[Side]:
-    """Return the walls of a room in order; number: its place among the rooms of its plan."""
+    """Return the walls of a room in order. `number` is the index of the room in its plan."""
     ends = np.roll(room.corners, -1, axis=0)
     return [Side(number, a, b) for a, b in zip(room.corners, ends, strict=True)]
 
 
 @dataclass(eq=False)
 class Plan:
-    """A home: rooms, the outline of all of them with the walls between, openings, ceiling height."""
+    """A home: rooms, their common outline including inner walls, openings, and ceiling height."""
 
     rooms: list[Room]
     outline: Array
@@ -120,12 +118,12 @@ class Plan:
 
     @property
     def area(self) -> float:
-        """Floor of all rooms, square metres; walls are not counted."""
+        """Floor area of all rooms in square metres, without walls."""
         return sum(room.area for room in self.rooms)
 
     @property
     def ways(self) -> list[Box2]:
-        """The floor in the doors and passages between rooms."""
+        """Floor areas of the doors and passages between rooms."""
         inner = [opening for opening in self.openings if opening.other is not None]
         return [opening.area(0.01, opening.depth + 0.01) for opening in inner]
 
@@ -135,7 +133,7 @@ class Plan:
         return [side for number, room in enumerate(self.rooms) for side in room_sides(room, number)]
 
     def outside(self, side: Side) -> bool:
-        """Whether a wall lies on the outline."""
+        """Return True if a wall is on the outline."""
         middle = side.at(side.length / 2, -0.01)
         return not bool(Room("", self.outline).holds(middle[None])[0])
 

@@ -1,4 +1,4 @@
-"""Floor plans drawn at random: single rooms, L-shaped rooms, flats; with doors and windows."""
+"""Random floor plans: single rooms, L-shaped rooms and flats, with doors and windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from render_agent_lab.room_generator.floor_plan.plan import (
 
 
 def single(rng: np.random.Generator, purpose: str) -> Plan:
-    """Plan one rectangular room with a door and windows."""
+    """Plan a rectangular room with a door and windows."""
     low, high = {"bathroom": (2.3, 3.2), "kitchen": (3.2, 4.6), "living room": (4.2, 5.8)}.get(
         purpose, (3.5, 5.0)
     )
@@ -30,7 +30,7 @@ def single(rng: np.random.Generator, purpose: str) -> Plan:
 
 
 def l_shaped(rng: np.random.Generator, purpose: str) -> Plan:
-    """Plan one L-shaped room with a door and windows."""
+    """Plan an L-shaped room with a door and windows."""
     width, depth = _metres(rng, 5.6, 6.8), _metres(rng, 4.8, 5.8)
     x, y = _metres(rng, 0.5 * width, 0.6 * width), _metres(rng, 0.5 * depth, 0.6 * depth)
     corners = np.array([[0, 0], [width, 0], [width, y], [x, y], [x, depth], [0, depth]], float)
@@ -43,7 +43,7 @@ def l_shaped(rng: np.random.Generator, purpose: str) -> Plan:
 
 
 def flat(rng: np.random.Generator, rooms: int) -> Plan:
-    """Plan a flat of two to four rooms with doors and passages between them."""
+    """Plan a flat of two to four rooms connected by doors and passages."""
     width, depth = _metres(rng, *_FLAT_SIZES[rooms][0]), _metres(rng, *_FLAT_SIZES[rooms][1])
     first = _metres(rng, 0.53, 0.6) * width
     left, right = (0.0, 0.0, first, depth), (first + WALL, 0.0, width, depth)
@@ -94,7 +94,7 @@ def _finished(rng: np.random.Generator, rooms: list[Room], outline: Array) -> Pl
 
 
 def _join(rng: np.random.Generator, plan: Plan) -> None:
-    """Join all rooms by doors and passages, the larger rooms first, bathrooms by doors only."""
+    """Connect all rooms by doors and passages, larger rooms first; bathrooms by doors only."""
     joined = {0}
     while len(joined) < len(plan.rooms):
         ways = [
@@ -120,7 +120,7 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
 
 
 def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
-    """Return the rooms behind a wall, each with the stretch of the wall that it shares."""
+    """Return the rooms behind a wall, each with the interval of the wall they share."""
     rooms_beyond = []
     for other in plan.sides:
         if other.room != side.room and side.backs(other):
@@ -134,7 +134,7 @@ def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
 
 
 def _enter(rng: np.random.Generator, plan: Plan) -> None:
-    """Give the first room that can have one a closed door to the outside."""
+    """Add a closed entrance door to an outer wall of the first room."""
     sides = [side for side in plan.sides if plan.outside(side) and side.room == 0]
     sides = [side for side in sides if side.length > DOOR_WIDTH + 0.6]
     side = sides[int(rng.integers(len(sides)))]
@@ -143,7 +143,7 @@ def _enter(rng: np.random.Generator, plan: Plan) -> None:
 
 
 def _light(rng: np.random.Generator, plan: Plan, number: int) -> None:
-    """Give a room one or two windows in its outer walls."""
+    """Add one or two windows to the outer walls of a room."""
     free = [
         side
         for side in room_sides(plan.rooms[number], number)
@@ -152,8 +152,8 @@ def _light(rng: np.random.Generator, plan: Plan, number: int) -> None:
         and not any(opening.side.same(side) for opening in plan.openings)
     ]
     bath = plan.rooms[number].purpose == "bathroom"
-    wanted = 1 if bath or plan.rooms[number].area < 14 else int(rng.integers(1, 3))
-    for index in rng.permutation(len(free))[:wanted]:
+    count = 1 if bath or plan.rooms[number].area < 14 else int(rng.integers(1, 3))
+    for index in rng.permutation(len(free))[:count]:
         side = free[int(index)]
         width = _metres(rng, 0.6, 0.8) if bath else _metres(rng, 1.0, min(1.8, side.length - 0.5))
         start = _metres(rng, 0.25, side.length - width - 0.25)

@@ -1,4 +1,4 @@
-"""The shell of a home: floors, ceilings, walls with their holes, reveals, skirting, frames."""
+"""Shell of a home: floors, ceilings, walls with openings, reveals, skirting and door frames."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ WALLS = (
 BOARDS = ((0.74, 0.56, 0.37), (0.56, 0.38, 0.24), (0.82, 0.7, 0.53), (0.62, 0.5, 0.4))
 TILES = ((0.86, 0.85, 0.82), (0.72, 0.7, 0.66), (0.64, 0.67, 0.7), (0.8, 0.72, 0.6))
 CARPETS = ((0.55, 0.53, 0.5), (0.48, 0.52, 0.58), (0.62, 0.56, 0.47))
-TILED, WALL_TILE = 1.5, 0.3
-"""How high bathrooms are tiled, and with what size, metres."""
+TILED, WALL_TILE = 1.5, 0.3  # metres, height of wall tiles in bathrooms and size of a tile
 WET = ("bathroom", "kitchen")
 
 
 @dataclass(frozen=True)
 class Finish:
-    """How a surface is finished: its paint, and the size of its tiles in metres, 0 without any."""
+    """Finish of a surface: its paint, and its tile size in metres (0 for none)."""
 
     paint: Paint
     tile: float = 0.0
@@ -46,8 +45,7 @@ class Finish:
 def shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
     """Return the parts of the shell.
 
-    step: metres between the vertices of the floor; walls have them half as far again apart, ceilings
-    and what lies outside farther still.
+    `step` is the vertex spacing of the floor in metres. Walls are 1.5 times coarser, ceilings and outer faces more.
     """
     parts: list[Mesh] = []
     wood = _boards(rng)
@@ -92,7 +90,7 @@ def _floor_finish(room: Room, wood: Paint, rng: np.random.Generator) -> Finish:
 
 
 def _wall_finish(room: Room, side: Side, wall: Paint) -> Finish:
-    """Tiles up to TILED in bathrooms, paint elsewhere."""
+    """Return tiles up to TILED in bathrooms, paint elsewhere."""
     if room.purpose != "bathroom":
         return Finish(wall)
     colour = np.array([0.82, 0.87, 0.9])
@@ -105,7 +103,7 @@ def _wall_finish(room: Room, side: Side, wall: Paint) -> Finish:
 
 
 def _level(room: Room, height: float, step: float, finish: Finish, up: bool) -> Mesh:
-    """A floor (seen from above) or a ceiling (seen from below)."""
+    """Return a floor (seen from above) or a ceiling (seen from below)."""
     x, y, a, b = room.box
     xs = marks(x, a, step, *room.corners[:, 0], *_joints(finish, x, a))
     ys = marks(y, b, step, *room.corners[:, 1], *_joints(finish, y, b))
@@ -124,7 +122,7 @@ def _joints(finish: Finish, low: float, high: float) -> list[float]:
 
 
 def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
-    """A wall as its room sees it, with its holes, and a skirting board."""
+    """Return a wall seen from its room, with openings and a skirting board."""
     holes = holes_in(plan, side)
     first, last = sorted(float(point @ np.abs(side.along)) for point in (side.start, side.end))
     across = [abs(x - float(side.start @ np.abs(side.along))) for x in _joints(finish, first, last)]
@@ -138,7 +136,7 @@ def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
     keep = np.ones((len(v), len(u)), bool)
     for low, high, bottom, top in holes:
         keep &= ~((u > low) & (u < high) & ((v > bottom) & (v < top))[:, None])
-    # seen from inside, the way from start to end of a side runs from right to left
+    # seen from inside, a side runs from right to left
     parts = [grid(points[:, ::-1], finish.paint, keep[:, ::-1])]
     gaps = sorted((low, high) for low, high, bottom, _ in holes if bottom < 0.05)
     start = 0.0
@@ -149,8 +147,7 @@ def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
     return parts
 
 
-SKIRTING = 0.012
-"""How far a skirting board stands out from its wall, metres."""
+SKIRTING = 0.012  # metres that a skirting board protrudes from its wall
 
 
 def _skirting(side: Side, low: float, high: float) -> Mesh:
@@ -160,7 +157,7 @@ def _skirting(side: Side, low: float, high: float) -> Mesh:
 
 
 def holes_in(plan: Plan, side: Side) -> list[tuple[float, float, float, float]]:
-    """Return the holes of a wall: low, high along it, bottom, top; metres."""
+    """Return the holes of a wall as (low, high) along it and (bottom, top), in metres."""
     holes = []
     for opening in plan.openings:
         behind = opening.other == side.room and opening.side.backs(side)
@@ -175,7 +172,7 @@ def holes_in(plan: Plan, side: Side) -> list[tuple[float, float, float, float]]:
 
 
 def _reveal(opening: Opening, step: float, trim: Paint, floor: Paint) -> list[Mesh]:
-    """The inside of a hole: jambs, head, sill or threshold; a frame around doors."""
+    """Return the inside of an opening: jambs, head, sill or threshold, and a frame around doors."""
     side, bottom = opening.side, opening.bottom
     depth = opening.depth if opening.kind != "window" else 0.16
     low, high = side.at(opening.low, -depth), side.at(opening.high)
@@ -201,12 +198,11 @@ def _reveal(opening: Opening, step: float, trim: Paint, floor: Paint) -> list[Me
     return parts
 
 
-FRAME = 0.07
-"""Width of a door frame on the wall, metres."""
+FRAME = 0.07  # metres, width of a door frame
 
 
 def _frame(opening: Opening, trim: Paint) -> list[Mesh]:
-    """Boards around a door on the faces of its wall."""
+    """Return the boards around a door on both faces of its wall."""
     faces = [(0.0, 0.015)] if opening.other is None else [(0.0, 0.015), (-WALL - 0.015, -WALL)]
     parts = []
     for near, far in faces:
@@ -221,7 +217,7 @@ def _frame(opening: Opening, trim: Paint) -> list[Mesh]:
 
 
 def _outer(plan: Plan, step: float) -> list[Mesh]:
-    """The outside of the outer walls."""
+    """Return the outer faces of the outer walls."""
     corners = plan.outline
     before, after = np.roll(corners, 1, axis=0), np.roll(corners, -1, axis=0)
     pushed = []

@@ -1,4 +1,4 @@
-"""The floor on which one can walk, as a grid of cells, and whether it hangs together."""
+"""Walkable floor as a grid of cells, with a connectivity check."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from numpy.typing import NDArray
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.room_truth import Box2, Room
 
-CELL = 0.05
-"""Metres."""
-CLEARANCE = 0.2
-"""What the camera keeps between itself and everything, metres."""
-COMFORT = 0.27
-"""The clearance with which one can still go from every room to every other, metres."""
-HEAD = 1.9
-"""What hangs higher blocks nobody, metres."""
+CELL = 0.05  # metres
+CLEARANCE = 0.2  # metres the camera keeps from everything
+COMFORT = 0.27  # metres of clearance with which every room must remain reachable
+HEAD = 1.9  # metres; anything that hangs higher does not block
 
 Mask = NDArray[np.bool_]
 
 
 class Walkway:
-    """Cells of free floor, kept at two clearances while things are put down."""
+    """Grid cells of free floor, maintained at two clearances while items are placed."""
 
     def __init__(self, rooms: Sequence[Room], ways: Sequence[Box2]) -> None:
-        """Start with empty rooms and the floor in the doors between them (x low, y low, x high, y high)."""
+        """Start with empty rooms and the doorways between them (x low, y low, x high, y high)."""
         corners = np.concatenate([room.corners for room in rooms])
         low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
         shape = np.ceil((high - low) / CELL).astype(int)
@@ -50,12 +46,12 @@ class Walkway:
         return inside.reshape(self.centres.shape[:2])
 
     def without(self, box: OrientedBox) -> dict[float, Mask]:
-        """Return the free cells that are left once something stands in `box`."""
+        """Return the free cells that remain once an item occupies `box`."""
         near = footprint_distance(box, self._flat).reshape(self.centres.shape[:2])
         return {margin: free & (near >= margin) for margin, free in self.free.items()}
 
     def passable(self, free: dict[float, Mask]) -> bool:
-        """Whether all free floor hangs together and every room can be reached in comfort."""
+        """Return True if all free floor is connected and every room is reachable in comfort."""
         if pieces(free[CLEARANCE]) != 1:
             return False
         labels, _ = _labelled(free[COMFORT])
@@ -65,19 +61,19 @@ class Walkway:
 
 
 def footprint_distance(box: OrientedBox, points: Array) -> Array:
-    """Return how far points (n, 2) lie from the footprint of an upright box, (n,) metres."""
+    """Return the distances of points (n, 2) to the footprint of an upright box, (n,) metres."""
     offset = (points - box.centre[:2]) @ box.axes[:2, :2].T
     beyond = np.maximum(np.abs(offset) - box.size[:2] / 2, 0)
     return np.hypot(beyond[:, 0], beyond[:, 1])
 
 
 def stands_in_the_way(box: OrientedBox, kind: str, supported: bool) -> bool:
-    """Return whether something keeps people from walking through its footprint."""
+    """Return True if an object blocks walking through its footprint."""
     return box.bounds[0, 2] < HEAD and not supported and kind not in ("rug", "curtain")
 
 
 def pieces(free: Mask) -> int:
-    """Return into how many parts the free cells fall, side by side counting as connected."""
+    """Return the number of connected components of the free cells (4-connectivity)."""
     return _labelled(free)[1]
 
 

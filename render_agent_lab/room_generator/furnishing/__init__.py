@@ -1,1 +1,1 @@
-"""Furnishing: which furniture a room gets, and where. Start with `furnish.py`."""
+"""Furnishing: chooses and places the furniture of each room. Start with `furnish.py`."""

@@ -1,4 +1,4 @@
-"""What belongs to the walls: doors, windows, and the heaters and curtains at the windows."""
+"""Wall fixtures: doors, windows, and the heaters and curtains next to windows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from render_agent_lab.room_generator.item import Item
 
 
 def fit_openings(placer: Placer) -> None:
-    """Hang doors and windows, and put heaters and curtains where there is room.
+    """Add doors and windows, and heaters and curtains if there is space.
 
-    Doors and windows of one home are of one make; so are the curtains of one window.
+    All doors and windows of a home share a design, and so do the curtains of a window.
     """
     make = int(placer.rng.integers(1 << 30))
     for opening in placer.plan.openings:
@@ -33,7 +33,7 @@ def _closed_door(placer: Placer, opening: Opening, make: int) -> None:
 
 
 def _open_door(placer: Placer, opening: Opening, make: int) -> None:
-    """A leaf that stands open at about a right angle, in either room, at either jamb."""
+    """Add a leaf that is open at about a right angle, in either room, at either jamb."""
     leaf = placer.make(
         "door", make, width=opening.high - opening.low - 0.02, height=DOOR_HEIGHT - 0.01
     )
@@ -98,7 +98,7 @@ def _curtains(placer: Placer, opening: Opening) -> None:
         ):
             where = side.at(along, 0.07 + half[1])
             hung = placer.put(curtain, where, side.facing, side.room, 0.06)
-            if hung:  # nothing is hung behind a curtain
+            if hung:  # keep the space behind a curtain free
                 placer.keep_clear.append(hung.box.grown(0.08))
 
 

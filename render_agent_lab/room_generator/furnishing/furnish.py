@@ -1,4 +1,4 @@
-"""What stands in which room, and where: a function a purpose."""
+"""Furnishes each room, with one function per room purpose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from render_agent_lab.room_generator.item import Item
 
 
 def furnish(placer: Placer) -> None:
-    """Furnish every room of a home. Unfurnishable where something essential finds no place."""
+    """Furnish every room of a home. Raises Unfurnishable if an essential item cannot be placed."""
     fit_openings(placer)
     for number, room in enumerate(placer.plan.rooms):
         _PURPOSES[room.purpose](placer, number)
@@ -30,7 +30,7 @@ def _maybe(placer: Placer, share: float) -> bool:
 
 
 def _lights(placer: Placer, number: int, room: Room) -> None:
-    """Lamps over the middle of the room; two in large or angled ones."""
+    """Hang a lamp over the middle of the room, or two in large or L-shaped rooms."""
     x, y, a, b = room.box
     spots = [np.array([(x + a) / 2, (y + b) / 2])]
     if len(room.corners) > 4 or room.area > 18:
@@ -77,7 +77,7 @@ def _living_room(placer: Placer, number: int) -> None:
 
 
 def _sofa(placer: Placer, stand: Item) -> Item | None:
-    """A sofa that looks at the television: at the wall behind, else free in the room."""
+    """Add a sofa that faces the television: at the opposite wall, or else free-standing."""
     gaps = [3.4, 3.0, 2.6, 2.3, 2.0, 1.8]
     x, y, a, b = placer.plan.rooms[stand.room].box
     reach = a - x if abs(stand.front[0]) > 0.5 else b - y
@@ -92,12 +92,12 @@ def _sofa(placer: Placer, stand: Item) -> Item | None:
 
 
 def _armchair(placer: Placer, number: int, stand: Item) -> None:
-    """An armchair in a corner or at a wall, turned a little towards the television."""
+    """Add an armchair in a corner or at a wall."""
     placer.corner("armchair", number) or placer.wall("armchair", number)
 
 
 def _dining(placer: Placer, number: int) -> None:
-    """A table with its chairs, all of one wood."""
+    """Add a table with matching chairs."""
     room = placer.plan.rooms[number]
     x, y, a, b = room.box
     piece, table = placer.make("dining table"), None
@@ -153,7 +153,7 @@ def _bedroom(placer: Placer, number: int) -> None:
 
 
 def _workplace(placer: Placer, number: int) -> Item | None:
-    """A desk with a computer and a chair."""
+    """Add a desk with a computer and a chair."""
     desk = placer.wall("desk", number)
     if desk is None:
         return None
@@ -234,7 +234,7 @@ def _bathroom(placer: Placer, number: int) -> None:
 
 
 def _studio(placer: Placer, number: int) -> None:
-    """One room to live, work and sleep in."""
+    """Furnish one room for living, working and sleeping."""
     bed = placer.surely(placer.wall("bed", number))
     placer.on("pillow", bed, (0.0, 0.0), (0.84, 0.9), askew=5)
     stand = placer.surely(placer.wall("tv stand", number))
@@ -257,7 +257,7 @@ def _studio(placer: Placer, number: int) -> None:
 
 
 def _scatter(placer: Placer, number: int, kinds: Sequence[str], count: int) -> None:
-    """Put some of these kinds against walls and into corners."""
+    """Place some of these kinds at walls and in corners."""
     chosen = placer.rng.permutation(len(kinds))[:count]
     for index in chosen:
         kind = kinds[int(index)]
@@ -265,7 +265,7 @@ def _scatter(placer: Placer, number: int, kinds: Sequence[str], count: int) -> N
 
 
 def _top_up(placer: Placer, number: int) -> None:
-    """Stand small things on low furniture."""
+    """Put small objects on low furniture."""
     small = {
         "cabinet": ("small plant", "table lamp", "telephone"),
         "dresser": ("table lamp", "small plant"),

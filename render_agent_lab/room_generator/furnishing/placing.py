@@ -1,6 +1,6 @@
-"""Finding places for furniture: against walls, beside, before and on other things.
+"""Finds positions for furniture: at walls, and beside, in front of and on other items.
 
-Nothing stands in anything else, before a door or before a window, and the floor stays walkable.
+Items never overlap, never block doors or windows, and leave the floor walkable.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from render_agent_lab.room_generator.floor_plan.walkway import Walkway, stands_i
 from render_agent_lab.room_generator.furniture.catalogue import Built, built
 from render_agent_lab.room_generator.item import Item
 
-GAP = SKIRTING + 0.008
-"""Between the back of a piece and its wall, metres."""
-APART = 0.02
-"""Between two pieces at least, metres."""
+GAP = SKIRTING + 0.008  # metres between the back of a piece and its wall
+APART = 0.02  # minimum distance between two pieces in metres
 TRIES = 24
 
 
 class Unfurnishable(Exception):
-    """A room in which what it cannot do without finds no place; another one is drawn."""
+    """Raised if an essential item of a room cannot be placed; the caller draws another home."""
 
 
 class Placer:
-    """The furniture of a home as it is put down, item by item.
+    """Places the furniture of a home, item by item.
 
-    Every method that places something returns the item, or None where there is no room for it.
+    Every method that places something returns the item, or None if there is no space for it.
     """
 
     def __init__(self, plan: Plan, rng: np.random.Generator, step: float) -> None:
@@ -43,7 +41,7 @@ class Placer:
         self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
 
     def make(self, kind: str, twin: int | None = None, **proportions: Any) -> Built:
-        """Build a piece; those with the same number `twin` are alike."""
+        """Build a piece. Pieces with the same `twin` number are identical."""
         rng = self.rng if twin is None else np.random.default_rng(twin)
         return built(kind, rng, self.step, **proportions)
 
@@ -57,10 +55,16 @@ class Placer:
         support: Item | None = None,
         anywhere: bool = False,
     ) -> Item | None:
-        """Put a piece down with the middle of its footprint at `where`, (2,) metres.
+        """Place a piece.
 
-        height: of its lowest point; None is the floor or the rug there. anywhere: also before doors
-        and windows, and in walls.
+        Args:
+            piece: The piece to place.
+            where: Centre of its footprint, (2,) metres.
+            turn: Rotation in degrees.
+            room: Index of the room.
+            height: Height of its lowest point in metres; None puts it on the floor or the rug there.
+            support: The item it is placed on.
+            anywhere: Also allow positions in front of doors and windows, and in walls.
         """
         low = self._ground(piece, where, turn) if height is None else height
         item = Item(piece, np.array([*where, low]), turn, room, support)
@@ -80,7 +84,7 @@ class Placer:
         return item
 
     def _near(self, item: Item) -> list[Item]:
-        """What the item must keep off: all but what it stands on and the rugs under it."""
+        """Return the items to keep clear of: all but its support and the rugs under it."""
         under = [item.support] if item.support else []
         flat = [
             other for other in self.items if other.built.kind == "rug" and item.built.kind != "rug"
@@ -110,7 +114,7 @@ class Placer:
     def wall(
         self, kind: str, room: int, height: float | None = None, **proportions: Any
     ) -> Item | None:
-        """Put a piece with its back to a wall, on the floor or hung at a height in metres."""
+        """Place a piece with its back to a wall, on the floor or at a height in metres."""
         piece = self.make(kind, **proportions)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         sides = room_sides(self.plan.rooms[room], room)
@@ -129,7 +133,7 @@ class Placer:
         return None
 
     def corner(self, kind: str, room: int) -> Item | None:
-        """Put a piece into a corner of a room."""
+        """Place a piece in a corner of a room."""
         piece = self.make(kind)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         sides = room_sides(self.plan.rooms[room], room)
@@ -147,7 +151,7 @@ class Placer:
         return sides[int(self.rng.choice(len(sides), p=share / share.sum()))]
 
     def beside(self, kind: str, item: Item, gap: tuple[float, float] = (0.05, 0.12)) -> Item | None:
-        """Put a piece at the left or right of an item, their backs in line."""
+        """Place a piece to the left or right of an item, with their backs aligned."""
         piece = self.make(kind)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         for side in self.rng.permutation([-1, 1]):
@@ -161,7 +165,10 @@ class Placer:
     def before(
         self, kind: str, item: Item, gaps: Sequence[float], towards: bool, shift: float = 0.0
     ) -> Item | None:
-        """Put a piece before an item: facing it (towards) or the same way; gaps: metres, tried in turn."""
+        """Place a piece in front of an item, facing it (`towards`) or the same way.
+
+        Tries the `gaps`, in metres, in order; `shift` moves it sideways.
+        """
         piece = self.make(kind)
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         for gap in gaps:
@@ -173,7 +180,7 @@ class Placer:
         return None
 
     def around(self, kind: str, table: Item, count: int) -> list[Item]:
-        """Put chairs of one set along the sides of a table, facing it, each a little askew."""
+        """Place identical chairs along the sides of a table, facing it, each slightly askew."""
         piece = self.make(kind, twin=int(self.rng.integers(1 << 30)))
         width = table.size[0]
         across = (-0.25, 0.25) if width > 1.25 else (0.0,)
@@ -214,7 +221,7 @@ class Placer:
         along: tuple[float, float] = (-1, 1),
         askew: float = 8.0,
     ) -> Item | None:
-        """Put a piece on an item, within these shares of its free half width and half depth."""
+        """Place a piece on an item, within the given fractions of its free half width and half depth."""
         if item.built.top is None:
             return None
         piece = self.make(kind)
@@ -238,14 +245,14 @@ class Placer:
         return self.put(piece, where, 0.0, room, self.plan.height - top - 0.002, anywhere=True)
 
     def surely(self, item: Item | None) -> Item:
-        """Return the item. Unfurnishable where it found no place."""
+        """Return the item. Raises Unfurnishable if it is None."""
         if item is None:
             raise Unfurnishable
         return item
 
 
 def _kept_clear(opening: Opening) -> OrientedBox:
-    """What stays free before an opening: the way through a door, the view out of a window."""
+    """Return the zone to keep free in front of an opening: passage through a door, view through a window."""
     if opening.kind == "window":
         area, bottom = opening.area(0.3, 0.1), opening.bottom - 0.02
     else:

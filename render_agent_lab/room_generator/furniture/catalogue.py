@@ -1,6 +1,6 @@
-"""Every kind of furniture by its name, with the label under which people ask for it.
+"""Catalogue of furniture: every kind by name, with the label used in questions.
 
-Labels follow VSI-Bench's vocabulary where it has a word: all tables are "table", as there.
+Labels follow VSI-Bench's vocabulary; for example, every kind of table is a "table".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from render_agent_lab.room_generator.shapes import Mesh
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of furniture: what people call it, and the function that builds one."""
+    """A kind of furniture: its label in questions, and the function that builds it."""
 
     label: str
     build: Callable[..., None]
@@ -93,7 +93,7 @@ CATALOGUE: dict[str, Kind] = {
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A piece that was built: its mesh in its own frame, metres, and the height of its upper surface."""
+    """A finished piece: its mesh in its own frame (metres), and the height of its upper surface."""
 
     kind: str
     mesh: Mesh
@@ -101,15 +101,20 @@ class Built:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The label used in questions."""
         return CATALOGUE[self.kind].label
 
 
 def built(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> Built:
-    """Return a new piece of a kind; proportions: those that its function names, fixed.
+    """Build a piece of furniture.
 
-    step: metres between vertices on large parts. The piece stands on z = 0 (what hangs has its
-    lowest point there), centred about the z axis.
+    The piece is centred on the z axis and rests on z = 0 (for hanging pieces, the lowest point is there).
+
+    Args:
+        kind: Name in the catalogue.
+        rng: Decides proportions and materials.
+        step: Vertex spacing on large parts in metres.
+        proportions: Fixed dimensions, passed to the function of the kind.
     """
     piece = Piece(rng, step)
     CATALOGUE[kind].build(piece, **proportions)

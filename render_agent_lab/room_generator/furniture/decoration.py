@@ -1,4 +1,4 @@
-"""Plants, pictures, textiles, and what closes a wall. Metres, front towards -y."""
+"""Plants, pictures, textiles, doors and windows. Metres, front towards -y."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from render_agent_lab.room_generator.shapes import Mesh, Paint, box, ellipsoid, 
 
 
 def plant(piece: Piece) -> None:
-    """A potted plant that stands on the floor."""
+    """A potted plant for the floor."""
     _potted(piece, piece.between(0.6, 1.4), piece.between(0.2, 0.32))
 
 
 def small_plant(piece: Piece) -> None:
-    """A potted plant that stands on furniture."""
+    """A small potted plant for furniture."""
     _potted(piece, piece.between(0.3, 0.42), piece.between(0.11, 0.15))
 
 
 def _potted(piece: Piece, height: float, pot: float) -> None:
-    """Pot, soil, stem and tufts of leaves; metres."""
+    """Add pot, soil, stem and tufts of leaves; metres."""
     clay = plain(piece.one_of(((0.68, 0.38, 0.26), *WHITES, (0.3, 0.32, 0.35))), 0.05, piece.seed)
     radius = pot * piece.between(0.5, 0.6)
     piece.revolved(
@@ -55,7 +55,7 @@ def _potted(piece: Piece, height: float, pot: float) -> None:
 
 
 def framed_picture(piece: Piece) -> None:
-    """A picture: frame, mount, print."""
+    """A framed picture: frame, mount, print."""
     width, height = piece.between(0.35, 0.95), piece.between(0.35, 0.75)
     frame = piece.timber(0) if piece.chance(0.6) else plain(BLACK)
     x, edge = width / 2, 0.03
@@ -77,7 +77,7 @@ def framed_picture(piece: Piece) -> None:
 
 
 def mirror(piece: Piece) -> None:
-    """A mirror: frame and a pane that shines like the sky."""
+    """A mirror: frame and a sky-coloured pane."""
     width, height = piece.between(0.45, 0.7), piece.between(0.6, 1.1)
     frame = piece.timber(2) if piece.chance(0.5) else plain(CHROME)
     piece.box((-width / 2, -0.015, 0), (width / 2, 0.01, height), frame)
@@ -106,7 +106,7 @@ def clock(piece: Piece) -> None:
 
 
 def _disc(front: float, radius: float, thick: float, paint: Paint) -> Mesh:
-    """A round plate whose axis is y: its back at `front`, its face `thick` metres before that."""
+    """Return a disc with its axis along y: back at `front`, face `thick` metres in front of it."""
     angle = np.linspace(0, 2 * math.pi, 25)
     rings = [
         (radius, front),
@@ -119,7 +119,7 @@ def _disc(front: float, radius: float, thick: float, paint: Paint) -> Mesh:
 
 
 def rug(piece: Piece) -> None:
-    """A rug: a border and a pattern, a centimetre thick."""
+    """A rug with a border and a pattern, one centimetre thick."""
     width, depth = piece.between(1.6, 2.3), piece.between(1.1, 1.6)
     ground, band = np.array(piece.one_of(CLOTHS)), np.array(piece.one_of(CLOTHS + WHITES))
     pitch = piece.between(0.2, 0.35)
@@ -137,7 +137,7 @@ def rug(piece: Piece) -> None:
 
 
 def curtain(piece: Piece, height: float = 2.2) -> None:
-    """A curtain in folds, `height` metres long, with its hem and header."""
+    """A pleated curtain, `height` metres long, with a hem and a header."""
     width, colour = piece.between(0.35, 0.5), piece.one_of(CLOTHS + WHITES)
     folds, across = piece.between(5, 7), marks(0, 1, 0.05)
     up = marks(0, height, max(piece.step * 1.5, 0.08))
@@ -204,7 +204,7 @@ def fireplace(piece: Piece) -> None:
 
 
 def door_leaf(piece: Piece, width: float = 0.86, height: float = 2.03) -> None:
-    """A door leaf with panels and a handle on both sides; hinged at its left, seen from the front."""
+    """A door leaf with panels and a handle on both sides; hinged on the left, seen from the front."""
     paint = piece.finish()
     x = width / 2
     piece.box((-x, -0.02, 0.008), (x, 0.02, height), paint, 2)
@@ -228,7 +228,7 @@ def door_leaf(piece: Piece, width: float = 0.86, height: float = 2.03) -> None:
 
 
 def window(piece: Piece, width: float = 1.2, height: float = 1.2) -> None:
-    """A window: frame, mullion, handle, panes that show sky over trees."""
+    """A window: frame, mullion, handle, panes with a view of trees and sky."""
     white = plain(piece.one_of((WHITES[0], WHITES[0], (0.5, 0.36, 0.24))), 0.02, piece.seed)
     x, bar, seed = width / 2, 0.06, piece.seed
     bars = [

@@ -117,7 +117,7 @@ def telephone(piece: Piece) -> None:
 
 
 def table_lamp(piece: Piece) -> None:
-    """A lamp to stand on furniture: foot, stem, cloth shade."""
+    """A table lamp: foot, stem, cloth shade."""
     foot = plain(piece.one_of(METALS + CLOTHS), 0.04, piece.seed)
     height = piece.between(0.38, 0.55)
     piece.revolved(
@@ -156,7 +156,7 @@ def _shade(piece: Piece, low: float, high: float, radius: float) -> None:
 
 
 def ceiling_light(piece: Piece) -> None:
-    """A lamp under the ceiling: a plate with a glowing dish, or a pendant. Its top is z = 0."""
+    """A ceiling lamp: a plate with a glowing dish, or a pendant. Its top is at z = 0."""
     white = plain((0.95, 0.95, 0.93))
     if piece.chance(0.5):
         radius = piece.between(0.17, 0.26)

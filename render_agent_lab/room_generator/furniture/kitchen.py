@@ -1,4 +1,4 @@
-"""Kitchen and bathroom. Each function adds its parts to a piece; metres, front towards -y."""
+"""Kitchen and bathroom furniture. Each function adds its parts to a piece; metres, front towards -y."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def counter(piece: Piece, width: float = 1.6) -> None:
 
 
 def kitchen_sink(piece: Piece) -> None:
-    """A sink let into a worktop: rim, dark basin, drainer and a tap."""
+    """A kitchen sink set into a worktop: rim, dark basin, drainer and a tap."""
     steel = plain((0.7, 0.72, 0.74), 0.05, piece.seed)
     piece.box((-0.4, -0.2, 0), (0.4, 0.22, 0.012), steel)
     piece.box(
@@ -218,7 +218,7 @@ def bathtub(piece: Piece) -> None:
 
 
 def _hollow(piece: Piece, x: float, y: float, height: float, paint: Paint) -> None:
-    """The rim and the rounded inside of a basin within ±x, ±y, from the rim down to the bottom."""
+    """Add the rim and the rounded inside of a basin within ±x, ±y, from the rim to the bottom."""
     around = marks(0, 2 * math.pi, 0.15)
     rings = [(1.0, 1.0, height, 0.05), (0.91, 0.84, height, 0.3), (0.88, 0.78, height - 0.06, 0.35)]
     rings += [(0.8, 0.66, 0.16, 0.5), (0.6, 0.5, 0.12, 0.6), (0.01, 0.01, 0.11, 1.0)]
@@ -238,7 +238,7 @@ def _hollow(piece: Piece, x: float, y: float, height: float, paint: Paint) -> No
 
 
 def vanity(piece: Piece) -> None:
-    """A washbasin on a cupboard: doors, top, bowl, tap."""
+    """A washbasin on a cabinet: doors, top, bowl, tap."""
     width, height = piece.between(0.55, 0.9), piece.between(0.8, 0.86)
     front, white = piece.finish(), plain((0.95, 0.95, 0.94), 0.02, piece.seed)
     x = width / 2
@@ -254,7 +254,7 @@ def vanity(piece: Piece) -> None:
 
 
 def towel(piece: Piece) -> None:
-    """A towel over a rail that two brackets hold off the wall."""
+    """A towel over a rail on two wall brackets."""
     width, drop = piece.between(0.4, 0.55), piece.between(0.45, 0.65)
     chrome, cover = plain(CHROME), cloth(piece.one_of(CLOTHS), piece.seed, 0.09)
     x = width / 2 + 0.06

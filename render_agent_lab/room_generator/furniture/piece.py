@@ -1,4 +1,4 @@
-"""A piece of furniture while it is built."""
+"""A piece of furniture under construction."""
 
 from __future__ import annotations
 
@@ -34,11 +34,16 @@ CHROME: Colour = (0.75, 0.77, 0.79)
 
 
 class Piece:
-    """Parts added one by one, in the frame of the piece.
+    """Collects the parts of a piece, in its own frame.
 
-    Metres; x to its right seen from behind it, the front towards -y, z up from what it stands on.
-    rng decides proportions and colours; step is the distance between vertices on large parts.
-    top: the height of the surface on which other things can stand, None where there is none.
+    Metres; x points right seen from behind, the front faces -y, z is up from the surface it rests on.
+
+    Args:
+        rng: Decides proportions and colours.
+        step: Vertex spacing on large parts.
+
+    Attributes:
+        top: Height of the surface for other items, None if there is none.
     """
 
     def __init__(self, rng: np.random.Generator, step: float) -> None:
@@ -61,11 +66,11 @@ class Piece:
         return [self.between(low, high) for low, high in ranges]
 
     def chance(self, share: float) -> bool:
-        """Return True in `share` of all cases."""
+        """Return True with probability `share`."""
         return bool(self.rng.random() < share)
 
     def one_of(self, choices: Any) -> Any:
-        """Return a random one of `choices`."""
+        """Return a random element of `choices`."""
         return choices[int(self.rng.integers(len(choices)))]
 
     @property
@@ -74,7 +79,7 @@ class Piece:
         return int(self.rng.integers(1 << 30))
 
     def timber(self, along: int = 0, colour: Colour | None = None) -> Paint:
-        """Return wood with its grain along an axis, of a random kind unless `colour` is given."""
+        """Return wood with its grain along an axis, of a random species unless `colour` is given."""
         return wood(colour or self.one_of(WOODS), along, self.seed)
 
     def finish(self) -> Paint:
@@ -84,13 +89,13 @@ class Piece:
         return self.timber(2)
 
     def add(self, mesh: Mesh) -> None:
-        """Add a part that was made elsewhere."""
+        """Add a finished part."""
         self.parts.append(mesh)
 
     def box(self, low: Any, high: Any, paint: Paint, coarse: float = 1.0) -> None:
-        """Add a box between two corners, (3,) metres; bars get fewer vertices than boards.
+        """Add a box between two corners, (3,) metres. Thin bars get fewer vertices than boards.
 
-        coarse: how many times farther apart its vertices are than those of other parts.
+        `coarse` multiplies the vertex spacing.
         """
         sides = sorted(b - a for a, b in zip(low, high, strict=True))
         bar = 3 if sides[1] < 0.12 else 1
@@ -103,9 +108,9 @@ class Piece:
         self.box(low, [c + h for c, h in zip(centre, half, strict=True)], paint)
 
     def cushion(self, centre: Any, size: Any, paint: Paint, squareness: float = 0.35) -> None:
-        """Add a soft block by its centre and its size, (3,) metres each.
+        """Add a cushion by its centre and size, (3,) metres each.
 
-        squareness: 0 … 0.5 has flat sides and ever rounder edges, above that it is a superellipsoid.
+        `squareness` up to 0.5 gives flat sides with increasingly rounded edges, above that a superellipsoid.
         """
         half = np.asarray(size, float) / 2
         low, high = np.asarray(centre, float) - half, np.asarray(centre, float) + half
@@ -130,7 +135,7 @@ class Piece:
         self.add(shapes.rod(start, end, radius, self.step * 3, paint))
 
     def revolved(self, profile: Any, paint: Paint) -> None:
-        """Add a surface of revolution about the piece's upright axis; profile: (n, 2) radius, height."""
+        """Add a surface of revolution about the upright axis from a profile of (n, 2) radius and height."""
         self.add(shapes.turned_profile(profile, 16, paint))
 
     def legs(self, width: float, depth: float, height: float, thick: float, paint: Paint) -> None:

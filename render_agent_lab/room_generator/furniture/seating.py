@@ -1,4 +1,4 @@
-"""Things to sit on. Each function adds its parts to a piece; metres, front towards -y."""
+"""Seating furniture. Each function adds its parts to a piece; metres, front towards -y."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def stool(piece: Piece) -> None:
 
 
 def sofa(piece: Piece) -> None:
-    """A sofa for two or three: base, feet, arms, seat and back cushions."""
+    """A sofa with two or three seats: base, feet, arms, seat and back cushions."""
     seats = int(piece.rng.integers(2, 4))
     _upholstered(piece, piece.between(0.58, 0.68) * seats, seats)
 
 
 def armchair(piece: Piece) -> None:
-    """An armchair: a sofa for one."""
+    """An armchair: a sofa with one seat."""
     _upholstered(piece, piece.between(0.52, 0.6), 1)
 
 

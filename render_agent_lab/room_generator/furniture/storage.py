@@ -1,4 +1,4 @@
-"""Things to put things into. Each function adds its parts to a piece; metres, front towards -y."""
+"""Storage furniture and containers. Each function adds its parts to a piece; metres, front towards -y."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def nightstand(piece: Piece) -> None:
 
 
 def tv_stand(piece: Piece) -> None:
-    """A low board for a television, with doors."""
+    """A low TV stand with doors."""
     _fronted(
         piece, piece.between(1.2, 1.7), piece.between(0.38, 0.45), piece.between(0.42, 0.55), 1, 3
     )
@@ -64,7 +64,7 @@ def _fronted(
     columns: int,
     plinth: float = 0.06,
 ) -> None:
-    """A body with a lattice of doors or drawers, each with its handle."""
+    """Add a body with a grid of doors or drawers, each with a handle."""
     body, metal = piece.finish(), plain(piece.one_of(METALS), 0.03, piece.seed)
     x, y = width / 2, depth / 2
     if plinth:
@@ -110,7 +110,7 @@ def _handle(
 
 
 def bookshelf(piece: Piece) -> None:
-    """A bookshelf full of books of many heights and colours, with gaps."""
+    """A bookshelf of books of various heights and colours, with gaps."""
     width, depth, height = piece.lengths((0.7, 1.1), (0.26, 0.32), (1.6, 2.05))
     body = piece.timber(2)
     x, y, board = width / 2, depth / 2, 0.022

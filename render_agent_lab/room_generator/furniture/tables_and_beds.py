@@ -7,7 +7,7 @@ from render_agent_lab.room_generator.paint import cloth, plain
 
 
 def dining_table(piece: Piece) -> None:
-    """A dining table: a rectangular or round top, an apron, legs or a central foot."""
+    """A dining table: a rectangular top on an apron and legs, or a round top on a central foot."""
     height = piece.between(0.72, 0.77)
     frame = piece.timber(0)
     piece.top = height
@@ -55,7 +55,7 @@ def side_table(piece: Piece) -> None:
 
 
 def desk(piece: Piece) -> None:
-    """A desk: a top, a side panel or legs, a chest of drawers at one end."""
+    """A desk: a top, legs, a back panel, and a chest of drawers at one end."""
     width, depth, height = piece.lengths((1.1, 1.6), (0.6, 0.75), (0.72, 0.76))
     board = piece.finish() if piece.chance(0.5) else piece.timber(0)
     x, y = width / 2, depth / 2
@@ -76,7 +76,7 @@ def desk(piece: Piece) -> None:
 
 
 def bed(piece: Piece) -> None:
-    """A bed: feet, frame, mattress, headboard and a duvet that hangs over its sides."""
+    """A bed: feet, frame, mattress, headboard and an overhanging duvet."""
     width = piece.one_of((0.95, 1.2, 1.45, 1.65))
     length, seat = piece.between(2.0, 2.1), piece.between(0.45, 0.55)
     frame = piece.timber(0)
@@ -96,7 +96,7 @@ def bed(piece: Piece) -> None:
 
 
 def pillow(piece: Piece) -> None:
-    """A pillow with a piping around it."""
+    """A pillow with piping."""
     width, depth, thick = piece.lengths((0.48, 0.65), (0.36, 0.42), (0.1, 0.14))
     cover = cloth(piece.one_of(WHITES + CLOTHS), piece.seed)
     piece.cushion((0, 0, thick / 2), (width, depth, thick), cover, 0.55)
@@ -104,7 +104,7 @@ def pillow(piece: Piece) -> None:
 
 
 def blanket(piece: Piece) -> None:
-    """A folded blanket, three layers."""
+    """A folded blanket in three layers."""
     width, depth = piece.between(0.45, 0.6), piece.between(0.35, 0.45)
     cover = cloth(piece.one_of(CLOTHS), piece.seed, 0.08)
     for layer in range(3):

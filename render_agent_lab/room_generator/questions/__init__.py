@@ -1,1 +1,1 @@
-"""VSI-Bench's questions about generated homes, balanced over their answers. Start with `balanced.py`."""
+"""VSI-Bench questions about generated homes, balanced over their answers. Start with `balanced.py`."""

@@ -1,4 +1,4 @@
-"""VSI-Bench's questions about homes whose truth is known, balanced over their answers."""
+"""Generates VSI-Bench questions about homes with known ground truth, balanced over their answers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from render_agent_lab.room_generator.questions.measures import (
 )
 from render_agent_lab.room_generator.questions.routes import routes
 
+# Question types in the order in which they are drawn for a room, repeatedly.
 TURN = (
     "object_counting",
     "object_rel_distance",
@@ -31,22 +32,21 @@ TURN = (
     "object_rel_direction_hard",
     "room_size_estimation",
 )
-"""The types in the order in which a room is asked about, again and again until it is enough."""
 
 
 def ask(truths: Sequence[RoomTruth], seed: int, per_room: int) -> list[dict[str, Any]]:
-    """Return questions as rows in VSI-Bench's format, at most `per_room` about each home.
+    """Return questions in VSI-Bench's row format, at most `per_room` per home.
 
-    Homes come in their order, types in VSI-Bench's mixture, ids count from 0. The same truths and
-    seed give the same rows; what is asked of a home does not depend on those after it.
+    Homes keep their order, types follow VSI-Bench's mixture, ids count from 0. The result is deterministic, and
+    questions about a home do not depend on later homes.
     """
-    desk = _Desk()
+    balancer = _Balancer()
     for number, truth in enumerate(truths):
         rng = np.random.default_rng((seed, number, 7))
         drafts = _drafts(truth, rng)
-        for draft in desk.choose(drafts, per_room, rng):
-            desk.write(truth.scene, draft, rng)
-    return desk.rows
+        for draft in balancer.choose(drafts, per_room, rng):
+            balancer.write(truth.scene, draft, rng)
+    return balancer.rows
 
 
 def _drafts(truth: RoomTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
@@ -62,8 +62,8 @@ def _drafts(truth: RoomTruth, rng: np.random.Generator) -> dict[str, list[Draft]
     return {kind: [draft for draft in every if draft.type == kind] for kind in TURN}
 
 
-class _Desk:
-    """The questions so far and how often every answer and letter was right."""
+class _Balancer:
+    """The questions so far, and how often each answer and letter was correct."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ class _Desk:
     def choose(
         self, drafts: dict[str, list[Draft]], most: int, rng: np.random.Generator
     ) -> list[Draft]:
-        """Return drafts of all types in turn: rare answers and objects not yet named go first."""
+        """Choose drafts of all types in turn, preferring rare answers and objects not yet named."""
         left = {
             kind: [candidates[int(i)] for i in rng.permutation(len(candidates))]
             for kind, candidates in drafts.items()
@@ -84,7 +84,7 @@ class _Desk:
             for kind in TURN:
                 if not left[kind] or len(chosen) == most:
                     continue
-                best = min(left[kind], key=lambda draft: self._worn(draft, named))
+                best = min(left[kind], key=lambda draft: self._usage(draft, named))
                 left[kind].remove(best)
                 named.update(best.labels)
                 named[best.type + best.answer] += 2
@@ -92,15 +92,15 @@ class _Desk:
                 chosen.append(best)
         return sorted(chosen, key=lambda draft: TURN.index(draft.type))
 
-    def _worn(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
-        """How often its answer was right and its objects were named; fewer is better."""
+    def _usage(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
+        """Return how often its answer was correct and its objects were named; lower is better."""
         parts = _parts(draft)
         times = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
-        worn = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
-        return times, worn
+        mentions = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
+        return times, mentions
 
     def write(self, scene: str, draft: Draft, rng: np.random.Generator) -> None:
-        """Append a draft as a row; the right option gets the letter that was right least often."""
+        """Append a draft as a row; the correct option gets the letter that was correct least often."""
         row: dict[str, Any] = {
             "id": len(self.rows),
             "dataset": DATASET,
@@ -136,10 +136,10 @@ class _Desk:
 
 
 def _parts(draft: Draft) -> list[str]:
-    """What of an answer is to come up evenly: directions, counts, every turn and how many there are."""
+    """Return the parts of an answer to balance: directions, counts, every turn and the number of turns."""
     if draft.type == "route_planning":
         turns = draft.answer.split(", ")
-        # a single turn weighs more, so that routes of several are asked for more often
+        # single turns count more, so that routes with several turns are chosen more often
         return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
     even = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
     return [draft.answer] if even else []

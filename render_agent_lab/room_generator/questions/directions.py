@@ -1,7 +1,7 @@
-"""Questions after directions, in VSI-Bench's words: easy, medium and hard.
+"""Questions about relative directions, with VSI-Bench's text: easy, medium and hard.
 
-One stands at the centre of one object and faces the centre of another; angles are horizontal,
-degrees counter-clockwise from there, so that positive ones lie to the left.
+The observer stands at the centre of one object and faces the centre of another. Angles are horizontal, in degrees
+counter-clockwise from that direction, so positive angles are to the left.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ from render_agent.scans.room_truth import RoomTruth
 from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
-MARGIN = 15.0
-"""Degrees that the answer lies off every border between two answers, at least."""
-CLEAR = 0.3
-"""Metres between the closest points of any two of the three objects, at least."""
-STEP = 0.8
-"""Metres between the centres of any two of the three on the floor plan, at least."""
-WIDEST = 120.0
-"""What lies farther to the side, degrees, is not asked for as left or right."""
+MARGIN = 15.0  # minimum degrees between the answer and the border to another answer
+CLEAR = 0.3  # minimum metres between the closest points of any two of the three objects
+STEP = 0.8  # minimum metres between the centres of any two of the three objects on the floor plan
+WIDEST = 120.0  # degrees beyond which a direction is not asked for as left or right
 
 LEADS = "If I am standing by the {0} and facing the {1}, is the {2} to "
 EASY = LEADS + "the left or the right of the {1}?"
@@ -36,14 +32,14 @@ HARD = (
     " facing along the positive y-axis)."
 )
 
+# The options of the three difficulties.
 SIDES = "left", "right"
 SIDES_AND_BACK = *SIDES, "back"
 QUADRANTS = "front-left", "front-right", "back-left", "back-right"
-"""The options of the three questions."""
 
 
 def directions(truth: RoomTruth) -> list[Draft]:
-    """Every question after a direction that has one clear answer."""
+    """Return every direction question with an unambiguous answer."""
     drafts = []
     for names, angle in _triples(truth):
         for kind, text, answer, options in (
@@ -61,23 +57,23 @@ def directions(truth: RoomTruth) -> list[Draft]:
 
 
 def _clear_side(angle: float) -> str | None:
-    """Return left or right, None where it is neither clearly."""
+    """Return left or right, None if ambiguous."""
     return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
 
 
 def _clear_side_or_back(angle: float) -> str | None:
-    """Return left, right or back, None where it is none of them clearly."""
+    """Return left, right or back, None if ambiguous."""
     return "back" if abs(angle) >= BACK_DEGREES + MARGIN else _clear_side(angle)
 
 
 def _clear_quadrant(angle: float) -> str | None:
-    """Return the quadrant, None near the border of two."""
+    """Return the quadrant, None near a border."""
     near = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN
     return None if near else quadrant(angle)
 
 
 def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
-    """Yield three names and the angle of the third, for objects that are far enough apart."""
+    """Yield three names and the bearing of the third, for objects that are far enough apart."""
     names = only_labels(truth)
     things = {name: truth.only(name) for name in names}
     far = {

@@ -1,4 +1,4 @@
-"""A question before its options have letters, and the rules by which things may be named."""
+"""A question before its options get letters, and rules for unambiguous labels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from render_agent.scans.room_truth import RoomTruth
 
+# Labels that people may confuse: a label is ambiguous if the home also has one of these.
 CONFUSED = {
     "chair": {"armchair"},
     "cabinet": {"wardrobe", "dresser", "tv stand", "nightstand", "counter"},
@@ -15,30 +16,27 @@ CONFUSED = {
     "basket": {"trash bin"},
     "trash bin": {"basket"},
 }
-"""What people may also call by a label: where one of these is about, the label is not clear."""
 
-NEVER = {"rug", "curtain", "shoes"}
-"""Flat on the floor, in pairs or hanging in parts: where they begin is open to doubt."""
+NEVER = {"rug", "curtain", "shoes"}  # flat, in pairs or in parts: their extent is debatable
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question whose answer is known.
-
-    text: in it `{listed}` stands for the options in their order. answer: a number as text, or the
-    text of the right option. options: the texts of all options, empty where a number is wanted.
-    labels: the objects that it names.
-    """
+    """A question with a known answer."""
 
     type: str
     text: str
+    """Question text; `{listed}` is replaced by the options in order."""
     answer: str
+    """A number as text, or the text of the correct option."""
     options: tuple[str, ...] = ()
+    """Texts of all options; empty for numeric questions."""
     labels: tuple[str, ...] = ()
+    """The objects named."""
 
 
 def clear_labels(truth: RoomTruth) -> list[str]:
-    """Return the labels that name a kind of thing in this home without doubt, sorted."""
+    """Return the labels that are unambiguous in this home, sorted."""
     return sorted(
         label
         for label in truth.counts
@@ -47,5 +45,5 @@ def clear_labels(truth: RoomTruth) -> list[str]:
 
 
 def only_labels(truth: RoomTruth) -> list[str]:
-    """Return the labels that name exactly one object without doubt, sorted."""
+    """Return the unambiguous labels with exactly one object, sorted."""
     return [label for label in clear_labels(truth) if truth.counts[label] == 1]

@@ -1,4 +1,4 @@
-"""Questions after counts, sizes and distances, in VSI-Bench's words."""
+"""Questions about counts, sizes and distances, with VSI-Bench's text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import numpy as np
 from render_agent.scans.room_truth import RoomTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
-NEAREST, FARTHEST = 0.4, 12.0
-"""Distances that are asked for, metres; none of VSI-Bench's is smaller."""
-APART = 0.15
-"""By how much the distances of any two options differ at least, metres."""
-MOST = 12
-"""More than these nobody counts."""
+NEAREST, FARTHEST = 0.4, 12.0  # metres, range of distances asked for; VSI-Bench has none smaller
+APART = 0.15  # minimum metres between the distances of any two options
+MOST = 12  # larger counts are not asked for
 
 
 def counts(truth: RoomTruth) -> list[Draft]:
-    """How many there are of a kind, for kinds of two and more."""
+    """Return counting questions about labels with at least two objects."""
     return [
         Draft(
             "object_counting",
@@ -32,7 +29,7 @@ def counts(truth: RoomTruth) -> list[Draft]:
 
 
 def sizes(truth: RoomTruth) -> list[Draft]:
-    """The longest dimension of an object, in whole centimetres."""
+    """Return questions about the longest dimension of an object, in whole centimetres."""
     return [
         Draft(
             "object_size_estimation",
@@ -46,7 +43,7 @@ def sizes(truth: RoomTruth) -> list[Draft]:
 
 
 def room_size(truth: RoomTruth) -> list[Draft]:
-    """The floor of all rooms together, in square metres with one decimal."""
+    """Return the question about the total floor area, in square metres with one decimal."""
     text = (
         "What is the size of this room (in square meters)? \n"
         "If multiple rooms are shown, estimate the size of the combined space."
@@ -55,7 +52,7 @@ def room_size(truth: RoomTruth) -> list[Draft]:
 
 
 def distances(truth: RoomTruth) -> list[Draft]:
-    """How far two objects are apart, in metres with one decimal."""
+    """Return questions about the distance of two objects, in metres with one decimal."""
     drafts = []
     for first, second in combinations(only_labels(truth), 2):
         metres = truth.apart(truth.only(first), truth.only(second))
@@ -72,12 +69,11 @@ def distances(truth: RoomTruth) -> list[Draft]:
     return drafts
 
 
-MOST_OF_FOUR = 60
-"""Drafts about the nearest of four kinds, of which few are asked."""
+MOST_OF_FOUR = 60  # drafts about the nearest of four labels, of which only a few are used
 
 
 def nearest_of_four(truth: RoomTruth, rng: np.random.Generator) -> list[Draft]:
-    """Which of four kinds is the closest to an object; of a kind with several the closest counts."""
+    """Return questions about which of four labels is closest to an object, counting its closest instance."""
     near = {
         label: {
             other: min(

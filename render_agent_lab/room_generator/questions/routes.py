@@ -1,4 +1,4 @@
-"""Questions after routes, in VSI-Bench's words: turns to fill in between straight, clear legs."""
+"""Route-planning questions, with VSI-Bench's text: turns to fill in between straight, unobstructed legs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,13 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
 )
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
-REACHED = 0.4
-"""One has arrived at an object this near to its footprint, metres."""
-LEG = 0.7
-"""The shortest leg, metres."""
-SQUARE = 32.0
-"""How far a turn may be off 90 degrees to either side."""
-BACK = 152.0
-"""A turn of more degrees is a turn back."""
+REACHED = 0.4  # metres from an object's footprint that count as having arrived
+LEG = 0.7  # metres, shortest leg
+SQUARE = 32.0  # maximum deviation of a left or right turn from 90 degrees
+BACK = 152.0  # degrees from which a turn is a turn back
 TURNS = ("Turn Left", "Turn Right", "Turn Back")
+# Objects that are not destinations.
 UNFIT = {"ceiling light", "picture", "clock", "curtain", "rug", "exhaust fan", "towel", "mirror"}
-"""What one does not walk up to."""
 
 TEXT = (
     "You are a robot beginning at the {start} and facing the {facing}. You want to navigate to the"
@@ -42,7 +38,7 @@ FILL = "[please fill in]"
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Where one stands after a leg: (2,) metres; the object that one walked to; the turns so far."""
+    """The state after a leg: the position in (2,) metres, the object reached, and the turns so far."""
 
     where: Array
     thing: TrueObject
@@ -53,7 +49,7 @@ class Stop:
 
 
 def turn_of(angle: float) -> str | None:
-    """Return the turn that an angle (degrees, left positive) is, None where it is none clearly."""
+    """Return the turn for an angle in degrees (positive to the left), None if ambiguous."""
     if abs(angle) >= BACK:
         return "Turn Back"
     if abs(abs(angle) - 90) <= SQUARE:
@@ -62,7 +58,7 @@ def turn_of(angle: float) -> str | None:
 
 
 def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[Draft]:
-    """Some routes of one to three turns whose legs are straight and clear of furniture."""
+    """Return some routes of one to three turns with straight legs free of furniture."""
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
     for start in walks.starts():
@@ -85,7 +81,7 @@ def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[D
 
 
 class _Walks:
-    """The free floor of a home and the things that one can walk up to."""
+    """The free floor of a home and the possible destinations."""
 
     def __init__(self, truth: RoomTruth, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -103,7 +99,7 @@ class _Walks:
         return flat.reshape(self.centres.shape[:2])
 
     def starts(self) -> Iterator[Stop]:
-        """Yield places beside things, facing other things of the same room, in random order."""
+        """Yield positions next to objects, facing other objects of the same room, in random order."""
         pairs = [
             (first, second)
             for first, second in permutations(self.things, 2)
@@ -122,7 +118,7 @@ class _Walks:
                 yield Stop(where, thing, ahead, (), (thing, facing), ())
 
     def legs(self, stop: Stop) -> list[Stop]:
-        """Return where one can go from a stop, straight on or after one clear turn."""
+        """Return the stops reachable from a stop, straight on or after one unambiguous turn."""
         reachable = []
         for goal in self.things:
             if goal is stop.thing or goal in stop.passed[:1] + stop.passed[2:]:
@@ -145,7 +141,7 @@ class _Walks:
         return reachable
 
     def _turn(self, stop: Stop, heading: Array, goal: TrueObject) -> str | None:
-        """The turn from where one looks to where one goes; the objects' centres must agree."""
+        """Return the turn from the current heading to the next; None unless the objects' centres agree."""
         origin = np.zeros(2)
         turn = turn_of(bearing(origin, stop.heading, heading))
         before = stop.passed[1] if not stop.actions else stop.passed[-2]
@@ -159,7 +155,7 @@ class _Walks:
         return turn if turn == by_centres else None
 
     def _walk(self, start: Array, goal: TrueObject) -> Array | None:
-        """Return how far one gets straight towards an object, None where that is not up to it."""
+        """Return where a straight walk towards an object ends, None if that is not next to it."""
         way = goal.centre[:2] - start
         length = float(np.hypot(*way))
         steps = np.arange(0, length, CELL / 2)

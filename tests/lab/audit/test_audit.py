@@ -1,4 +1,4 @@
-"""The audit: a planted shortcut is found and left out, a clean set has nothing above chance."""
+"""The audit finds and prunes a planted shortcut, and finds nothing above chance in a clean set."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def question(number, kind, text, truth, options=(), scene=None):
 
 
 def choices(planted, seed=0):
-    """Return questions of two options; planted: in how many of ten an odd word stands in the right one."""
+    """Return two-option questions; in `planted` of ten the correct option contains an extra word."""
     dice = random.Random(seed)
     questions = []
     for number in range(SCENES * EACH):
@@ -40,7 +40,7 @@ def choices(planted, seed=0):
 
 
 def sizes(planted, seed=0):
-    """Return questions of a number; planted: whether it follows from the object that is named."""
+    """Return numeric questions; if `planted`, the answer follows from the named object."""
     dice = random.Random(seed)
     usual = {"sofa": 200, "cup": 10, "bed": 80}
     questions = []
@@ -55,35 +55,35 @@ def sizes(planted, seed=0):
     return questions
 
 
-def entries(found):
-    return [entry for row in found["types"].values() for entry in row["methods"].values()]
+def entries(result):
+    return [entry for row in result["types"].values() for entry in row["methods"].values()]
 
 
-def test_a_planted_shortcut_is_found_and_without_its_questions_nothing_is_above_chance():
+def test_planted_shortcut_is_found_and_pruned_to_chance():
     questions = [*choices(8), *sizes(planted=True)]
-    found = audit(questions, trees=TREES)
-    words = found["types"]["object_rel_distance"]["methods"]["text"]
+    result = audit(questions, trees=TREES)
+    words = result["types"]["object_rel_distance"]["methods"]["text"]
     assert words["gain_interval"][0] > 20
     assert words["p_holm"] < 0.01
-    assert found["types"]["object_size_estimation"]["methods"]["category"]["score"] == 100
+    assert result["types"]["object_size_estimation"]["methods"]["category"]["score"] == 100
     planted = {q.id for q in questions if any("indeed" in option for option in q.options)}
-    fallen = set(found["falling"]) & {q.id for q in questions if q.wanted == "letter"}
-    assert len(fallen & planted) / len(fallen) > 0.85
-    rest = [q for q in questions if q.id not in found["falling"]]
-    assert audit(rest, trees=TREES)["falling"] == []
-    assert overlap(found, planted)["ratio"] > 1
+    pruned = set(result["falling"]) & {q.id for q in questions if q.wanted == "letter"}
+    assert len(pruned & planted) / len(pruned) > 0.85
+    remaining = [q for q in questions if q.id not in result["falling"]]
+    assert audit(remaining, trees=TREES)["falling"] == []
+    assert overlap(result, planted)["ratio"] > 1
 
 
-def test_a_clean_set_has_nothing_above_chance_and_nothing_falls():
-    found = audit([*choices(0, 1), *sizes(planted=False, seed=1)], trees=TREES)
-    assert found["falling"] == []
-    for entry in entries(found):
+def test_nothing_is_pruned_from_a_clean_set():
+    result = audit([*choices(0, 1), *sizes(planted=False, seed=1)], trees=TREES)
+    assert result["falling"] == []
+    for entry in entries(result):
         assert entry["p_holm"] > 0.05
         assert entry["gain_interval"][0] <= 0
 
 
 def test_whole_scenes_are_held_out():
-    """An answer that only its own scene tells is known to none who has not seen that scene."""
+    """An answer specific to a scene cannot be learned from other scenes."""
     dice = random.Random(5)
     truth = {f"scene{n}": dice.choice("AB") for n in range(24)}
     sides = ("A. left", "B. right")
@@ -97,7 +97,7 @@ def test_whole_scenes_are_held_out():
         audit(questions[:4])
 
 
-def test_texts_are_audited_by_their_own_metric():
+def test_text_questions_use_their_own_metric():
     words = {"colour": "red", "shape": "round", "state": "open"}
     questions = [
         Question(f"{n}", "own", "d", f"s{n % 12}", "own", f"What {(kind := sorted(words)[n % 3])} is it?", "text",
@@ -109,7 +109,7 @@ def test_texts_are_audited_by_their_own_metric():
     assert text["frequency"]["score"] < 50
 
 
-def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monkeypatch):
+def test_command_writes_a_list_for_exclude(tmp_path, type_in, monkeypatch):
     monkeypatch.setattr(module, "audit", partial(audit, trees=TREES))
     rows = [
         {"id": q.id, "dataset": q.dataset, "scene_name": q.scene, "question_type": q.type, "question": q.text,
@@ -117,31 +117,31 @@ def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monk
         for q in choices(6)
     ]  # fmt: skip
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, told = type_in("audit", "own.jsonl", "--to", "out.txt", "--json", folder=tmp_path)
-    assert code == 0, told
-    fallen = (tmp_path / "out.txt").read_text().split()
-    assert fallen == json.loads(out)["falling"] != []
+    code, out, err = type_in("audit", "own.jsonl", "--to", "out.txt", "--json", folder=tmp_path)
+    assert code == 0, err
+    pruned = (tmp_path / "out.txt").read_text().split()
+    assert pruned == json.loads(out)["falling"] != []
     code, out, _ = type_in(
         "--exclude", "out.txt", "audit", "own.jsonl", "--against", "out.txt", folder=tmp_path
     )
     assert code == 0
-    assert f"{len(rows) - len(fallen)} questions" in " ".join(out.split())
+    assert f"{len(rows) - len(pruned)} questions" in " ".join(out.split())
 
 
-def test_where_nothing_falls_there_is_no_list(tmp_path, type_in, monkeypatch):
+def test_no_list_is_written_if_nothing_is_pruned(tmp_path, type_in, monkeypatch):
     monkeypatch.setattr(
         module, "audit", lambda *_: audit(choices(6), trees=TREES) | {"falling": []}
     )
-    code, _, told = type_in("audit", "rooms", "--to", "out.txt", "--json", folder=tmp_path)
+    code, _, err = type_in("audit", "rooms", "--to", "out.txt", "--json", folder=tmp_path)
     assert code == 0
-    assert "out.txt" in told
+    assert "out.txt" in err
     assert not (tmp_path / "out.txt").exists()
 
 
 @pytest.mark.slow
-def test_the_debiased_list_is_of_questions_that_need_no_looking():
+def test_debiased_list_prefers_questions_answerable_blind():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
-    found = audit(questions)
-    agreed = overlap(found, {question.id for question in questions if question.pruned})
+    result = audit(questions)
+    agreed = overlap(result, {question.id for question in questions if question.pruned})
     assert agreed["ratio"] > 1.05
     assert agreed["text_left_out"] > agreed["text_kept"] + 10

@@ -1,4 +1,4 @@
-"""What bench measures: that its figures are what happened, and that every schedule says the same."""
+"""The bench command: its figures match the log, and all schedules give the same transcripts."""
 
 import json
 from statistics import median
@@ -31,27 +31,27 @@ def walk(lengths=Lengths(), seed=0):  # noqa: B008 - frozen
     return ScriptedWalk(bundled(), lengths, str.split, seed)
 
 
-def test_lengths_are_log_normal_and_the_same_every_time():
+def test_reply_lengths_are_log_normal_and_reproducible():
     lengths = Lengths((2, 5), reply_tokens=100, spread=0.45, most=400)
     drawn = [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
     assert drawn == [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
     assert 95 < median(drawn) < 105
     above = sum(length > 100 * 2.718**0.45 for length in drawn) / len(drawn)
-    assert 0.13 < above < 0.19  # 15.9 % lie more than one standard deviation above
+    assert 0.13 < above < 0.19  # 15.9 % are more than one standard deviation above
     assert {lengths.turns_of(str(number), 0) for number in range(100)} == {2, 3, 4, 5}
 
 
-def test_the_walk_takes_as_many_turns_as_were_drawn_and_then_answers():
+def test_walk_answers_after_the_drawn_number_of_turns():
     script = walk(Lengths((3, 3), reply_tokens=60))
     replies = [json.loads(script.reply(request(bundled()[0].id, turn))) for turn in range(3)]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
     assert json.loads(script.reply(request(bundled()[0].id, 0, last=True)))["done"]
 
 
-def test_variants_have_the_baselines_once():
+def test_baselines_appear_once_among_the_variants():
     ways = variants(["transformers"], ["sequential", "two-phase", "refill"], ["none"], [8, 32])  # fmt: skip
-    found = [(way.schedule, way.batch_size) for way in ways]
-    assert found == [("sequential", 1), ("two-phase", 16), ("refill", 8), ("refill", 32)]
+    pairs = [(way.schedule, way.batch_size) for way in ways]
+    assert pairs == [("sequential", 1), ("two-phase", 16), ("refill", 8), ("refill", 32)]
     two_phase = ways[1].options(max_turns=9)
     assert two_phase["max_batched_turns"] == 4
     assert two_phase["finish_together"] == 1
@@ -67,26 +67,26 @@ def test_variants_have_the_baselines_once():
 
 
 def line(question, turn, read, wrote, cached=0, reply="x"):
-    """Return as much of a line of turns.jsonl as the figures need."""
+    """Return the fields of a turns.jsonl line that the figures need."""
     said = dict.fromkeys(("messages", "action", "happened", "stood", "camera", "finish"))
     tokens = {"in": read, "out": wrote, "from_cache": cached}
     return {**said, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": [], "views": [{}, {}], "batch_size": 2}  # fmt: skip
 
 
-def test_tokens_seen_for_the_first_time():
+def test_first_seen_tokens_are_counted_once():
     lines = [line("a", 0, 100, 10), line("b", 0, 50, 5), line("a", 1, 150, 10, cached=110)]
     work = figures.work_of(lines)
     assert work.first_seen == 100 + 50 + (150 - 110)
     assert work.prefilled == 100 + 50 + 40
     assert (work.prompt, work.cached, work.written, work.questions) == (300, 110, 25, 2)
-    looked_at = (100 * 50, 50 * 25, 40 * 130)
-    assert work.attended == sum(looked_at)
+    pairs = (100 * 50, 50 * 25, 40 * 130)
+    assert work.attended == sum(pairs)
     assert work.contexts == (10 * 100 + 50) + (5 * 50 + 12) + (10 * 150 + 50)
     assert work.steps == 12.5
     assert figures.work_of(lines, patches=1200).patches == 6 * 1200
 
 
-def test_the_floor_grows_with_the_work_and_stays_below_what_it_takes(monkeypatch):
+def test_lower_bound_is_proportional_to_the_work(monkeypatch):
     model = open_model(str(small_model()), device="cpu").model
     monkeypatch.setattr(floor, "measured_rates", lambda *_: floor.Rates(1e9, 1e10))
     lines = [line("a", 0, 1000, 10), line("a", 1, 1500, 100)]
@@ -109,7 +109,7 @@ def test_transcripts_do_not_depend_on_the_order_of_the_log():
 
 
 def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
-    """Return the figures of some variants over few questions."""
+    """Return the figures of some variants on a few questions."""
     from render_agent_lab.bench.compared_engines import tokenizing
 
     script = ScriptedWalk(bundled(), lengths, tokenizing(pretrained))
@@ -133,7 +133,7 @@ def small():
 
 
 @pytest.mark.slow
-def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
+def test_schedules_give_the_same_transcripts_with_scripted_replies(small):
     ways = [
         Variant("transformers", name, "none", size)
         for name, size in (("sequential", 1), ("two-phase", 16), ("refill", 3))
@@ -149,12 +149,12 @@ def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
         assert row["floor_seconds"] == pytest.approx(
             row["floor_share"] * row["seconds"], abs=0.01 + 0.001 * row["seconds"]
         )  # both are rounded
-    # What is computed again each turn is more than what is new in it.
+    # Recomputed prompts exceed the new tokens.
     assert rows[0]["tokens_prefilled"] == rows[0]["tokens_prompt"] > rows[0]["tokens_first_seen"]
 
 
 @pytest.mark.slow
-def test_every_schedule_says_the_same_in_the_models_own_words(small):
+def test_schedules_give_the_same_transcripts_with_generated_replies(small):
     ways = [
         Variant("transformers", name, "none", size)
         for name, size in (("sequential", 1), ("lockstep", 3))
@@ -165,7 +165,7 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
     assert rows[0]["tokens_written"] > 0
 
 
-def test_shapes_have_as_many_weights_as_the_published_models():
+def test_shapes_have_the_parameter_counts_of_the_published_models():
     import torch
 
     from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
@@ -185,7 +185,7 @@ def test_shapes_have_as_many_weights_as_the_published_models():
         find_shape("nobody/knows")
 
 
-def test_the_command_writes_json_and_a_page(tmp_path):
+def test_command_writes_json_and_markdown(tmp_path):
     done = CliRunner().invoke(
         cli,
         [
@@ -205,18 +205,18 @@ def test_the_command_writes_json_and_a_page(tmp_path):
         ],
         catch_exceptions=False,
     )
-    found = json.loads(done.stdout)
-    assert found == json.loads((tmp_path / "bench.json").read_text())
-    sequential, refill = found["variants"]
+    result = json.loads(done.stdout)
+    assert result == json.loads((tmp_path / "bench.json").read_text())
+    sequential, refill = result["variants"]
     assert (sequential["schedule"], refill["batch_size"]) == ("sequential", 2)
     assert sequential["questions"] == refill["questions"] == 3
     assert refill["same_transcripts"]
     page = (tmp_path / "bench.md").read_text()
-    assert page == markdown(found)
+    assert page == markdown(result)
     assert COLUMNS["questions_an_hour"][0] in page
 
 
-def test_options_that_bench_decides_are_refused():
+def test_run_options_set_by_bench_are_rejected():
     done = CliRunner().invoke(cli, ["--batch-size", "4", "bench"])
     assert isinstance(done.exception, UsageError)
     assert "--batch-size" in str(done.exception)

@@ -1,4 +1,4 @@
-"""What the expert says: exact words, and derivations that lead to the truth."""
+"""The expert's reasoning: exact wording, and derivations that lead to the ground truth."""
 
 import json
 from itertools import product
@@ -51,8 +51,8 @@ SIDES = asked(
     ("A. left", "B. right"),
     "B",
 )
+# From the lamp to the other two, and the turn between them.
 WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, turn 4.0 2.5 -1.5"
-"""From the lamp to the others, and from the one to the other."""
 OTHER_WAY = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, turn 2.5 4.0 1.5"
 BEHIND = asked(
     "object_rel_direction_medium",
@@ -129,7 +129,7 @@ ROUTE = asked(
     ],
     ids=lambda value: value.type if isinstance(value, Question) else "",
 )
-def test_every_type_is_said_in_its_fixed_words(question, reasoning):
+def test_every_question_type_has_fixed_wording(question, reasoning):
     places, rest = known_reply(question, HOME)
     assert json.loads(places + rest) == {
         "reasoning": reasoning,
@@ -141,7 +141,7 @@ def test_every_type_is_said_in_its_fixed_words(question, reasoning):
     assert places == '{"reasoning": "' + cut
 
 
-def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
+def test_unknown_positions_are_question_marks_and_allow_no_derivation():
     half = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
     places, rest = final_reply(SIDES, half, "A")
     assert places + rest == json.dumps(
@@ -154,12 +154,12 @@ def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
     assert rooms_text(()) == "room ?"
 
 
-def test_several_of_a_kind_have_no_direction():
+def test_ambiguous_objects_have_no_direction():
     twice = Knowledge({**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]})
     assert derivation(SIDES, twice) == ""
 
 
-def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
+def test_bearings_are_counter_clockwise_and_left_is_positive():
     ways = [
         bearing_of(Spot(1, 1), Spot(1 + x, 1 + y)) for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
     ]
@@ -170,7 +170,7 @@ def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
     assert turn_between(0.0, 5.0) == -180
 
 
-def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it():
+def test_turns_are_differences_named_as_in_the_question():
     for ahead, there in product(range(100), repeat=2):
         for kind, word in DIRECTION_NAMES.items():
             said = turn_text(ahead / 10, there / 10, word)
@@ -179,22 +179,22 @@ def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it(
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
-def test_derivations_lead_to_the_truth_of_all_bundled_questions():
+def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     questions = bundled()
     known = known_scenes(questions)
-    led = 0
+    num_derived = 0
     for question in questions:
         places, rest = known_reply(question, known[question.scene])
         action = read(places + rest, question.wanted, question.options)
         truth = canonical(question.truth, question.wanted, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning
-        found = answer_of(question, derivation(question, known[question.scene]))
-        if found is not None:
-            assert found == letters(question.options).get(question.truth, question.truth)
-            led += 1
+        derived = answer_of(question, derivation(question, known[question.scene]))
+        if derived is not None:
+            assert derived == letters(question.options).get(question.truth, question.truth)
+            num_derived += 1
     assert (
-        led
+        num_derived
         == sum(
             question.type.startswith(("object_rel", "route", "object_counting"))
             for question in questions

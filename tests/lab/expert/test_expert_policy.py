@@ -1,4 +1,4 @@
-"""The expert in real runs over bundled rooms: it says what was shown, finds what is missing, and knows left."""
+"""The expert in runs over bundled rooms: states only what was shown, finds missing objects, handles mirroring."""
 
 import json
 import re
@@ -26,25 +26,22 @@ from render_agent.util.safe_parse import convert
 from render_agent.views.stress.mirrored import mirrored_truth, names_sides
 from render_agent_lab.expert.derive import spot_of, things
 from render_agent_lab.expert.homes import known_scenes
-from render_agent_lab.expert.policy import TURNS, expert
+from render_agent_lab.expert.policy import EXPERT, TURNS, expert
 from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
 from render_agent_lab.oracles.sighted_oracle import oracle
 
 pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 
 SIZE = (320, 240)
-SCENES = ("room01", "room05")
-"""A flat of several rooms, and a single room."""
+SCENES = ("room01", "room05")  # a flat with several rooms, and a single room
 
-FEW = ("object_counting", "room_size_estimation", "object_abs_distance")
-"""Types of question."""
+FEW = ("object_counting", "room_size_estimation", "object_abs_distance")  # question types
 
-LEAST = 10
-"""Pixels that change where an object that a view shows is taken away."""
+LEAST = 10  # pixels that must change when a shown object is removed
 
 
 class Run:
-    """A finished run of the expert: its turns by question, and their replies as JSON."""
+    """A finished run of the expert: its turns by question, with replies parsed as JSON."""
 
     def __init__(self, folder, **options):
         options = {"image_size": SIZE, "scene": SCENES} | options
@@ -55,12 +52,12 @@ class Run:
         self.turns = transcripts(path)
 
     def replies(self):
-        """Give every question with its turns and their replies."""
+        """Yield every question with its turns and their replies."""
         for name, turns in self.turns.items():
             yield self.asked[name], turns, [json.loads(turn["reply"]) for turn in turns]
 
     def last(self):
-        """Give every question with its last reply."""
+        """Return every question with its last reply."""
         return [(question, replies[-1]) for question, _, replies in self.replies()]
 
 
@@ -70,7 +67,7 @@ def free(tmp_path_factory):
 
 
 def places(question, reasoning):
-    """Return what a reply says of each category: its places as texts, none where it was not yet seen."""
+    """Return the positions stated per category as texts; empty if not seen yet."""
     said = reasoning.partition(". ")[0].split("; ")
     names = things(question)
     assert [re.split(r" (?=[-?\d])", part, maxsplit=1)[0] for part in said] == list(names)
@@ -82,36 +79,36 @@ def places(question, reasoning):
 
 
 class Without:
-    """Draws views of the bundled rooms with one object taken away."""
+    """Renders views of the bundled rooms with one object removed."""
 
     def __init__(self):
         self.renderer = make_renderer()
         self.scenes = {name: load_scene(BUNDLED / f"{name}.ply") for name in SCENES}
 
     @cache  # noqa: B019 - it lives as long as the test
-    def drawn(self, name, box, view):
+    def render(self, name, box, view):
         scene, (kind, camera) = self.scenes[name], view
         if box is not None:
-            scene = self.taken_away(name, box)
+            scene = self.remove(name, box)
         if kind != "around":
             return self.renderer.draw(scene, camera, *SIZE).colours
         cells = [self.renderer.draw(scene, each, *cell_size(SIZE)) for each in cameras_of(camera)]
         return np.stack([cell.colours for cell in cells])
 
     @cache  # noqa: B019 - it lives as long as the test
-    def taken_away(self, name, box):
+    def remove(self, name, box):
         scene = self.scenes[name]
         inside = (np.abs(box.local(scene.points)) <= box.size / 2 + 0.02).all(axis=1)
         return replace(scene, faces=scene.faces[~inside[scene.faces].all(axis=1)])
 
-    def changed(self, name, box, view):
-        """Return how many pixels of a view show something else without the object."""
-        with_it, without = self.drawn(name, None, view), self.drawn(name, box, view)
+    def count_changed_pixels(self, name, box, view):
+        """Return how many pixels of a view change when the object is removed."""
+        with_it, without = self.render(name, None, view), self.render(name, box, view)
         return int((with_it != without).any(axis=-1).sum())
 
 
 @pytest.mark.slow
-def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
+def test_stated_positions_are_boxes_that_a_view_has_shown(free):
     known, without, named = known_scenes(list(free.asked.values())), Without(), 0
     for question, turns, replies in free.replies():
         if question.type == "room_size_estimation":
@@ -121,22 +118,25 @@ def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
             views += [(view["kind"], convert(view["camera"], AnyCamera)) for view in turn["views"]]
             said = places(question, reply["reasoning"])
             for name, spots in said.items():
-                there = {f"{spot_of(box).x:.1f} {spot_of(box).y:.1f}": box for box in boxes[name]}
-                assert set(before.get(name, ())) <= set(spots) <= set(there)
+                centres = {f"{spot_of(box).x:.1f} {spot_of(box).y:.1f}": box for box in boxes[name]}
+                assert set(before.get(name, ())) <= set(spots) <= set(centres)
                 for spot in set(spots) - set(before.get(name, ())):
                     named += 1
-                    shown = (without.changed(question.scene, there[spot], view) for view in views)
+                    shown = (
+                        without.count_changed_pixels(question.scene, centres[spot], view)
+                        for view in views
+                    )
                     assert any(pixels >= LEAST for pixels in shown), (question.id, name, spot)
             before = said
     assert named > 100
 
 
 def answered(question, reply):
-    """Return what the program reads an answer in an option's words as."""
+    """Return an answer given as an option's words in canonical form."""
     return canonical(reply["answer"], question.wanted, question.options)
 
 
-def test_it_ends_with_the_truth_in_good_time(free):
+def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
     assert free.results["counts"]["answered"] == len(free.asked) == 40
     lengths, schema = set(), reply_schema(("ego", "top", "around"))
     for question, turns, replies in free.replies():
@@ -153,14 +153,14 @@ def test_it_ends_with_the_truth_in_good_time(free):
     assert {1, 2, 3} <= lengths
 
 
-def test_it_looks_for_what_is_missing_and_mostly_finds_it(free):
+def test_missing_objects_are_looked_for_and_mostly_found(free):
     first = sum("?" in replies[0]["reasoning"] for _, _, replies in free.replies())
     last = sum("?" in reply["reasoning"] for _, reply in free.last())
     assert first >= 10
     assert last <= first / 2
 
 
-def test_wrong_turns_are_drawn_and_it_goes_on_from_them(free):
+def test_expert_recovers_from_wrong_turns(free):
     wrong = 0
     for question, _, replies in free.replies():
         for turn, reply in enumerate(replies):
@@ -168,21 +168,21 @@ def test_wrong_turns_are_drawn_and_it_goes_on_from_them(free):
                 continue
             wrong += 1
             assert wrong_turn(question.id, 0, turn).items() <= reply.items()
-            assert not is_wrong_turn(question.id, 0, turn + 1)  # and what follows is in earnest
+            assert not is_wrong_turn(question.id, 0, turn + 1)  # never twice in a row
             assert turn + 1 < len(replies)
     assert wrong >= 3
     drawn = [is_wrong_turn(str(n), seed, 0) for n in range(1000) for seed in (0, 1)]
     assert 0.07 < np.mean(drawn) < 0.13
 
 
-def test_a_schedule_changes_nothing(free, tmp_path):
+def test_schedule_does_not_change_transcripts(free, tmp_path):
     other = Run(tmp_path, max_batched_turns=0, batch_size="3", scene=("room05",))
     assert other.turns == {name: free.turns[name] for name in other.turns}
     assert len(other.turns) == 20
 
 
 @pytest.mark.slow
-def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
+def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
     known, flipped = known_scenes(list(run.asked.values())), 0
     for question, reply in run.last():
@@ -204,7 +204,7 @@ def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
     "pictures",
     ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
 )
-def test_pictures_that_do_not_show_the_room_tell_it_nothing(tmp_path, pictures):
+def test_images_without_the_room_reveal_nothing(tmp_path, pictures):
     run = Run(tmp_path, pictures=pictures, image_size=(64, 48), type=FEW)
     for question, reply in run.last():
         assert len(run.turns[question.id]) == 1
@@ -212,13 +212,13 @@ def test_pictures_that_do_not_show_the_room_tell_it_nothing(tmp_path, pictures):
         assert reply["reasoning"] == "; ".join(f"{name} ?" for name in named)
 
 
-def test_with_no_view_it_reasons_about_nothing(tmp_path):
+def test_without_views_there_is_no_reasoning(tmp_path):
     run = Run(tmp_path, views="none", type=FEW)
     assert {reply["reasoning"] for _, reply in run.last()} == {""}
 
 
 @pytest.mark.slow
-def test_one_view_tells_less_than_a_walk_and_no_size_of_rooms(free, tmp_path):
+def test_walk_shows_more_than_one_view(free, tmp_path):
     start, top = (Run(tmp_path / views, views=views) for views in ("start", "top"))
     unknown = [sum("?" in r["reasoning"] for _, r in run.last()) for run in (start, top, free)]
     assert unknown[0] > unknown[1] > unknown[2]
@@ -232,18 +232,18 @@ def test_one_view_tells_less_than_a_walk_and_no_size_of_rooms(free, tmp_path):
         assert said == "room " + ", ".join(f"{x:.1f} x {y:.1f}" for x, y in extents)
 
 
-def test_it_is_stamped_as_no_result():
+def test_engine_note_warns_that_scores_are_meaningless():
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="expert")
-    assert "no result" in describe_engine(config)["note"]
+    assert EXPERT.note in describe_engine(config)["note"]
 
 
-def test_of_scenes_without_boxes_it_answers_as_the_oracle_does():
+def test_unknown_scenes_are_answered_without_reasoning():
     asked = [replace(question, scan=None, scene="elsewhere") for question in bundled()[:20]]
     ours, theirs = expert(asked), oracle(asked)
     for question in asked:
         request = Request(question.id, 0, [], lambda file: None)
-        found, wanted = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
-        assert answered(question, found) == question.truth
-        assert (found["reasoning"], found["done"]) == ("", True)
-        assert found["answer"] not in letters(question.options)  # the option's words
-        assert wanted["answer"]  # which knows no scene either, and gives the commonest answer
+        reply, baseline = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
+        assert answered(question, reply) == question.truth
+        assert (reply["reasoning"], reply["done"]) == ("", True)
+        assert reply["answer"] not in letters(question.options)  # the option's words
+        assert baseline["answer"]  # the oracle falls back to the most frequent answer

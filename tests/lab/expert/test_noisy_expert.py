@@ -1,4 +1,4 @@
-"""The expert that stumbles: its unreadable answers are told, and the next reply is the expert's own."""
+"""The noisy expert: the model is told about its unreadable answers, and the next reply is the expert's."""
 
 import json
 from itertools import pairwise
@@ -33,13 +33,13 @@ def run_of(folder, model, **options):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Return the questions, and the turns by question of one who stumbles and of one who does not."""
+    """Return the questions, and the turns by question of the noisy expert and of the expert."""
     folder = tmp_path_factory.mktemp("runs")
     asked, stumbled = run_of(folder / "stumbled", "stumbler")
     return asked, stumbled, run_of(folder / "straight", "expert")[1]
 
 
-def test_what_it_says_wrong_is_told_and_mended_in_the_next_turn(runs):
+def test_unreadable_answers_are_reported_and_corrected_in_the_next_turn(runs):
     asked, stumbled, straight = runs
     wrong = 0
     for name, turns in stumbled.items():
@@ -52,12 +52,12 @@ def test_what_it_says_wrong_is_told_and_mended_in_the_next_turn(runs):
             assert canonical(said["answer"], question.wanted, question.options) is None
             assert general().beginning("feedback.unreadable") in turn["happened"]
             assert said["answer"] in turn["happened"]
-            like = [q for q in asked.values() if q.type == question.type]
-            assert any(said["answer"] in letters(q.options).values() for q in like)
+            same_type = [q for q in asked.values() if q.type == question.type]
+            assert any(said["answer"] in letters(q.options).values() for q in same_type)
     assert wrong >= 5
 
 
-def test_questions_without_options_and_last_turns_are_answered_as_the_expert_does(runs, tmp_path):
+def test_numeric_questions_and_last_turns_match_the_expert(runs, tmp_path):
     asked, stumbled, straight = runs
     numbers = [name for name, question in asked.items() if question.wanted == "number"]
     assert numbers
@@ -71,7 +71,7 @@ def test_questions_without_options_and_last_turns_are_answered_as_the_expert_doe
         )
 
 
-def test_it_never_stumbles_twice_in_a_row():
+def test_unreadable_answers_never_come_twice_in_a_row():
     drawn = [[stumbles(str(n), 0, turn) for turn in range(4)] for n in range(1000)]
     assert abs(np.mean([first for first, *_ in drawn]) - OFTEN) < 0.05
     assert not any(one and other for some in drawn for one, other in pairwise(some))

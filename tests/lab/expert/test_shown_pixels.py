@@ -1,4 +1,4 @@
-"""What counts as shown: pixels of maps and pictures, with and without what a renderer knows of its faces."""
+"""Visibility by pixel counts on maps and in images, with and without face ids from the renderer."""
 
 from dataclasses import replace
 
@@ -28,8 +28,8 @@ TOP = MapCamera((2.5, 2.0), 2.0, 0.02)
 STAND = Camera((2.5, 2.0, 1.5))
 
 
-class Forgetful:
-    """A renderer that does not know which face is under a pixel, as those of OpenGL."""
+class DepthOnlyRenderer:
+    """A renderer without face ids, like the OpenGL ones."""
 
     def __init__(self, renderer):
         self.renderer = renderer
@@ -41,7 +41,7 @@ class Forgetful:
 @pytest.fixture(params=[False, True], ids=["faces", "depth"])
 def renderer(request):
     made = make_renderer()
-    yield Forgetful(made) if request.param else made
+    yield DepthOnlyRenderer(made) if request.param else made
     made.close()
 
 
@@ -58,15 +58,15 @@ def opened(folder, size=SIZE):
     return Rooms(size).room("room", lambda: scene, lambda: FreeSpace.of(scene), facts)
 
 
-def test_a_map_shows_each_box_by_its_footprint(tmp_path, renderer):
+def test_maps_show_boxes_by_their_footprint(tmp_path, renderer):
     for size in (SIZE, (640, 480)):
         room_ = opened(tmp_path, size)
         camera = replace(TOP, metres_per_pixel=0.02 * SIZE[0] / size[0])
         areas = room_.areas(View(0, "top", "", camera), renderer)
         flat = [box.size[0] * box.size[1] for some in BOXES.values() for box in some]
         rim = (
-            2 * MARGIN_METRES if isinstance(renderer, Forgetful) else 0.0
-        )  # of the floor beside it
+            2 * MARGIN_METRES if isinstance(renderer, DepthOnlyRenderer) else 0.0
+        )  # includes adjacent floor
         wide = [
             (box.size[0] + rim) * (box.size[1] + rim) for some in BOXES.values() for box in some
         ]
@@ -75,31 +75,31 @@ def test_a_map_shows_each_box_by_its_footprint(tmp_path, renderer):
         assert (pixels <= 1.08 * np.array(wide)).all()
 
 
-def test_objects_above_the_cut_are_on_no_map(tmp_path, exact):
+def test_objects_above_the_map_height_are_not_on_it(tmp_path, exact):
     view = View(0, "top", "", replace(TOP, height=0.6))
     lamp, plant, sofa = opened(tmp_path).areas(view, exact)
     assert lamp == plant == 0 < sofa
 
 
-def test_a_room_is_told_by_its_map_and_by_pictures_apart(tmp_path, renderer):
+def test_maps_and_images_are_tracked_separately(tmp_path, renderer):
     room_ = opened(tmp_path)
     views = [View(n, "ego", "", STAND.looking_at(BOXES["Lamp"][0].centre)) for n in range(2)]
-    found = sightings(room_, views, renderer)
-    assert found.seen.tolist() == found.shown.tolist() == [True, False, False]
-    assert not found.on_map.any()
-    known = knowledge_of(room_, found, ())
+    sighted = sightings(room_, views, renderer)
+    assert sighted.seen.tolist() == sighted.shown.tolist() == [True, False, False]
+    assert not sighted.on_map.any()
+    known = knowledge_of(room_, sighted, ())
     assert known.spots() == {"lamp": [spot_of(BOXES["Lamp"][0])]}
     both = sightings(room_, [*views, View(2, "top", "", TOP)], renderer)
     assert both.shown.all()
     assert both.seen.tolist() == [True, False, False]
 
 
-def test_what_is_small_in_a_picture_is_not_told(tmp_path, renderer):
+def test_small_objects_do_not_count_as_shown(tmp_path, renderer):
     room_ = opened(tmp_path)
     far = MapCamera((2.5, 2.0), 2.0, 0.12)
-    found = sightings(room_, [View(0, "top", "", far)], renderer)
-    assert found.shown.tolist() == (found.on_map >= LEAST_ON_MAP).tolist() == [False, False, False]
-    assert found.on_map.all()
+    sighted = sightings(room_, [View(0, "top", "", far)], renderer)
+    assert sighted.shown.tolist() == (sighted.on_map >= LEAST_ON_MAP).tolist() == [False] * 3
+    assert sighted.on_map.all()
     near = STAND.looking_at(BOXES["sofa"][0].centre)
     wide = replace(near, vertical_fov=150.0)
     (*_, sofa) = sightings(room_, [View(0, "ego", "", wide)], renderer).pictured

@@ -1,4 +1,4 @@
-"""Camera moves as numbers."""
+"""Encoding of camera moves as numbers."""
 
 import math
 
@@ -40,12 +40,12 @@ def numbers(action, camera=None):
         (Action(look_at=(1, 2, 3)), {"look_at": 1}),
     ],
 )
-def test_what_is_asked_for_stands_in_its_place(action, expected):
-    found = numbers(action)
-    assert found == pytest.approx(dict.fromkeys(NUMBERS, 0) | expected, abs=1e-6)
+def test_requested_moves_are_encoded_under_their_names(action, expected):
+    encoded = numbers(action)
+    assert encoded == pytest.approx(dict.fromkeys(NUMBERS, 0) | expected, abs=1e-6)
 
 
-def test_half_a_turn_is_the_same_either_way_and_nothing_jumps_there():
+def test_half_turns_encode_equally_and_continuously():
     left, right, nearly = (encode_action(Action(rotation=r)) for r in (180, -180, 179))
     np.testing.assert_allclose(left, right, atol=1e-6)
     assert np.abs(nearly - right).max() < 0.02
@@ -53,7 +53,7 @@ def test_half_a_turn_is_the_same_either_way_and_nothing_jumps_there():
 
 
 @given(st.floats(-170, 170), st.floats(-50, 50), st.floats(-180, 180), st.floats(-40, 40))
-def test_a_point_looked_at_is_the_turn_that_leads_to_it(rotation, pitch, yaw, first):
+def test_look_at_is_encoded_as_the_rotation_it_causes(rotation, pitch, yaw, first):
     camera = Camera((1.0, 2.0, 1.5), yaw, first, 60.0)
     aim = math.radians(yaw + rotation), math.radians(max(-59, min(59, first + pitch)))
     point = (
@@ -62,12 +62,12 @@ def test_a_point_looked_at_is_the_turn_that_leads_to_it(rotation, pitch, yaw, fi
         1.5 + 3 * math.sin(aim[1]),
     )
     turned = camera.looking_at(point)
-    found = numbers(Action(look_at=point), camera)
+    encoded = numbers(Action(look_at=point), camera)
     same = numbers(Action(rotation=wrapped(turned.yaw - yaw), pitch=turned.pitch - first))
-    assert found == pytest.approx(same | {"look_at": 1.0}, abs=1e-5)
+    assert encoded == pytest.approx(same | {"look_at": 1.0}, abs=1e-5)
 
 
-def test_the_last_moves_stand_last():
+def test_histories_are_right_aligned():
     actions = [Action(forward=0.1 * n) for n in range(1, 14)]
     values, known = encode_history(actions)
     assert known.all()
@@ -84,12 +84,12 @@ def posed(values, place, end, name):
     return float(values[place, NUMBERS.index(f"{end}_{name}")])
 
 
-def test_poses_are_told_as_they_are_seen_from_where_the_camera_stands():
+def test_poses_are_relative_to_the_current_camera():
     start = Camera((0.0, 0.0, 1.6), 0.0)
     now = Camera((4.0, 0.0, 1.6), 90.0)
     then = Camera((4.0, 2.0, 1.2), 60.0, -30.0)
     values, _ = encode_history([Action(forward=2), Action(rotation=-30)], [start, now, then])
-    # from there the start lies on the left, and looks to the right
+    # seen from there, the start is on the left and faces right
     assert posed(values, -2, "from", "left") == pytest.approx(1)
     assert posed(values, -2, "from", "ahead") == pytest.approx(0, abs=1e-6)
     assert posed(values, -2, "from", "heading_sine") == pytest.approx(-1)
@@ -106,7 +106,7 @@ def test_poses_are_told_as_they_are_seen_from_where_the_camera_stands():
 @given(
     st.floats(-180, 180), st.floats(-20, 20), st.floats(-20, 20), st.integers(1, 12), st.randoms()
 )
-def test_where_a_scene_lies_and_how_it_is_turned_makes_no_difference(yaw, x, y, count, chance):
+def test_encoding_is_invariant_to_rotation_and_translation(yaw, x, y, count, chance):
     trail = [
         Camera(
             (chance.uniform(-3, 3), chance.uniform(-3, 3), chance.uniform(0, 2)),
@@ -129,18 +129,18 @@ def test_where_a_scene_lies_and_how_it_is_turned_makes_no_difference(yaw, x, y, 
         )
         for c in trail
     ]
-    found, other = (encode_history(actions, some)[0] for some in (trail, moved))
-    np.testing.assert_allclose(found, other, atol=1e-5)
+    encoded, other = (encode_history(actions, poses)[0] for poses in (trail, moved))
+    np.testing.assert_allclose(encoded, other, atol=1e-5)
 
 
-def test_malformed_histories_are_refused():
+def test_malformed_histories_are_rejected():
     for actions, cameras in (
         ([], None),
         ([Action(done=True)], [Camera((0.0, 0.0, 1.6))]),
         ([Action(forward=math.nan)], None),
         ([Action(rotation=math.inf)], None),
     ):
-        with pytest.raises(ValueError, match=r"move|longer|finite"):
+        with pytest.raises(ValueError, match=r"move|poses|finite"):
             encode_history(actions, cameras)
     for histories in ([], [encode_history([Action()], length=n) for n in (2, 3)]):
         with pytest.raises(ValueError, match=r"histor|length"):
@@ -148,16 +148,16 @@ def test_malformed_histories_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("known", "told"),
+    ("known", "message"),
     [
-        ([[False, False]], "one at least"),
-        ([[True, False]], "last places"),
-        ([[False, True]], "hold zeros"),
+        ([[False, False]], "at least one"),
+        ([[True, False]], "right-aligned"),
+        ([[False, True]], "zero"),
         ([[True, True, True]], r"\(N, H\)"),
     ],
 )
-def test_histories_with_gaps_are_refused(known, told):
-    with pytest.raises(ValueError, match=told):
+def test_histories_with_gaps_are_rejected(known, message):
+    with pytest.raises(ValueError, match=message):
         Histories(np.ones((1, 2, 3), np.float32), np.array(known))
     with pytest.raises(ValueError, match="no history"):
         Histories(np.ones((0, 2, 3), np.float32), np.ones((0, 2), bool))

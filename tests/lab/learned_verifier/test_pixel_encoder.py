@@ -1,4 +1,4 @@
-"""The encoder that needs no weights: the map turns with the camera, and a token finds its cell."""
+"""The pixel encoder: the map rotates with the camera, and a token finds its cell."""
 
 import numpy as np
 import pytest
@@ -25,23 +25,23 @@ SIZE = 240
 MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)
 
 
-def picture_of(colours):
+def image_of(colours):
     return Image.fromarray(np.asarray(colours, np.uint8))
 
 
 def a_map(red):
-    """Return a map of 24 m by 24 m that is red where `red(x, y)`, metres, and blue elsewhere."""
+    """Return a 24 m by 24 m map that is red where `red(x, y)` in metres is true, blue elsewhere."""
     v, u = np.mgrid[:SIZE, :SIZE] + 0.5
     x = (u - SIZE / 2) * MAP.metres_per_pixel + MAP.centre[0]
     y = (SIZE / 2 - v) * MAP.metres_per_pixel + MAP.centre[1]
-    return picture_of(np.where(red(x, y)[..., None], [255, 0, 0], [0, 0, 255]))
+    return image_of(np.where(red(x, y)[..., None], [255, 0, 0], [0, 0, 255]))
 
 
 def cells(camera, plan, view=None):
-    files = {"view": view or picture_of(np.zeros((48, 64, 3))), "map": plan}
-    glimpse = EncoderInput(View(1, "ego", "view", camera), View(0, "top", "map", MAP), camera)
-    (found,) = PixelEncoder().encode_views([glimpse], files.__getitem__)
-    return found[: VIEW_ROWS * COLUMNS], found[VIEW_ROWS * COLUMNS :].reshape(
+    files = {"view": view or image_of(np.zeros((48, 64, 3))), "map": plan}
+    view_input = EncoderInput(View(1, "ego", "view", camera), View(0, "top", "map", MAP), camera)
+    (encoded,) = PixelEncoder().encode_views([view_input], files.__getitem__)
+    return encoded[: VIEW_ROWS * COLUMNS], encoded[VIEW_ROWS * COLUMNS :].reshape(
         MAP_ROWS, COLUMNS, CONTENT + CODE
     )
 
@@ -55,7 +55,7 @@ def cells(camera, plan, view=None):
         (180, slice(None), slice(4, 8)),
     ],
 )
-def test_the_map_turns_with_the_camera_and_ahead_is_above(yaw, rows, columns):
+def test_map_rotates_with_the_camera(yaw, rows, columns):
     _, around = cells(Camera((1.0, 2.0, 1.6), yaw), a_map(lambda x, y: y > 2))
     red = around[..., 0] > 0
     expected = np.zeros((MAP_ROWS, COLUMNS), bool)
@@ -63,21 +63,23 @@ def test_the_map_turns_with_the_camera_and_ahead_is_above(yaw, rows, columns):
     np.testing.assert_array_equal(red, expected)
 
 
-def test_what_lies_beyond_the_map_is_nothing_and_without_a_map_all_of_it():
+def test_cells_outside_the_map_are_empty():
     _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), a_map(lambda x, y: y > 2))
     assert not around[..., :CONTENT].any()
     camera = Camera((0.0, 0.0, 1.6))
-    glimpse = EncoderInput(View(0, "ego", "view", camera), None, camera)
-    (found,) = PixelEncoder().encode_views([glimpse], lambda file: picture_of(np.ones((9, 9, 3))))
-    assert not found[VIEW_ROWS * COLUMNS :, :CONTENT].any()
-    assert found[: VIEW_ROWS * COLUMNS, :CONTENT].any()
-    assert np.isfinite(found).all()
+    view_input = EncoderInput(View(0, "ego", "view", camera), None, camera)
+    (encoded,) = PixelEncoder().encode_views(
+        [view_input], lambda file: image_of(np.ones((9, 9, 3)))
+    )
+    assert not encoded[VIEW_ROWS * COLUMNS :, :CONTENT].any()
+    assert encoded[: VIEW_ROWS * COLUMNS, :CONTENT].any()
+    assert np.isfinite(encoded).all()
 
 
-def test_cells_of_the_view_stand_where_it_shows_them():
+def test_view_cells_are_in_image_order():
     colours = np.zeros((60, 80, 3))
     colours[15:30, 70:] = 255  # the second row, the last column
-    seen, _ = cells(Camera((1.0, 2.0, 1.6)), a_map(lambda x, y: y > 2), picture_of(colours))
+    seen, _ = cells(Camera((1.0, 2.0, 1.6)), a_map(lambda x, y: y > 2), image_of(colours))
     bright = np.flatnonzero(seen[:, :12].mean(1) > 0)
     assert bright.tolist() == [COLUMNS + COLUMNS - 1]
 
@@ -86,28 +88,28 @@ def question(text, kind="object_counting"):
     return Question("1", "rooms", "rooms", "room", kind, text, "number")
 
 
-def test_tokens_tell_what_is_named_and_nothing_else():
+def test_tokens_encode_only_type_and_named_categories():
     encoder = PixelEncoder()
     chair, again, sofa = (
         encoder.encode_question(question(f"How many {name}(s) are in {where} room?"))[-NAMES:]
         for name, where in (("chair", "this"), ("chair", "the"), ("sofa", "this"))
     )
     np.testing.assert_array_equal(chair, again)
-    np.testing.assert_array_equal(chair[0], sofa[0])  # the type of the question
+    np.testing.assert_array_equal(chair[0], sofa[0])  # the question type
     assert abs(chair[1] @ sofa[1]) < 0.5
     assert not chair[2:].any()
     np.testing.assert_allclose(np.linalg.norm(chair[:2], axis=1), 1, atol=1e-6)
 
 
-def test_features_are_made_once_and_depend_on_the_pose():
+def test_features_are_cached_and_depend_on_the_pose():
     opened = []
     plan = a_map(lambda x, y: y > 2)
 
-    def picture(file):
+    def load_image(file):
         opened.append(file)
         return plan
 
-    reader = FeatureCache(PixelEncoder(), picture)
+    reader = FeatureCache(PixelEncoder(), load_image)
     camera = Camera((1.0, 2.0, 1.6))
     view, shown = View(1, "ego", "view", camera), View(0, "top", "map", MAP)
     asked = question("How many chair(s) are in this room?")
@@ -118,7 +120,7 @@ def test_features_are_made_once_and_depend_on_the_pose():
     assert np.abs(first.patches - other.patches).max() > 0.1
 
 
-def test_another_encoder_is_refused():
+def test_different_encoder_is_rejected():
     encoder = make_encoder("pixels")
     check_encoder(encoder, {"label": "pixels", **encoder.describe()})
     with pytest.raises(SetupError, match="version"):

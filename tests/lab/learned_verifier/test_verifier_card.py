@@ -1,4 +1,4 @@
-"""A verifier on disk: weights and card come back as they were, and what does not fit is refused."""
+"""Saving and loading a verifier; inconsistent files are rejected."""
 
 import json
 
@@ -23,7 +23,7 @@ def folder(tmp_path):
     return tmp_path / "verifier"
 
 
-def test_a_saved_verifier_comes_back(folder):
+def test_saved_verifier_is_loaded_unchanged(folder):
     ensemble, learned = load(folder)
     assert learned == LEARNED
     assert ensemble.shape == SMALL
@@ -39,54 +39,50 @@ def test_a_saved_verifier_comes_back(folder):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
-        ({"format": 2}, "another version"),
-        ({"numbers_of_a_move": ["forward"]}, "another version"),
-        ({"numbers_of_a_move": 5}, "another version"),
-        ({"members": 3}, "does not fit its card"),
-        ({"members": "two"}, "members is a whole number"),
-        ({"shape": SMALL.to_json() | {"width": 32}}, "does not fit its card"),
-        ({"shape": SMALL.to_json() | {"layers": 2}}, r"is missing, not \(2, .* more"),
-        ({"shape": SMALL.to_json() | {"layers": "two"}}, "layers is a whole number"),
-        ({"shape": {}}, "sizes are missing"),
-        ({"shape": 5}, "verifier.json"),
+        ({"format": 2}, CARD),
+        ({"numbers_of_a_move": ["forward"]}, CARD),
+        ({"numbers_of_a_move": 5}, CARD),
+        ({"members": 3}, WEIGHTS),
+        ({"members": "two"}, "members .* 'two'"),
+        ({"shape": SMALL.to_json() | {"width": 32}}, WEIGHTS),
+        ({"shape": SMALL.to_json() | {"layers": 2}}, r"missing, .*\(2, .* more"),
+        ({"shape": SMALL.to_json() | {"layers": "two"}}, "layers .* 'two'"),
+        ({"shape": {}}, "sizes"),
+        ({"shape": 5}, CARD),
     ],
 )
-def test_a_card_that_does_not_fit_is_refused(folder, changes, told):
+def test_inconsistent_card_is_rejected(folder, changes, message):
     card = json.loads((folder / CARD).read_text("utf-8"))
     (folder / CARD).write_text(json.dumps(card | changes), "utf-8")
-    with pytest.raises(SetupError, match=told) as caught:
+    with pytest.raises(SetupError, match=message) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_weights_that_do_not_fit_are_refused(folder):
+def test_weights_that_do_not_match_the_card_are_rejected(folder):
     tensors = load_file(folder / WEIGHTS)
-    for changed, told in (
-        ({"positions": torch.zeros(2, 4, 16)}, r"positions is \(2, 4, 16\), not \(2, 3, 16\)"),
-        ({"unheard": torch.zeros(1)}, "unheard is"),
-        ({"positions": torch.full((2, 3, 16), torch.nan)}, "no finite number"),
-        ({"positions": torch.zeros((2, 3, 16), dtype=torch.int32)}, "no finite number"),
+    for changed, message in (
+        ({"positions": torch.zeros(2, 4, 16)}, r"positions .*\(2, 4, 16\).*\(2, 3, 16\)"),
+        ({"unheard": torch.zeros(1)}, "unheard"),
+        ({"positions": torch.full((2, 3, 16), torch.nan)}, "positions .* finite"),
+        ({"positions": torch.zeros((2, 3, 16), dtype=torch.int32)}, "positions .* finite"),
     ):
         save_file(tensors | changed, folder / WEIGHTS)
-        with pytest.raises(SetupError, match=told):
+        with pytest.raises(SetupError, match=message):
             load(folder)
     (folder / WEIGHTS).write_bytes(b"\x80\x04K*.")  # a pickle
-    with pytest.raises(SetupError, match="as safetensors"):
+    with pytest.raises(SetupError, match=WEIGHTS):
         load(folder)
 
 
-def test_folders_without_a_verifier_are_refused(folder, tmp_path):
-    with pytest.raises(SetupError, match="holds no verifier"):
+def test_folder_without_a_verifier_is_rejected(folder, tmp_path):
+    with pytest.raises(SetupError, match="nowhere"):
         load(tmp_path / "nowhere")
-    for text, told in (
-        ("{", "holds no verifier"),
-        ("[]", "is no card"),
-        ('{"format": 1}', "is no card"),
-    ):
+    for text in ("{", "[]", '{"format": 1}'):
         (folder / CARD).write_text(text, "utf-8")
-        with pytest.raises(SetupError, match=told):
+        with pytest.raises(SetupError, match=CARD):
             load(folder)
-    with pytest.raises(SetupError, match="cannot write"):
+    with pytest.raises(SetupError, match=CARD):
         save(Ensemble.fresh(SMALL, 1, 0), folder / CARD, {})

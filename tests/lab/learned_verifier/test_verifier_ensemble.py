@@ -1,4 +1,4 @@
-"""The ensemble's scores: the same in three ways, against torch's own layers, and as they should depend."""
+"""The ensemble's scores: three equivalent computations, comparison with torch layers, and dependence on inputs."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ MEDIUM = Shape(
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**16), st.integers(1, 7), st.integers(1, 4), st.integers(0, 5))
-def test_three_ways_give_the_same_scores(seed, count, members, shared):
+def test_three_computations_give_the_same_scores(seed, count, members, shared):
     ensemble = Ensemble.fresh(MEDIUM, members, seed)
     features = random_features(MEDIUM, seed)
     histories = random_histories(MEDIUM, count, seed, shared)
@@ -47,7 +47,7 @@ def test_three_ways_give_the_same_scores(seed, count, members, shared):
         np.testing.assert_allclose(other(ensemble, features, histories), once, rtol=0, atol=1e-6)
 
 
-def test_scores_differ_between_candidates_members_views_and_questions():
+def test_scores_depend_on_candidate_member_view_and_question():
     ensemble, features = Ensemble.fresh(MEDIUM, 3, 0), random_features(MEDIUM, 0)
     histories, other = random_histories(MEDIUM, 5, 0), random_features(MEDIUM, 1)
     scores = ensemble.score(features, histories)
@@ -56,7 +56,7 @@ def test_scores_differ_between_candidates_members_views_and_questions():
         assert np.abs(ensemble.score(changed, histories) - scores).min() > 1e-4
 
 
-def test_a_member_is_the_same_alone_and_in_any_ensemble():
+def test_member_is_independent_of_the_ensemble():
     three, one = Ensemble.fresh(MEDIUM, 3, seed=5), Ensemble.fresh(MEDIUM, 1, seed=5)
     first = three.member(0).parameters
     assert all(torch.equal(first[name], one.parameters[name]) for name in one.parameters)
@@ -72,7 +72,7 @@ def test_a_member_is_the_same_alone_and_in_any_ensemble():
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
 
 
-def test_the_tower_sees_order_and_length_but_nothing_in_places_without_a_move():
+def test_tower_sees_order_and_length_but_not_padding():
     ensemble, features = Ensemble.fresh(MEDIUM, 2, 1), random_features(MEDIUM, 1)
     histories = random_histories(MEDIUM, 1, 3, empty=False)
     scores = ensemble.score(features, histories)
@@ -85,13 +85,13 @@ def test_the_tower_sees_order_and_length_but_nothing_in_places_without_a_move():
     known[..., :3] = False
     noise = values.clone()
     noise[..., :3, :] = 1e3
-    kept, disturbed = (ensemble.embed(histories=(x, known))[0] for x in (values, noise))
-    torch.testing.assert_close(kept, disturbed, rtol=0, atol=1e-6)
+    clean, disturbed = (ensemble.embed(histories=(x, known))[0] for x in (values, noise))
+    torch.testing.assert_close(clean, disturbed, rtol=0, atol=1e-6)
 
 
 @torch.no_grad()
 def jittered(shape, seed):
-    """Return a network with parameters of which none is 0 or 1."""
+    """Return a network in which no parameter is 0 or 1."""
     network, generator = MemberNetwork(shape), torch.Generator().manual_seed(seed)
     network.initialise(generator)
     for tensor in network.parameters():
@@ -100,7 +100,7 @@ def jittered(shape, seed):
 
 
 @torch.no_grad()
-def test_the_tower_is_torchs_own_transformer():
+def test_tower_matches_torch_transformer():
     network = jittered(MEDIUM, 2)
     layer = nn.TransformerEncoderLayer(
         MEDIUM.width, MEDIUM.heads, MEDIUM.inner, 0.0, "gelu", batch_first=True, norm_first=True
@@ -122,13 +122,13 @@ def test_the_tower_is_torchs_own_transformer():
     ahead = torch.ones(MEDIUM.history, MEDIUM.history, dtype=torch.bool).triu(1)
     made = network.tower.norm(tower(network.move(values) + network.positions, mask=ahead))
     theirs = nn.functional.normalize(network.moves(made.mean(1)), dim=-1)
-    (found,) = network(histories=(values, known))
-    torch.testing.assert_close(found, theirs, rtol=0, atol=1e-5)
+    (embedded,) = network(histories=(values, known))
+    torch.testing.assert_close(embedded, theirs, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_pooling_is_torchs_own_attention(plain):
+def test_pooling_matches_torch_attention(plain):
     shape = Shape(**(MEDIUM.to_json() | {"blocks": 1}))
     network = jittered(shape, 4)
     attention = nn.MultiheadAttention(
@@ -151,53 +151,53 @@ def test_a_pooling_is_torchs_own_attention(plain):
         if plain:
             block.__class__ = PlainPoolingBlock
     theirs = nn.functional.normalize(network.context(torch.cat(pooled, -1)), dim=-1)
-    (found,) = network(contexts)
-    torch.testing.assert_close(found, theirs, rtol=0, atol=1e-5)
+    (embedded,) = network(contexts)
+    torch.testing.assert_close(embedded, theirs, rtol=0, atol=1e-5)
 
 
-def test_a_word_finds_its_patch_and_where_it_lies():
+def test_token_attends_to_its_patch_and_position():
     shape = Shape(**(SMALL.to_json() | {"rows": 3, "columns": 5, "features": 64}))
     generator = torch.Generator().manual_seed(0)
     patches = torch.randn(1, shape.patches, shape.features, generator=generator)
-    text = patches[:, [7, 2, 14]] * 3  # its length says nothing
+    text = patches[:, [7, 2, 14]] * 3  # the norm does not matter
     seen, asked = extract(shape, patches, text)
     place = positions(shape.rows, shape.columns, shape.features)
-    there = nn.functional.layer_norm(patches, (shape.features,)) + place
-    there = nn.functional.layer_norm(there, (shape.features,))
-    likeness = nn.functional.cosine_similarity(seen[0][:, None], there, dim=-1)
+    expected = nn.functional.layer_norm(patches, (shape.features,)) + place
+    expected = nn.functional.layer_norm(expected, (shape.features,))
+    likeness = nn.functional.cosine_similarity(seen[0][:, None], expected, dim=-1)
     assert likeness.argmax(1).tolist() == [7, 2, 14]
     assert likeness.max(1).values.min() > 0.95
     torch.testing.assert_close(asked, nn.functional.layer_norm(text, (shape.features,)))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
-        ({"heads": 5}, "heads do not divide"),
+        ({"heads": 5}, "heads"),
         ({"features": 30}, "divisible by 4"),
-        ({"rows": 0}, "rows is a whole number"),
-        ({"layers": 1.5}, "layers is a whole number"),
+        ({"rows": 0}, "rows .* 0"),
+        ({"layers": 1.5}, "layers .* 1.5"),
     ],
 )
-def test_shapes_that_cannot_be_are_refused(wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_shapes_are_rejected(wrong, message):
+    with pytest.raises(ValueError, match=message):
         Shape(**(MEDIUM.to_json() | wrong))
     with pytest.raises(ValueError, match="depth"):
         Shape.from_json(MEDIUM.to_json() | {"depth": 3})
 
 
-def test_features_and_histories_that_do_not_fit_are_refused():
+def test_features_and_histories_of_other_sizes_are_rejected():
     ensemble, features = Ensemble.fresh(MEDIUM, 1, 0), random_features(MEDIUM, 0)
     histories = random_histories(MEDIUM, 2, 0)
     broken = features.patches.copy()
     broken[3, 3] = np.nan
-    for patches, text, told in (
-        (features.text, features.text, "patches of"),
-        (features.patches, features.patches, "text of"),
+    for patches, text, message in (
+        (features.text, features.text, "patches"),
+        (features.patches, features.patches, "text"),
         (features.patches.astype(np.float64), features.text, "float64"),
-        (broken, features.text, "not finite"),
+        (broken, features.text, "finite"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             ensemble.score(Features(patches, text), histories)
-    with pytest.raises(ValueError, match="moves of"):
+    with pytest.raises(ValueError, match="moves"):
         ensemble.score(features, random_histories(SMALL, 2, 0))

@@ -1,4 +1,4 @@
-"""The witness: it knows what its views have shown well, and guesses all else."""
+"""The witness: it knows what its views have clearly shown, and guesses everything else."""
 
 import json
 from collections import Counter
@@ -25,6 +25,7 @@ from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import (
     REASON_NO_BOX,
     REASONS,
+    WITNESS,
     SightedOracle,
     shown_facts,
     sighted_oracle,
@@ -98,14 +99,14 @@ def eyes(scene):
 
 
 def looking(number, *boxes, place=STAND):
-    """Views from one place, each at one box, numbered from `number` on."""
+    """Return views from one position, each aimed at one box, numbered from `number`."""
     return [
         View(number + n, "ego", f"{n}.png", Camera(place, 0.0, 0.0, FIELD).looking_at(box.centre))
         for n, box in enumerate(boxes)
     ]
 
 
-def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
+def test_answers_once_all_named_objects_were_seen(eyes):
     views = looking(0, LAMP, PLANT, SOFA)
     away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
     assert shown_facts(eyes, SIDES, []) == (False, None, 0)
@@ -116,23 +117,23 @@ def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
     assert shown_facts(eyes, SIZE_OF, views[1:2]) == (True, "120", 0)
 
 
-def test_what_is_too_far_too_much_hidden_or_on_a_map_is_not_seen(eyes, scene):
+def test_distant_occluded_or_mapped_objects_are_not_seen(eyes, scene):
     top = View(0, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05))
     assert shown_facts(eyes, SIZE_OF, [top]) == (False, None, 0)
     behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
     assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
     aside = (
         Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
-    )  # mostly off the picture
+    )  # mostly outside the image
     assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
 
 
-def test_the_four_directions_show_what_they_show_together(eyes):
+def test_around_view_combines_its_four_directions(eyes):
     ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
     assert shown_facts(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
 
 
-def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
+def test_counting_needs_all_objects_and_guesses_are_at_least_the_count(eyes):
     assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
     assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
     for seed in range(30):
@@ -145,10 +146,10 @@ def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
         assert blind == json.loads(RandomAnswer(ASKED, seed).reply(request(COUNT, [])))["answer"]
     chance = RandomAnswer(ASKED, 0)
     assert {float(RandomAnswer(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
-    assert float(chance.guess("count", 100)) <= 6  # more than any truth: then as ever
+    assert float(chance.guess("count", 100)) <= 6  # above every known answer: ignores the count
 
 
-def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eyes):
+def test_room_size_needs_enough_surface_in_any_view_type(eyes):
     ahead = Camera(STAND, 0.0, 0.0, FIELD)
     one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
     assert shown_facts(eyes, AREA, one_by_one[:1]) == (False, None, 0)
@@ -157,7 +158,7 @@ def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eye
     assert shown_facts(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
 
 
-def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
+def test_reason_distinguishes_unseen_from_undecidable(eyes):
     views = looking(0, LAMP, PLANT)
     assert shown_facts(eyes, ROUTE, views[:1]) == (False, None, 0)
     assert shown_facts(eyes, ROUTE, views) == (True, None, 0)
@@ -173,7 +174,7 @@ def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
     assert said["sides"] == REASONS[False]
 
 
-def test_in_a_mirrored_room_left_is_right(scene):
+def test_mirrored_room_swaps_left_and_right(scene):
     other = scene.mirrored()
     eyes = eyes_in(other)
     views = [
@@ -189,7 +190,7 @@ def request(question, views, turn=0, last=False):
     return Request(question.id, turn, [], lambda file: None, views=views, last=last)
 
 
-def test_it_walks_as_the_explorer_does_and_then_guesses():
+def test_walks_like_the_explorer_and_then_guesses():
     policy, explorer = sighted_oracle(ASKED, 3), Explorer(ASKED, 3)
     for question in ASKED:
         for turn in range(9):
@@ -203,7 +204,7 @@ def test_it_walks_as_the_explorer_does_and_then_guesses():
     assert json.loads(policy.reply(request(SIDES, [], 0, last=True)))["done"]
 
 
-def test_it_stops_walking_once_it_knows(eyes):
+def test_stops_walking_once_it_knows(eyes):
     policy = SightedOracle(ASKED, 0, eyes, walks=True)
     assert "done" not in json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP))))
     known = json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1)))
@@ -223,16 +224,16 @@ def test_it_stops_walking_once_it_knows(eyes):
         ({"views": "tour", "pictures": "black"}, False, False),
     ],
 )
-def test_who_is_shown_nothing_sees_nothing(options, sees, walks):
+def test_sees_only_if_the_scans_are_shown(options, sees, walks):
     asked = bundled()
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="witness", **options)
-    assert "no model" in describe_engine(config)["note"]
+    assert WITNESS.note in describe_engine(config)["note"]
     policy = make_engine(config, asked).policy
     assert (policy.eyes is not None, policy.walks) == (sees, walks)
     if sees:
         assert policy.eyes.facts.keys() == known_facts(asked).keys()
 
 
-def test_a_scene_of_which_nothing_is_known_is_guessed_about(eyes):
+def test_unknown_scenes_are_guessed(eyes):
     other = next(question for question in ASKED if question.scene == "far")
     assert shown_facts(eyes, other, looking(0, LAMP)) == (None, None, 0)

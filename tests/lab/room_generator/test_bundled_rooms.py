@@ -1,4 +1,4 @@
-"""The bundled homes: small enough, asked about enough, made again byte for byte, open to walk."""
+"""The bundled homes: small, with enough questions, reproducible byte for byte, and walkable."""
 
 import json
 import re
@@ -20,18 +20,18 @@ SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 
 @pytest.fixture(scope="module")
 def command():
-    """The seed and the spacing of the command that the README names."""
+    """Return the seed and the spacing of the command in the README."""
     text = (BUNDLED / "README.md").read_text("utf-8")
     found = re.search(r"make-rooms --to scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
     return int(found[1]), float(found[2])
 
 
-def test_there_are_eight_small_enough():
+def test_bundle_has_eight_small_homes():
     assert [f"room{number:02d}" for number in range(8)] == SCENES
     assert sum(path.stat().st_size for path in BUNDLED.iterdir()) <= 12e6
 
 
-def test_questions_are_enough_and_have_their_scans():
+def test_questions_are_numerous_and_have_scans():
     questions = bundled()
     assert 100 <= len(questions) <= 200
     assert {question.scene for question in questions} == set(SCENES)
@@ -41,13 +41,13 @@ def test_questions_are_enough_and_have_their_scans():
 
 
 @pytest.mark.slow
-def test_the_questions_are_asked_again_of_the_truths(command):
+def test_questions_are_reproducible(command):
     truths = [read_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
     lines = (BUNDLED / "questions.jsonl").read_text("utf-8").splitlines()
     assert ask(truths, command[0], 20) == [json.loads(line) for line in lines]
 
 
-def test_the_smallest_is_made_again_byte_for_byte(command, tmp_path):
+def test_smallest_home_is_reproducible(command, tmp_path):
     smallest = min(SCENES, key=lambda scene: (BUNDLED / f"{scene}.ply").stat().st_size)
     make_room(tmp_path, command[0], int(smallest.removeprefix("room")), command[1])
     for suffix in (".ply", ".json"):
@@ -57,8 +57,8 @@ def test_the_smallest_is_made_again_byte_for_byte(command, tmp_path):
 
 
 @pytest.mark.parametrize("scene", mostly_slow(SCENES, "room02"))
-def test_a_bundled_home_is_open_to_walk(scene):
-    """Flood the height of the camera's eye, 0.2 m off all surface of the scan itself."""
+def test_bundled_home_is_walkable(scene):
+    """Flood-fill at eye height, 0.2 m away from all surfaces of the scan itself."""
     truth, loaded = (
         read_truth(BUNDLED / f"{scene}.json"),
         load_scene(BUNDLED / f"{scene}.ply", scene),
@@ -98,7 +98,7 @@ def flood(free, start):
 
 
 @pytest.mark.parametrize("scene", mostly_slow(SCENES, "room01", "room02", "room05"))
-def test_scans_hold_what_their_truths_say(scene):
+def test_scans_contain_the_objects_of_the_ground_truth(scene):
     truth = read_truth(BUNDLED / f"{scene}.json")
     loaded = load_scene(BUNDLED / f"{scene}.ply", scene)
     for thing in truth.objects:

@@ -1,4 +1,4 @@
-"""Every kind of furniture: several coloured parts, tight boxes, outsides outside."""
+"""Every kind of furniture: several coloured parts, centred, with outward faces."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE, built
 
 
 def parts(mesh):
-    """How many pieces of surface share no vertex."""
+    """Return the number of connected components of the surface."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -19,7 +19,7 @@ def parts(mesh):
 
 
 @pytest.mark.parametrize("kind", CATALOGUE)
-def test_a_piece_of_furniture_is_closed_and_centred(kind):
+def test_furniture_is_closed_and_centred(kind):
     mesh = built(kind, np.random.default_rng(1), 0.1).mesh
     low, high = mesh.bounds
     assert parts(mesh) >= 3
@@ -39,7 +39,7 @@ def test_a_piece_of_furniture_is_closed_and_centred(kind):
 
 
 @pytest.mark.parametrize("kind", mostly_slow(CATALOGUE, *list(CATALOGUE)[::4]))
-def test_pieces_vary_and_repeat(kind):
+def test_furniture_varies_with_the_seed_and_is_reproducible(kind):
     one, same, other = (built(kind, np.random.default_rng(seed), 0.15).mesh for seed in (1, 1, 2))
     assert np.array_equal(one.points, same.points)
     assert np.array_equal(one.colours, same.colours)
@@ -48,7 +48,7 @@ def test_pieces_vary_and_repeat(kind):
     )
 
 
-def test_the_upper_surface_is_where_it_is_said_to_be():
+def test_top_is_the_height_of_the_upper_surface():
     for kind in ("dining table", "desk", "counter", "dresser", "nightstand", "coffee table"):
         piece = built(kind, np.random.default_rng(3), 0.1)
         over = piece.mesh.points[np.abs(piece.mesh.points[:, :2]).max(1) < 0.1]

@@ -1,4 +1,4 @@
-"""Homes: tight boxes, nothing inside anything else, floors to walk on, truths that agree."""
+"""Homes: tight boxes, no overlaps, walkable floors, consistent ground truth."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ def truths(homes):
     return truths_of(homes)
 
 
-def test_boxes_hold_their_vertices_tightly(homes, truths):
+def test_boxes_are_tight(homes, truths):
     for key, home in homes.items():
         for item, thing in zip(home.items, truths[key].objects, strict=True):
             local = (item.mesh.points - thing.centre) @ thing.axes.T
@@ -31,7 +31,7 @@ def test_boxes_hold_their_vertices_tightly(homes, truths):
             assert local.min(0) == pytest.approx(-thing.size / 2, abs=2e-5), thing.label
 
 
-def test_nothing_stands_in_anything_else(truths):
+def test_objects_do_not_overlap(truths):
     for truth in truths.values():
         for number, one in enumerate(truth.objects):
             for other in truth.objects[number + 1 :]:
@@ -44,7 +44,7 @@ def test_nothing_stands_in_anything_else(truths):
                 )
 
 
-def test_what_stands_on_something_stands_over_it(truths):
+def test_supported_objects_are_above_their_support(truths):
     seen = 0
     for truth in truths.values():
         for thing in truth.objects:
@@ -59,7 +59,7 @@ def test_what_stands_on_something_stands_over_it(truths):
     assert seen > 20
 
 
-def test_all_furniture_is_in_its_room(homes):
+def test_furniture_is_inside_its_room(homes):
     for home in homes.values():
         for item in home.items:
             low, high = item.box.bounds
@@ -70,19 +70,19 @@ def test_all_furniture_is_in_its_room(homes):
                 assert room.holds(corners * 0.999 + corners.mean(0) * 0.001).all(), item.built.kind
 
 
-def test_counts_are_those_of_the_items(homes, truths):
+def test_counts_match_the_items(homes, truths):
     for key, home in homes.items():
         assert truths[key].counts == Counter(item.label for item in home.items)
 
 
-def test_area_is_that_of_the_polygons(truths):
+def test_area_matches_the_polygons(truths):
     for truth in truths.values():
         shoelace = 0.0
         for room in truth.rooms:
             for (ax, ay), (bx, by) in zip(room.corners, np.roll(room.corners, -1, 0), strict=True):
                 shoelace += (ax * by - bx * ay) / 2
         assert truth.area == pytest.approx(shoelace)
-        # by counting a fine grid of points as well
+        # also by random sampling
         low, high = (
             np.min([room.corners.min(0) for room in truth.rooms], 0),
             np.max([room.corners.max(0) for room in truth.rooms], 0),
@@ -92,13 +92,13 @@ def test_area_is_that_of_the_polygons(truths):
         assert truth.area == pytest.approx(inside * np.prod(high - low), rel=0.03)
 
 
-def test_every_free_place_can_be_reached(truths):
+def test_all_free_floor_is_reachable(truths):
     for truth in truths.values():
         assert flooded(truth) == pytest.approx(1.0), truth.scene
 
 
 def flooded(truth):
-    """The share of free floor that a flood from one free cell reaches, in plain Python."""
+    """Return the share of free floor that a flood fill from one cell reaches, in plain Python."""
     _, free = free_floor(truth)
     start = tuple(np.argwhere(free)[0])
     reached, waiting = {start}, [start]
@@ -111,7 +111,7 @@ def flooded(truth):
     return len(reached) / free.sum()
 
 
-def test_truths_are_read_as_they_were_written(truths, tmp_path):
+def test_ground_truth_round_trips(truths, tmp_path):
     for truth in truths.values():
         path = tmp_path / "truth.json"
         write_truth(truth, path)
@@ -132,14 +132,14 @@ def test_truths_are_read_as_they_were_written(truths, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"object_bbox": 3}'])
-def test_other_files_are_no_truths(tmp_path, text):
+def test_other_files_are_rejected_as_ground_truth(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(QuestionsError, match=r"other\.json"):
         read_truth(path)
 
 
-def test_the_truth_has_the_names_of_the_benchmark(truths, tmp_path):
+def test_ground_truth_uses_the_benchmark_keys(truths, tmp_path):
     path = tmp_path / "truth.json"
     write_truth(truths[5, 0], path)
     data = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The command: files that load, the same bytes again, scans with their faults."""
+"""The make-rooms command: loadable files, reproducible bytes, simulated scan defects."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def run(*arguments):
 
 
 @pytest.mark.slow
-def test_the_same_command_writes_the_same_bytes(tmp_path):
+def test_command_is_reproducible(tmp_path):
     options = ("--count", 1, "--seed", 4, "--spacing", 0.3, "--as-scan", "--questions", 9)
     for folder in ("one", "two"):
         result = run("--output", tmp_path / folder, *options)
@@ -28,7 +28,7 @@ def test_the_same_command_writes_the_same_bytes(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_made_can_be_asked_about(tmp_path):
+def test_generated_rooms_load_with_their_questions(tmp_path):
     make_rooms(tmp_path, 2, 8, 6, 0.3)
     questions = load_rooms(tmp_path)
     assert len(questions) == 12
@@ -46,13 +46,13 @@ def test_what_is_made_can_be_asked_about(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_scan_has_the_faults_of_scans_and_the_same_truth(tmp_path):
+def test_scan_has_defects_but_the_same_ground_truth(tmp_path):
     make_rooms(tmp_path / "clean", 1, 8, 0, 0.15)
     make_rooms(tmp_path / "aged", 1, 8, 0, 0.15, as_scan=True)
     truths = [(tmp_path / name / "room00.json").read_bytes() for name in ("clean", "aged")]
     assert truths[0] == truths[1]
     clean, aged = (load_scene(tmp_path / name / "room00.ply", name) for name in ("clean", "aged"))
-    assert area(aged) < 0.9 * area(clean), "patches are missing"
+    assert area(aged) < 0.9 * area(clean)  # patches are missing
     assert area(aged) > 0.4 * area(clean)
     from scipy.spatial import cKDTree
 
@@ -69,11 +69,11 @@ def area(scene):
 
 
 @pytest.mark.parametrize("wrong", [("--count", 0), ("--seed", -1), ("--spacing", 9)])
-def test_wrong_figures_are_usage_errors(tmp_path, wrong):
+def test_out_of_range_options_are_usage_errors(tmp_path, wrong):
     assert run("--output", tmp_path, *wrong).exit_code == 2
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_unwritable_folder_raises_setup_error(tmp_path):
     from render_agent.errors import SetupError
 
     (tmp_path / "file").write_text("")

@@ -1,4 +1,4 @@
-"""Questions about made homes: every answer found again from the boxes alone, wording as VSI-Bench's."""
+"""Questions about generated homes: answers recomputed from the boxes, text identical to VSI-Bench's."""
 
 import json
 import math
@@ -30,8 +30,10 @@ TYPES = {
 }
 
 
-ASKED = [*((5, number) for number in range(4)), (6, 0)]
-"""The homes that are asked about: what can be asked of a home takes seconds to find."""
+ASKED = [
+    *((5, number) for number in range(4)),
+    (6, 0),
+]  # few homes, because questions take seconds to generate
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def one(truth, label):
 
 
 def surface(thing, count=15):
-    """Points spread over a box, its corners and edges among them, (n, 3)."""
+    """Return points spread over the surface of a box, including corners and edges, (n, 3)."""
     u = np.linspace(-0.5, 0.5, count)
     grid = np.stack(np.meshgrid(u, u, u), -1).reshape(-1, 3)
     grid = grid[np.abs(grid).max(1) > 0.499]
@@ -84,17 +86,17 @@ def apart(one, other):
 
 
 def angle(stand, face, target):
-    """Degrees from straight ahead, left positive, by turning the world instead of the vectors."""
+    """Return degrees from straight ahead, positive to the left, computed independently of the code."""
     ahead = math.atan2(*(face.centre - stand.centre)[1::-1])
     there = math.atan2(*(target.centre - stand.centre)[1::-1])
     return (math.degrees(there - ahead) + 180) % 360 - 180
 
 
-def test_every_type_but_the_order_of_appearance_is_asked(rows):
+def test_all_types_but_appearance_order_are_asked(rows):
     assert {row["question_type"] for row in rows} == TYPES
 
 
-def test_rows_have_the_format_of_the_benchmark(rows):
+def test_rows_have_the_benchmark_format(rows):
     real = json.loads(test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()[0])
     for row in rows:
         assert row.keys() == real.keys() - {"pruned"}
@@ -102,7 +104,7 @@ def test_rows_have_the_format_of_the_benchmark(rows):
     assert [row["id"] for row in rows] == list(range(len(rows)))
 
 
-def test_the_same_truths_give_the_same_questions(rows, truths):
+def test_questions_are_deterministic(rows, truths):
     few = list(truths.values())[:2]
     again = ask(few, 3, 24)
     assert again == rows[: len(again)]
@@ -114,14 +116,14 @@ def test_questions_are_not_repeated(rows):
     assert len(set(asked)) == len(asked)
 
 
-def test_counts_are_those_of_the_boxes(rows, by_scene):
+def test_counts_match_the_boxes(rows, by_scene):
     for row in of_type(rows, "object_counting"):
         label = re.fullmatch(r"How many (.+)\(s\) are in this room\?", row["question"])[1]
-        there = sum(thing.label == label for thing in by_scene[row["scene_name"]].objects)
-        assert there == int(row["ground_truth"]) >= 2
+        count = sum(thing.label == label for thing in by_scene[row["scene_name"]].objects)
+        assert count == int(row["ground_truth"]) >= 2
 
 
-def test_sizes_are_the_longest_edge_of_the_box(rows, by_scene):
+def test_sizes_are_the_longest_box_edge(rows, by_scene):
     for row in of_type(rows, "object_size_estimation"):
         label = re.search(r"height\) of the (.+), measured", row["question"])[1]
         corners = one(by_scene[row["scene_name"]], label).box.corners
@@ -129,7 +131,7 @@ def test_sizes_are_the_longest_edge_of_the_box(rows, by_scene):
         assert abs(float(row["ground_truth"]) - 100 * edges.max()) <= 0.51
 
 
-def test_room_sizes_are_the_area_of_the_floor(rows, by_scene):
+def test_room_sizes_are_the_floor_area(rows, by_scene):
     for row in of_type(rows, "room_size_estimation", least=len(ASKED)):
         area = 0.0
         for room in by_scene[row["scene_name"]].rooms:
@@ -142,12 +144,12 @@ def test_distances_are_between_the_closest_points(rows, by_scene):
     for row in of_type(rows, "object_abs_distance"):
         names = re.search(r"between the (.+) and the (.+) \(in meters\)", row["question"]).groups()
         metres = apart(*(one(by_scene[row["scene_name"]], name) for name in names))
-        # samples lie up to half their spacing beside the closest points
+        # samples are up to half their spacing away from the closest points
         assert -0.1 < float(row["ground_truth"]) - metres < 0.06
         assert float(row["ground_truth"]) >= 0.4
 
 
-def test_the_closest_of_four_is_the_truth(rows, by_scene):
+def test_nearest_of_four_is_correct(rows, by_scene):
     for row in of_type(rows, "object_rel_distance"):
         truth = by_scene[row["scene_name"]]
         listed, target = re.search(
@@ -192,7 +194,7 @@ def test_directions_follow_from_the_boxes(rows, by_scene, kind):
 
 @pytest.fixture(scope="module")
 def asked_routes(rows, by_scene):
-    """Every route: its row, what is true of its home, and its start, facing and steps."""
+    """Return every route: its row, the ground truth of its home, its start, facing object and steps."""
     found = []
     for row in of_type(rows, "route_planning"):
         text = row["question"]
@@ -208,7 +210,7 @@ def asked_routes(rows, by_scene):
 
 
 def passed(truth, steps):
-    """The objects that one walks up to, in order."""
+    """Return the objects walked up to, in order."""
     return [one(truth, step[21:]) for step in steps if step.startswith("Go forward until the ")]
 
 
@@ -227,14 +229,14 @@ def test_turns_of_routes_follow_from_the_boxes(asked_routes):
                 assert abs(turn) >= 152 or 58 <= abs(turn) <= 122
                 turns.append("Back" if abs(turn) >= 152 else "Left" if turn > 0 else "Right")
             else:
-                assert abs(turn) < 1e-6, "straight on only towards what one faces"
+                assert abs(turn) < 1e-6  # straight on only towards the faced object
             place, before = place + way, way
         assert right(row) == ", ".join(f"Turn {turn}" for turn in turns)
         assert len(set(row["options"])) == len(row["options"]) == (3 if len(turns) == 1 else 4)
 
 
 def test_routes_can_be_walked(asked_routes):
-    """From some free place beside the start every leg leads straight up to its object."""
+    """From some free position next to the start, every leg leads straight to its object."""
     for _, truth, start, _, steps in asked_routes:
         centres, free = free_floor(truth)
         near = free & (off(one(truth, start), centres.reshape(-1, 2)).reshape(free.shape) <= 0.4)
@@ -246,18 +248,18 @@ def test_routes_can_be_walked(asked_routes):
 
 
 def walked(centres, free, place, goal):
-    """Where one stops on the straight way to the middle of an object."""
-    way, place_reached = goal.centre[:2] - place, place
+    """Return where a straight walk towards the centre of an object ends."""
+    way, end = goal.centre[:2] - place, place
     for share in np.arange(0, 1, 0.025 / np.linalg.norm(way)):
         ahead = place + share * way
         cell = tuple(np.round((ahead - centres[0, 0]) / 0.05).astype(int))
         if not free[cell]:
             break
-        place_reached = ahead
-    return place_reached
+        end = ahead
+    return end
 
 
-def test_only_clear_things_are_named(rows, by_scene):
+def test_only_unambiguous_labels_are_named(rows, by_scene):
     for row in rows:
         truth = by_scene[row["scene_name"]]
         for label, others in CONFUSED.items():
@@ -284,7 +286,7 @@ def test_answers_and_letters_are_balanced(rows):
 
 
 def plain(row):
-    """The question without the names of things; of a route the sentences around its steps."""
+    """Return the question without object names; for a route, the sentences around its steps."""
     text = row["question"]
     if row["question_type"] == "route_planning":
         names = (
@@ -308,7 +310,7 @@ def plain(row):
     return text
 
 
-def test_wording_is_that_of_the_benchmark(rows):
+def test_wording_matches_the_benchmark(rows):
     known = defaultdict(set)
     for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines():
         real = json.loads(line)

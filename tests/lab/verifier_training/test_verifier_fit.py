@@ -1,4 +1,4 @@
-"""Training: it learns, its members do not know of each other, and a break changes nothing."""
+"""Training: it learns, members are independent, and results are reproducible."""
 
 import math
 from dataclasses import asdict, replace
@@ -26,7 +26,7 @@ def same(one, other):
 
 
 @pytest.mark.slow
-def test_it_learns_to_choose_in_states_that_it_has_not_seen():
+def test_ensemble_learns_to_choose_in_unseen_states():
     settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
     held_out = choice_examples(150, seed=2)
     lines = []
@@ -54,12 +54,12 @@ def test_it_learns_to_choose_in_states_that_it_has_not_seen():
 
 
 def test_members_are_independent():
-    """A member learns the same beside others as alone, and another one learns otherwise."""
+    """A member learns the same alone and with others, and members differ from each other."""
     examples, held_out = choice_examples(24, seed=4), choice_examples(6, seed=5)
     three = fit(SMALL, examples, [], replace(BRIEF, members=3))
     one = fit(SMALL, examples, [], replace(BRIEF, members=1))
-    alone, beside = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
-    np.testing.assert_allclose(alone[:, 0], beside[:, 0], rtol=1e-4)
+    alone, together = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
+    np.testing.assert_allclose(alone[:, 0], together[:, 0], rtol=1e-4)
     for state in held_out:
         its, theirs = (f.ensemble.score(state.features, state.histories) for f in (one, three))
         np.testing.assert_allclose(its[0], theirs[0], rtol=0, atol=1e-3)
@@ -73,22 +73,22 @@ def test_training_is_reproducible():
     assert not same(whole.ensemble, fit(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble)
 
 
-def test_training_that_comes_apart_says_so():
-    with pytest.raises(SetupError, match="lower the rate"):
+def test_divergence_and_too_few_states_raise_setup_error():
+    with pytest.raises(SetupError, match="--rate"):
         fit(SMALL, choice_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
-    with pytest.raises(SetupError, match="too few"):
+    with pytest.raises(SetupError, match="2 states"):
         fit(SMALL, choice_examples(1, seed=5), [], BRIEF)
 
 
 def with_two_views(examples):
-    """Give the second example the first one's view and question, and a second good candidate."""
+    """Give the second example the view and question of the first, and a second good candidate."""
     first, second, *rest = examples
     good = second.good.copy()
     good[np.flatnonzero(~good)[0]] = True
     return [first, Example(first.features, second.histories, good), *rest]
 
 
-def test_the_loss_is_the_contrast_written_out():
+def test_loss_matches_its_definition():
     examples = with_two_views(choice_examples(5, seed=7))
     examples[3] = Example(
         examples[3].features, replace_rows(examples[3].histories, 2), np.array([True, True])
@@ -121,7 +121,7 @@ def replace_rows(histories, count):
     return type(histories)(histories.values[:count], histories.known[:count])
 
 
-def test_gradients_are_finite_where_rows_are_filled_up():
+def test_gradients_are_finite_with_padding():
     examples = choice_examples(4, seed=8)
     examples[0] = Example(
         examples[0].features, replace_rows(examples[0].histories, 1), np.array([True])
@@ -134,7 +134,7 @@ def test_gradients_are_finite_where_rows_are_filled_up():
     assert sum(bool(t.grad.any()) for t in ensemble.parameters.values()) == len(ensemble.parameters)
 
 
-def test_states_where_nothing_can_be_wrong_are_no_choice():
+def test_states_without_bad_candidates_are_not_counted():
     example = choice_examples(1, seed=9)[0]
     sure = Example(example.features, example.histories, np.ones(4, bool))
     ensemble = Ensemble.fresh(SMALL, 2, 0)
@@ -144,15 +144,15 @@ def test_states_where_nothing_can_be_wrong_are_no_choice():
     assert "chosen" not in fitted.epochs[0]
 
 
-def test_examples_that_do_not_fit_are_refused():
+def test_inconsistent_examples_are_rejected():
     example = choice_examples(1, seed=9)[0]
-    with pytest.raises(ValueError, match="teaches nothing"):
+    with pytest.raises(ValueError, match="good candidate"):
         Example(example.features, example.histories, np.zeros(4, bool))
-    with pytest.raises(ValueError, match="as many bools"):
+    with pytest.raises(ValueError, match="4 bools"):
         Example(example.features, example.histories, np.ones(3, bool))
     short = Features(example.features.patches[:3], example.features.text)
-    with pytest.raises(ValueError, match="patches of"):
+    with pytest.raises(ValueError, match="patches"):
         choose(Ensemble.fresh(SMALL, 1, 0), [Example(short, example.histories, example.good)])
     longer = type(SMALL)(**(asdict(SMALL) | {"history": 4}))
-    with pytest.raises(ValueError, match="moves of"):
+    with pytest.raises(ValueError, match="moves"):
         fit(longer, [example] * 2, [], BRIEF)

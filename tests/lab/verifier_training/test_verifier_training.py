@@ -1,4 +1,4 @@
-"""Training on logged runs, end to end: decisions, the split by scene, the card, and runs that use it."""
+"""Training on logged runs, end to end: decisions, the split by scene, the card, and runs that use the verifier."""
 
 import json
 import math
@@ -22,6 +22,7 @@ from render_agent.runs.build import build, describe_choosing
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.score.intervals import FEW_SCENES
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.question_types import COUNTING_TYPE
 from render_agent_lab.learned_verifier.checkpoint import load
@@ -38,30 +39,29 @@ from render_agent_lab.verifier_training.train import Wishes, choose_held_out, tr
 SCENES = TREE / "scenes"
 
 SETTINGS = Settings(members=2, epochs=3, batch=8, rate=1e-3)
-ROUNDED = 1.1e-4
-"""A diagnosis keeps four decimals of a coverage."""
+ROUNDED = 1.1e-4  # a diagnosis rounds coverage to four decimals
 
 RUN = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "image_size": (64, 48)}
 
 
 @pytest.fixture(scope="module")
 def rooms(tmp_path_factory):
-    """Three bundled homes and six questions about each."""
+    """Return a question file with six questions about each of three bundled homes."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("homes")
-    kept = []
+    selected = []
     for scene in ("room00", "room02", "room05"):
         for suffix in (".ply", ".json"):
             (folder / f"{scene}{suffix}").symlink_to(SCENES / f"{scene}{suffix}")
         rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
-        kept += [row for row in rows if json.loads(row)["scene_name"] == scene][::3][:6]
+        selected += [row for row in rows if json.loads(row)["scene_name"] == scene][::3][:6]
     path = folder / "questions.jsonl"
-    path.write_text("".join(kept), "utf-8")
+    path.write_text("".join(selected), "utf-8")
     return path
 
 
 def explored(folder, questions, **options):
-    """Run the questions to the end; return the run folder."""
+    """Run the questions to completion; return the run folder."""
     run = start_run(make_config(folder, questions, **RUN | options))
     with closing(run):
         run.go(Silent())
@@ -86,16 +86,16 @@ def trained(chosen_at_random, tmp_path_factory):
     return folder, train([chosen_at_random], folder, Wishes(settings=SETTINGS))
 
 
-def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions):
+def test_labels_agree_with_the_diagnosis(chosen_at_random, decisions):
     diagnosed = diagnose_run(chosen_at_random, 1)
     checked = 0
     for decision in decisions:
         question, turn = decision.context.state.question, decision.context.turn
-        told = diagnosed[question.id]
-        before, after = (told.turns[number].coverage for number in (turn, turn + 1))
+        diagnosis = diagnosed[question.id]
+        before, after = (diagnosis.turns[number].coverage for number in (turn, turn + 1))
         assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
-        if kind_of(question) != COUNTING_TYPE and told.first_seen:
-            now = sum(seen == turn + 1 for seen in told.first_seen.values())
+        if kind_of(question) != COUNTING_TYPE and diagnosis.first_seen:
+            now = sum(seen == turn + 1 for seen in diagnosis.first_seen.values())
             assert decision.found[decision.chosen] == now
             checked += now
     assert checked > 3
@@ -103,14 +103,14 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
     assert {len(decision.candidates) for decision in decisions} == {4}
 
 
-def test_a_picture_that_is_gone_is_named(decisions):
+def test_missing_image_is_named_in_the_error(decisions):
     context = decisions[0].context
     assert context.picture(context.views[0].file).mode == "RGB"
     with pytest.raises(RunLogError, match=r"views/gone\.png"):
         context.picture("views/gone.png")
 
 
-def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():
+def test_good_moves_show_named_things_or_else_most_surface():
     question = Question("1", "b", "d", "s", "object_counting", "How many?", "number")
     nan = np.full(3, np.nan)
     surface = np.array([0.02, 0.09, 0.10])
@@ -126,13 +126,11 @@ def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():
 
 
 def of_the_best(good, marks):
-    """The share of good ones among the candidates with the highest mark."""
+    """Return the share of good candidates among those with the highest mark."""
     return np.mean([g for g, mark in zip(good, marks, strict=True) if np.isclose(mark, max(marks))])
 
 
-def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
-    trained, decisions, chosen_at_random
-):
+def test_card_and_its_figures_are_reproducible(trained, decisions, chosen_at_random):
     folder, learned = trained
     ensemble, kept = load(folder)
     assert kept == json.loads(json.dumps(learned))
@@ -157,7 +155,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
             ],
         ),
     ):
-        told = learned["held_out"][title]
+        measured = learned["held_out"][title]
         found = {
             "learned": np.mean([of_the_best(good, mean_ranks(row)) for good, _, row in some]),
             "member 2": np.mean([of_the_best(good, row[1]) for good, _, row in some]),
@@ -165,12 +163,12 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
             "new surface": np.mean([of_the_best(good, d.surface) for good, d, _ in some]),
             "random": np.mean([good.mean() for good, _, _ in some]),
         }
-        assert told["decisions"] == len(some) > 5
+        assert measured["decisions"] == len(some) > 5
         for name, value in found.items():
-            row = told["success"][name]
+            row = measured["success"][name]
             assert row["mean"] == pytest.approx(value)
-            assert (row["low"], row["high"]) == (None, None), "of one scene there is no interval"
-        apart = told["learned_minus"]["random"]["mean"]
+            assert (row["low"], row["high"]) == (None, None)  # one scene has no interval
+        apart = measured["learned_minus"]["random"]["mean"]
         assert apart == pytest.approx(found["learned"] - found["random"])
     text = (folder / "README.md").read_text("utf-8")
     assert (
@@ -178,18 +176,18 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
         in text
     )
     assert all(name in text for name in names)
-    assert "fewer than 6 scenes" in text
+    assert FEW_SCENES in text
     assert ensemble.members == SETTINGS.members
 
 
-def test_one_pass_scores_as_one_by_one(trained, decisions):
+def test_batched_scores_match_single_ones(trained, decisions):
     verifier = LearnedVerifier(str(trained[0])).loaded("cpu")
     decision = decisions[5]
     found = verifier.score(decision.context, decision.candidates).scores
     assert found.shape == (SETTINGS.members, 4)
-    glimpse = EncoderInput.of(decision.context)
+    view_input = EncoderInput.of(decision.context)
     (features,) = verifier._reader(decision.context).features(
-        [(glimpse, decision.context.state.question)]
+        [(view_input, decision.context.state.question)]
     )
     histories = read_histories(decision.context, decision.candidates, 10)
     expected = score_one_by_one(verifier.ensemble, features, histories)
@@ -199,30 +197,28 @@ def test_one_pass_scores_as_one_by_one(trained, decisions):
     np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
 
 
-def test_a_run_that_logged_no_candidates_teaches_with_moves_of_other_turns(
-    rooms, tmp_path, chosen_at_random
-):
+def test_runs_without_candidates_use_moves_of_other_turns(rooms, tmp_path, chosen_at_random):
     folder = explored(tmp_path, rooms, limit=6)
     found = read_decisions(folder)
     assert found
     assert all(len(decision.candidates) == 8 for decision in found)
     diagnosed = diagnose_run(folder, 1)
     for decision in found:
-        turn, told = decision.context.turn, diagnosed[decision.context.state.id]
-        gained = told.turns[turn + 1].coverage - told.turns[turn].coverage
+        turn, diagnosis = decision.context.turn, diagnosed[decision.context.state.id]
+        gained = diagnosis.turns[turn + 1].coverage - diagnosis.turns[turn].coverage
         assert decision.chosen == 0
         assert decision.surface[0] == pytest.approx(gained, abs=ROUNDED)
     assert sum(decision.is_a_choice for decision in found) > len(found) / 2
 
 
 @pytest.mark.parametrize("options", [{"views": "four"}, {"views": "none"}, {"pictures": "noise"}])
-def test_a_run_that_teaches_no_moves_is_refused(rooms, tmp_path, options):
+def test_runs_without_free_views_are_rejected(rooms, tmp_path, options):
     folder = explored(tmp_path, rooms, limit=1, **options)
-    with pytest.raises(SetupError, match="teaches no moves"):
+    with pytest.raises(SetupError, match="--views free"):
         read_decisions(folder)
 
 
-def test_what_cannot_be_trained_is_refused_in_one_sentence(chosen_at_random, trained, tmp_path):
+def test_invalid_training_requests_raise_one_line_errors(chosen_at_random, trained, tmp_path):
     with pytest.raises(SetupError, match=str(trained[0])):
         train([chosen_at_random], trained[0])
     with pytest.raises(UsageError, match="scene"):
@@ -253,24 +249,24 @@ def test_intervals_are_over_scenes():
     assert by_scene["mean"] == 0.5
     assert 0.05 < by_scene["low"] < 0.2
     assert by_scene["high"] == pytest.approx(1 - by_scene["low"])
-    alike = figures(rows, ["a", "b", "a", "b"] * 4)
-    assert alike["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
-    assert alike["learned_minus"]["geometry"]["mean"] == -0.5
-    assert math.isclose(alike["learned_minus"]["random"]["mean"], 0)
+    few = figures(rows, ["a", "b", "a", "b"] * 4)
+    assert few["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
+    assert few["learned_minus"]["geometry"]["mean"] == -0.5
+    assert math.isclose(few["learned_minus"]["random"]["mean"], 0)
 
 
-def test_over_few_scenes_nothing_is_called_sure():
+def test_nothing_is_called_significant_over_few_scenes():
     rows = {"learned": np.ones(8), "member 1": np.ones(8), "random": np.full(8, 0.2)}
     rows |= {"geometry": np.zeros(8), "new surface": np.zeros(8)}
     alone = figures(rows, ["a"] * 8)
     assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
-    told = standing(alone)
+    single = standing(alone)
     few, enough = (standing(figures(rows, list(names))) for names in ("aabbccdd", "abcdefgh"))
-    assert all("random" in said[0] and "+80.0" in said[0] for said in (told, few, enough))
-    assert ["too few scenes" in said[0] for said in (told, few, enough)] == [True, True, False]
+    assert all("random" in lines[0] and "+80.0" in lines[0] for lines in (single, few, enough))
+    assert ["too few scenes" in lines[0] for lines in (single, few, enough)] == [True, True, False]
 
 
-def test_of_moves_that_tie_the_one_that_was_made_is_not_preferred(decisions):
+def test_ties_do_not_favour_the_move_that_was_made(decisions):
     some = [
         replace(d, geometry=np.zeros(len(d.good)), surface=np.ones(len(d.good))) for d in decisions
     ]
@@ -282,7 +278,7 @@ def test_of_moves_that_tie_the_one_that_was_made_is_not_preferred(decisions):
 
 
 class Stopping(Silent):
-    """Stops the run after some turns, as Ctrl-C does."""
+    """Stops the run after some turns, like Ctrl-C."""
 
     def __init__(self, turns):
         self.left = turns
@@ -293,7 +289,7 @@ class Stopping(Silent):
             raise KeyboardInterrupt
 
 
-def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, trained, tmp_path):
+def test_interrupted_run_with_a_learned_verifier_resumes_identically(rooms, trained, tmp_path):
     chosen = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
     whole = explored(tmp_path / "whole", rooms, **chosen)
     run = start_run(make_config(tmp_path / "cut", rooms, **RUN | chosen))
@@ -314,13 +310,13 @@ def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, traine
         assert found["chosen"] == found["weighed"][int(np.argmax(found["fused"]))]
 
 
-def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained, tmp_path):
+def test_note_names_scenes_that_the_verifier_was_trained_on(chosen_at_random, trained, tmp_path):
     folder, learned = trained
     (held,) = learned["held_out"]["scenes"]
     config = RunConfig(batch=True, agent="best:2", temperature=1.0, verifier=(f"learned:{folder}",))
     copies = []
     for question in chosen_at_random.questions:
-        scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
+        scan = tmp_path / f"copy_of_{question.scan.name}"  # identified by content, not by name
         shutil.copy(question.scan, scan)
         copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
     note = describe_choosing(build(config), copies)["note"]
@@ -331,10 +327,10 @@ def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained,
     assert describe_choosing(build(config), others)["note"] is None
 
 
-def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):
+def test_run_with_an_invalid_verifier_does_not_start(rooms, tmp_path):
     config = make_config(
         tmp_path, rooms, **RUN, agent="lookahead:3", verifier=(f"learned:{tmp_path}",)
     )
-    with pytest.raises(SetupError, match="holds no verifier"):
+    with pytest.raises(SetupError, match=str(tmp_path)):
         start_run(config)
     assert not (tmp_path / "runs").exists()
