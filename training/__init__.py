@@ -1,1 +1,1 @@
-"""How the small model that is shipped in `render_agent/engines/bundled_models/small` is made."""
+"""Trains the small model shipped in `render_agent/engines/bundled_models/small`."""

@@ -1,8 +1,8 @@
-"""Drills: much of one kind of arithmetic at once, in the words of the expert's derivations.
+"""Drills: many instances of one kind of arithmetic at once, in the wording of the expert's derivations.
 
-A question of the benchmark asks for one direction between three objects; here all objects of a room that are
-alone of their kind take part, so that an example teaches ten times as much arithmetic. Another drill teaches a
-single step of a derivation: what a turn between two bearings is called.
+A benchmark question asks for one direction between three objects; a drill covers all unambiguous objects of a room, so an
+example teaches ten times as much arithmetic. Another drill teaches a single step of a derivation: the name of the turn
+between two bearings.
 """
 
 from __future__ import annotations
@@ -27,20 +27,17 @@ from render_agent_lab.expert.derive import (
 
 TYPE = "drill"
 
-MOST = 11
-"""Objects that take part at the most."""
+MOST = 11  # maximum objects per drill
 
-LEAST = 3
-"""Objects that a drill needs."""
+LEAST = 3  # minimum objects for a drill
 
-PAIRS = 8
-"""Turns that are named in one drill."""
+PAIRS = 8  # turns named in one drill
 
 Said = Callable[[Sequence[str], Knowledge], str]
 
 
 class Drill(NamedTuple):
-    """What is asked, what is given of the reply, and what is learned of it."""
+    """The question, the given part of the reply, and the learned part."""
 
     asked: str
     given: str
@@ -48,10 +45,10 @@ class Drill(NamedTuple):
 
 
 def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
-    """Give one drill of each kind about a room: of KINDS, and of what a turn is called.
+    """Yield one drill of each kind about a room: those in KINDS, and naming turns.
 
-    The objects of the first are those alone of their kind, at most MOST, drawn anew for each drill. Nothing
-    where there are fewer than LEAST.
+    The former use at most MOST objects that are the only ones of their category, drawn anew for each drill. Yields
+    nothing if there are fewer than LEAST.
     """
     spots = _alone(known)
     if len(spots) < LEAST:
@@ -67,7 +64,7 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
 
 
 def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
-    """Ask what turns from one bearing to another are called by a type of question; bearings stand in the question."""
+    """Ask for the names of the turns between given bearings, as used by a question type."""
     ways = [(chance.choice(labels), chance.randrange(FULL) / 10) for _ in range(2 * PAIRS)]
     told = "; ".join(f"{name} {way}" for name, way in ways)
     said = "; ".join(
@@ -84,7 +81,7 @@ def _alone(known: Knowledge) -> Mapping[str, Spot]:
 
 
 def _directions(names: Sequence[str], known: Knowledge) -> str:
-    """Say quadrants of all others, two by two, for whoever stands at the first named."""
+    """Derive the quadrants of all other objects, in pairs, seen from the first."""
     spots = _alone(known)
     stand, *others = names
     twos = zip(others[::2], others[1::2], strict=False)
@@ -92,16 +89,16 @@ def _directions(names: Sequence[str], known: Knowledge) -> str:
 
 
 def _turns(names: Sequence[str], known: Knowledge) -> str:
-    """Say every turn of a walk from each to the next."""
+    """Derive every turn of a walk through the objects in order."""
     spots = _alone(known)
     legs = [(spots[start], spots[end]) for start, end in pairwise(names)]
     turns = zip(names[2:], pairwise(legs), strict=True)
     return "; ".join(turning(name, *some) for name, some in turns)
 
 
+# Derivation by question.
 KINDS: Mapping[str, Said] = {
     "Which way?": _directions,
     "Which turns?": _turns,
     "How near?": nearness,
 }
-"""What is said of the places, by what is asked."""

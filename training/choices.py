@@ -1,12 +1,12 @@
-"""Choices on text alone: the end of a reply, whose reasoning is given.
+"""Text-only choices: the reasoning of a reply is given, and the answer is learned.
 
     python -m training.choices OUT KIND ROOMS...
 
-ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. In every example
-the reasoning is given and the answer is learned, in its option's words. KIND routes and names: which option to answer
-when what was derived is none; in some a reply before it was told to be no option. Routes come with wrong places, so that
-the turns derived from them are no option, with the places of some things unknown, and with no reasoning at all; sides and
-nearest things come with a name that is no option. KIND nearest: distances are given, and which is the smallest is learned.
+ROOMS are folders written by `render-agent make-rooms`. OUT gets `dialogues.npz` without images. The answer is always the
+words of an option. KIND `routes` and `names` teach which option to choose if the derived answer is not an option; in some
+examples an earlier reply was already rejected for that reason. Routes have wrong positions, so that the derived turns are
+not an option, or unknown positions, or no reasoning at all; sides and nearest objects have a name that is not an option.
+KIND `nearest` teaches to choose the smallest of given distances.
 """
 
 from __future__ import annotations
@@ -41,34 +41,29 @@ from training.text_examples import (
 )
 from training.wording import small_wording
 
-MISTAKES = 16
-"""Times that a route is told with other wrong places, its room turned otherwise."""
+MISTAKES = 16  # variants of each route, with different wrong positions and rotations
 
-ANSWER = '", "answer": "'
-"""Stands between reasoning and answer."""
+ANSWER = '", "answer": "'  # text between reasoning and answer
 
-ASIDE = 1.5
-"""Metres, standard deviation along x and along y."""
+ASIDE = 1.5  # metres, standard deviation of displacements along x and y
 
+# Names of sides in any question type.
 SIDES = (
     "left",
     "right",
     "back",
     *(f"{ahead}-{side}" for ahead in ("front", "back") for side in ("left", "right")),
 )
-"""What the sides are called in one kind of question or another."""
 
 NEAREST = "object_rel_distance"
 
-COMPARED = 16
-"""Times that a question for the nearest thing is asked, each time of other places."""
+COMPARED = 16  # variants of each nearest-object question, with different positions
 
-TRIES = 8
-"""Displacements that are tried until one leads to no option."""
+TRIES = 8  # attempts to find a displacement that leads to an invalid option
 
 
 def routes(folder: Path) -> Iterator[TextExample]:
-    """Give the examples about routes in rooms whose boxes and truth are known."""
+    """Yield the route examples of rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
     for question in questions:
@@ -83,13 +78,13 @@ def routes(folder: Path) -> Iterator[TextExample]:
         for number in range(MISTAKES):
             wrong = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
             if wrong is not None:
-                yield _told(wrong) if number % 2 else wrong
+                yield _rejected(wrong) if number % 2 else wrong
 
 
 def names(folder: Path) -> Iterator[TextExample]:
-    """Give the examples about sides and nearest things in rooms whose boxes and truth are known.
+    """Yield the examples about sides and nearest objects of rooms with known boxes and ground truth.
 
-    What the derivation ends in is another name of a side, or another thing of the room.
+    The derivation ends with the name of another side, or with another object of the room.
     """
     questions = load_rooms(folder)
     known = known_scenes(questions)
@@ -115,11 +110,11 @@ def names(folder: Path) -> Iterator[TextExample]:
             if "?" in right.given:
                 continue
             wrong = right._replace(given=f"{derived}{colon}{chance.choice(others)}")
-            yield _told(wrong, ": ") if number else wrong
+            yield _rejected(wrong, ": ") if number else wrong
 
 
 def nearest(folder: Path) -> Iterator[TextExample]:
-    """Give the examples about the smallest distance in rooms whose boxes are known, of things moved aside."""
+    """Yield the smallest-distance examples of rooms with known boxes, with displaced objects."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
     for question in questions:
@@ -137,7 +132,7 @@ def nearest(folder: Path) -> Iterator[TextExample]:
 
 
 def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
-    """Return what is known where at least one thing that is asked about was never found."""
+    """Return the knowledge without at least one of the objects asked about."""
     names = things(question)
     lost = set(chance.sample(names, chance.randint(1, len(names)))) if names else set()
     boxes = {name: some for name, some in seen.boxes.items() if name not in lost}
@@ -145,7 +140,7 @@ def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Kno
 
 
 def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> TextExample | None:
-    """Return a route whose turns follow from wrong places and are no option, None where none was found."""
+    """Return a route whose turns follow from wrong positions and match no option, None if none was found."""
     for _ in range(TRIES):
         wrong = _misplaced(known, things(question), chance)
         derived = reasoning_of(question, wrong, final=True).rest.rpartition(". ")[2]
@@ -154,10 +149,10 @@ def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> Te
     return None
 
 
-def _told(example: TextExample, before: str = ". ") -> TextExample:
-    """Return an example in which what was derived was answered before, and told to be no option.
+def _rejected(example: TextExample, before: str = ". ") -> TextExample:
+    """Return an example in which the derived answer was given earlier and rejected as not an option.
 
-    before: what its last words stand behind.
+    `before` is the text that precedes the derived answer in the reasoning.
     """
     question = example.question
     reasoning = json.loads(example.given + '"}')["reasoning"]
@@ -166,13 +161,13 @@ def _told(example: TextExample, before: str = ". ") -> TextExample:
     )
     say, prompt = small_wording(), blind_prompt()
     fault = prompt.read(reply, question)
-    assert isinstance(fault, Malformed), "it is no option"
-    told = prompt.following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
-    return example._replace(before=(assistant(reply), *told))
+    assert isinstance(fault, Malformed), "the answer is not an option"
+    feedback = prompt.following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
+    return example._replace(before=(assistant(reply), *feedback))
 
 
 def _misplaced(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:
-    """Return what is known with one or two of some things moved aside by some ASIDE metres."""
+    """Return the knowledge with one or two of the objects displaced by about ASIDE metres."""
     boxes = dict(known.boxes)
     for name in chance.sample(names, chance.randint(1, 2)):
         offset = np.array([chance.gauss(0, ASIDE), chance.gauss(0, ASIDE), 0.0])
@@ -181,7 +176,7 @@ def _misplaced(known: Knowledge, names: Sequence[str], chance: random.Random) ->
 
 
 def _cut(question: Question, reply: str) -> TextExample:
-    """Return an example of which the answer is learned."""
+    """Return an example in which only the answer is learned."""
     given, answer, rest = reply.partition(ANSWER)
     return TextExample(question, given, answer + rest)
 
@@ -190,7 +185,7 @@ KINDS = {"routes": routes, "names": names, "nearest": nearest}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Encode the rooms named on the command line, and say how much there is."""
+    """Encode the rooms named on the command line and print the amount of data."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 

@@ -1,4 +1,4 @@
-"""What a step of training reads: dialogues of a few scenes, so that they share pictures, and arithmetic on text."""
+"""Draws the examples of each training step: dialogues of a few scenes, which share images, and text-only arithmetic."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from numpy.typing import NDArray
 
 from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
 
-ANSWER = 3.0
-"""What a token of an answer counts, where any other of a reply counts 1."""
+ANSWER = 3.0  # loss weight of answer tokens, relative to other reply tokens
 
-LONGEST = 1200
-"""Tokens: longer dialogues are left out."""
+LONGEST = 1200  # tokens; longer dialogues are skipped
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One dialogue: ids (tokens,), what each token's loss counts (tokens,), and its pictures."""
+    """One dialogue.
+
+    Attributes:
+        ids: Token ids, (tokens,).
+        weights: Loss weight of each token, (tokens,).
+        pictures: Rows of its images.
+    """
 
     ids: NDArray[np.int16]
     weights: NDArray[np.float32]
@@ -31,8 +35,10 @@ class Example:
 class Dialogue:
     """The dialogues of one folder of training data, by scene.
 
-    offset: what is added to the numbers of their pictures, where several folders share one list.
-    answer: the token that an answer begins behind.
+    Args:
+        folder: Folder of training data.
+        answer: Id of the token that precedes an answer.
+        offset: Added to image rows if several folders share one list.
     """
 
     def __init__(self, folder: Path, answer: int, offset: int = 0) -> None:
@@ -50,15 +56,15 @@ class Dialogue:
         arrays = self.arrays
         part = slice(*arrays.offsets[number : number + 2])
         ids, weights = arrays.ids[part], arrays.learned[part].astype(np.float32)
-        begun = np.flatnonzero((ids == self.answer) & arrays.learned[part])
-        for start in begun:
+        answer_starts = np.flatnonzero((ids == self.answer) & arrays.learned[part])
+        for start in answer_starts:
             weights[start + 1 : start + 8] *= ANSWER
         shown = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
         return Example(ids, weights, tuple(int(row) + self.offset for row in shown))
 
 
 class Curriculum:
-    """Draws what each step reads; the same step of the same seed draws the same."""
+    """Draws the examples of each step; deterministic for a given seed and step."""
 
     def __init__(
         self,
@@ -68,13 +74,13 @@ class Curriculum:
         seed: int,
         chosen: Sequence[Dialogue] = (),
     ) -> None:
-        """Take dialogues of the expert, arithmetic on text, inventories of pictures, and choices on text."""
+        """Take dialogues of the expert, text-only arithmetic, inventories of images, and text-only choices."""
         self.shown, self.seed = list(shown), seed
         self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
         self.texts, self.lists, self.answers = _all(told), _all(listed), _all(chosen)
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
-        """Return `each` dialogues of each of some scenes, fewer where there are not so many."""
+        """Draw `each` dialogues (fewer if there are not as many) from each of some scenes."""
         chance = np.random.default_rng((self.seed, step, 0))
         drawn = []
         for place in chance.choice(len(self.scenes), min(scenes, len(self.scenes)), replace=False):
@@ -85,15 +91,15 @@ class Curriculum:
         return drawn
 
     def arithmetic(self, step: int, count: int) -> list[Example]:
-        """Return examples on text alone."""
+        """Draw text-only arithmetic examples."""
         return self._some(self.texts, step, 1, count)
 
     def inventories(self, step: int, count: int) -> list[Example]:
-        """Return examples of what is where in a picture."""
+        """Draw examples about the positions of objects in an image."""
         return self._some(self.lists, step, 2, count)
 
     def choices(self, step: int, count: int) -> list[Example]:
-        """Return examples of what to answer when nothing that was derived is an option."""
+        """Draw examples of choosing an option."""
         return self._some(self.answers, step, 3, count)
 
     def _some(
@@ -111,7 +117,7 @@ def _all(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
 
 
 def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
-    """Return examples in parts of at most so many tokens with their padding, alike in length."""
+    """Split examples into parts of similar length with at most `tokens` tokens each, including padding."""
     ordered = sorted(examples, key=lambda example: -len(example.ids))
     found: list[list[Example]] = []
     for example in ordered:
@@ -122,14 +128,14 @@ def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
 
 
 def shared(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:
-    """Return the pictures of examples, each once, and the row of each."""
+    """Return the distinct images of examples, and the row of each."""
     pictures = sorted({number for example in examples for number in example.pictures})
     return pictures, {number: row for row, number in enumerate(pictures)}
 
 
 def tokens_of(tokenizer: Any) -> tuple[int, int, int]:
-    """Return the tokens that stand for a picture, that pad, and that an answer begins behind."""
+    """Return the ids of the image token, the padding token, and the token that precedes an answer."""
     answer = tokenizer('", "answer": "')["input_ids"]
     if len(answer) != 1:
-        raise ValueError("what an answer begins behind is no token of this tokenizer")
+        raise ValueError('this tokenizer has no single token for the text \'", "answer": "\'')
     return tokenizer.convert_tokens_to_ids("<|image_pad|>"), tokenizer.pad_token_id, answer[0]

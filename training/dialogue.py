@@ -1,11 +1,10 @@
-"""Teaches the language model to explore and to answer, from dialogues of the expert and arithmetic on text.
+"""Teaches the language model to explore and to answer, from dialogues of the expert and text-only arithmetic.
 
 python -m training.dialogue OUT STAGE --start CHECKPOINT|MODEL --dialogues DIR... --text DIR... --inventories DIR...
     [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint] [--adamw]
 
-First with the tower as perception left it, its features computed once; with --joint the tower learns on.
-It begins from a checkpoint, or from a model that was shipped. A checkpoint, OUT/STAGE.pt, is written every
-SAVE steps; the same command goes on from it.
+Without --joint the vision tower is frozen and its features are read from files; with --joint it is trained too. Starts
+from a checkpoint or a shipped model. Writes the checkpoint OUT/STAGE.pt every SAVE steps; the same command resumes from it.
 """
 
 from __future__ import annotations
@@ -22,20 +21,22 @@ from training.curriculum import Curriculum, Dialogue, Example, parts, shared, to
 from training.networks import batch_of, predict
 from training.optimizer import Masters, computing, done, give, rate_at, save, weights_of
 
-PART = 1200
-"""Tokens that are read at once, with padding; so few that dialogues of unlike lengths are padded little."""
+PART = 1200  # tokens per forward pass, including padding; small, so that dialogues of different length need little padding
 
-SAVE = 500
+SAVE = 500  # steps between checkpoints
 
+# Prefixes of weights pretrained by perception, which take smaller steps.
 SLOW = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
-"""What perception has taught already: beginnings of the names of weights that move by shorter steps."""
 
 
 class Lesson:
-    """A model that learns from one step's examples after another.
+    """Accumulates the gradients of a model on training examples.
 
-    seen: gives the features of pictures by their numbers; with `joint` a tensor that knows where it
-    came from, so that the tower learns too.
+    Args:
+        model: The model to train.
+        tokenizer: The small model's tokenizer.
+        seen: Returns the features of images by row; with `joint`, attached to the tower's graph.
+        joint: Whether the vision tower is trained too.
     """
 
     def __init__(self, model: Any, tokenizer: Any, seen: Any, *, joint: bool) -> None:
@@ -45,7 +46,7 @@ class Lesson:
         self.joint = joint
 
     def gather(self, examples: Sequence[Example]) -> dict[str, float]:
-        """Add up the gradients of some examples, which together weigh 1, and return figures of their loss."""
+        """Add the gradients of the mean loss over some examples; return metrics."""
         if not examples:
             return {}
         import torch
@@ -96,7 +97,7 @@ class Lesson:
 
 
 def main() -> None:
-    """Train, or go on."""
+    """Train, or resume training."""
     asked = _arguments()
     import torch
 
@@ -110,15 +111,15 @@ def main() -> None:
     text = model.model.language_model
     model.to(computing())
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    begun = weights_of(asked.start)
+    start_weights = weights_of(asked.start)
     masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower, muon=not asked.adamw)
-    _take(model, masters, begun)
+    _initialise(model, masters, start_weights)
     asked.out.mkdir(parents=True, exist_ok=True)
     checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
     if checkpoint.is_file():
-        kept_state = torch.load(checkpoint, weights_only=True)
-        masters.restore(kept_state["masters"])
-        first, hours = kept_state["step"], kept_state["hours"]
+        state = torch.load(checkpoint, weights_only=True)
+        masters.restore(state["masters"])
+        first, hours = state["step"], state["hours"]
     answer = tokens_of(tokenizer)[2]
     folders = [*asked.dialogues, *asked.inventories]
     seen = computed(model, folders) if asked.joint else kept(folders)
@@ -153,13 +154,13 @@ def main() -> None:
             with checkpoint.with_suffix(".jsonl").open("a") as file:
                 file.write(json.dumps(line) + "\n")
         if done_steps % SAVE == 0 or done_steps == asked.steps:
-            weights = {**begun, **masters.copies}
+            weights = {**start_weights, **masters.copies}
             save(checkpoint, done_steps, spent, {**masters.state(), "weights": weights})
     done(checkpoint, asked.steps).touch()
 
 
-def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
-    """Give the model and its masters the weights of a checkpoint, as far as it has them."""
+def _initialise(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
+    """Copy the weights of a checkpoint to the model and its masters, where present."""
     import torch
 
     give(model, weights)
@@ -172,7 +173,7 @@ def _take(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
-    parser.add_argument("stage", help="names the checkpoint")
+    parser.add_argument("stage", help="name of the checkpoint")
     parser.add_argument("--start", type=Path, required=True)
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
     parser.add_argument("--text", type=Path, nargs="*", default=[])
@@ -187,7 +188,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--slower", type=float, default=0.3)
     parser.add_argument("--joint", action="store_true")
-    parser.add_argument("--adamw", action="store_true", help="without Muon")
+    parser.add_argument(
+        "--adamw", action="store_true", help="use AdamW for all weights instead of Muon"
+    )
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

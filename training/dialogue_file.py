@@ -1,4 +1,4 @@
-"""Dialogues as arrays: what a training run reads."""
+"""Training dialogues stored as arrays."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DIALOGUES, PICTURES = "dialogues.npz", "pictures.npy"
-"""The files of a folder of training data."""
+DIALOGUES, PICTURES = "dialogues.npz", "pictures.npy"  # files in a folder of training data
 
 
 @dataclass(frozen=True, eq=False)
 class Dialogues:
-    """D dialogues, laid end to end.
+    """D concatenated dialogues.
 
-    ids: (tokens,) int16, pictures expanded to a placeholder for each of their tokens. learned:
-    (tokens,) bool, True for the tokens of replies and their end, which the model is to predict. offsets:
-    (D + 1,) int64, where each dialogue begins. pictures: (shown,) int32, rows of the picture file in the
-    order in which they are shown. picture_offsets: (D + 1,) int64. questions, scenes, types: (D,) text.
-    views, shown: (D,) text, the run's options `views` and `pictures`. scores: (D,) float32, of the
-    final answer, NaN where there is none. hashes: (N, 16) uint8, of the files in the picture file.
-    sources: (files,) text, the hash of each file that was encoded.
+    Attributes:
+        ids: (tokens,) int16 token ids, with one placeholder per image token.
+        learned: (tokens,) bool, True for the tokens to predict: replies and their end tokens.
+        offsets: (D + 1,) int64 start of each dialogue.
+        pictures: (shown,) int32 rows of the image file, in display order.
+        picture_offsets: (D + 1,) int64 start of each dialogue's images.
+        questions: (D,) question ids.
+        scenes: (D,) scene names.
+        types: (D,) question types.
+        views: (D,) option `views` of the run.
+        shown: (D,) option `pictures` of the run.
+        scores: (D,) float32 score of the final answer, NaN if there is none.
+        hashes: (N, 16) uint8 hashes of the images in the image file.
+        sources: (files,) hash of each encoded file.
     """
 
     ids: NDArray[np.int16]
@@ -42,19 +48,19 @@ class Dialogues:
     sources: NDArray[np.str_]
 
     def __len__(self) -> int:
-        """How many dialogues there are."""
+        """Return the number of dialogues."""
         return len(self.offsets) - 1
 
     def save(self, file: Path) -> None:
-        """Write all of it; the file that was there stays until the new one is whole."""
-        beside = file.with_suffix(".part.npz")
-        np.savez(beside, **{entry.name: getattr(self, entry.name) for entry in fields(self)})
-        beside.replace(file)
+        """Write the file atomically."""
+        partial = file.with_suffix(".part.npz")
+        np.savez(partial, **{entry.name: getattr(self, entry.name) for entry in fields(self)})
+        partial.replace(file)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One dialogue before it is laid beside others: as in `Dialogues`, and what is known about it."""
+    """One encoded dialogue before concatenation; fields as in `Dialogues`."""
 
     ids: NDArray[np.int16]
     learned: NDArray[np.bool_]
@@ -68,7 +74,7 @@ class Encoded:
 
 
 def load_dialogues(file: Path) -> Dialogues:
-    """Return what `Dialogues.save` wrote."""
+    """Load a file written by `Dialogues.save`."""
     with np.load(file, allow_pickle=False) as arrays:
         return Dialogues(**{entry.name: arrays[entry.name] for entry in fields(Dialogues)})
 
@@ -79,7 +85,7 @@ def gathered(
     hashes: Sequence[bytes] = (),
     sources: Sequence[str] = (),
 ) -> Dialogues:
-    """Return dialogues behind those that were there before; hashes and sources are the new ones."""
+    """Append encoded dialogues, with the hashes and sources that are new, to existing ones."""
     shown = [np.asarray(one.pictures, np.int32) for one in encoded]
     new: dict[str, Any] = {
         "ids": _joined([one.ids for one in encoded], np.int16),

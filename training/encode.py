@@ -1,9 +1,9 @@
-"""Dialogues of `render-agent export RUN --format messages`, or of `training.practice`, as training arrays.
+"""Encodes dialogues from `render-agent export RUN --format messages` or `training.practice` as training arrays.
 
     python -m training.encode OUT MESSAGES.jsonl...
 
-OUT gets `dialogues.npz` and `pictures.npy`. Run again with more files it adds to them; files that it has
-already are left out.
+OUT gets `dialogues.npz` and `pictures.npy`. Running it again with more files adds to them; files encoded before are
+skipped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from training.picture_file import PictureFile, as_seen
 from training.processor import PICTURE_TOKENS
 from training.wording import small_wording
 
-CHUNK = 256
-"""Dialogues that are tokenized at once."""
+CHUNK = 256  # dialogues tokenized per call
 
 
 class Encoder:
-    """Turns dialogues into the tokens that an engine feeds, and says which of them are replies."""
+    """Converts dialogues to the tokens an engine would feed, and marks those of replies."""
 
     def __init__(self, processor: Any) -> None:
         """Take the small model's processor."""
@@ -47,12 +46,21 @@ class Encoder:
         given: Sequence[str] | None = None,
         only: Sequence[Collection[int] | None] | None = None,
     ) -> list[tuple[NDArray[np.int16], NDArray[np.bool_]]]:
-        """Return each dialogue's ids and which of them are learned, both (tokens,).
+        """Encode dialogues.
 
-        Replies stand in them as they are fed back: without thinking; not learned are what stands for an
-        empty reply, and what could not be read. given: of each dialogue the beginning of its last reply
-        that is not learned; a token that reaches beyond it is. only: of each dialogue the numbers of the
-        messages that are learned, None for all replies. ValueError where text and replies do not go together.
+        Replies appear as they are fed back, without thinking. Placeholders for empty replies and unreadable replies are
+        not learned.
+
+        Args:
+            dialogues: Messages of each dialogue.
+            given: Prefix of the last reply of each dialogue that is not learned; a token that crosses its end is.
+            only: Indices of the messages to learn in each dialogue; None learns all replies.
+
+        Returns:
+            Ids and learned mask of each dialogue, both (tokens,).
+
+        Raises:
+            ValueError: A text contains special tokens, or a reply is not tokenized separately.
         """
         fed = [[_fed_back(entry) for entry in messages] for messages in dialogues]
         texts = self.processor.apply_chat_template(fed, tokenize=False)
@@ -63,31 +71,31 @@ class Encoder:
             learned = self._learned(ids, messages, only[number] if only else None)
             if given is not None:
                 reply = messages[-1]["content"][0]["text"]
-                begun = texts[number].rindex(reply) + len(given[number])
+                given_end = texts[number].rindex(reply) + len(given[number])
                 ends = np.array([end for _, end in made["offset_mapping"][number]])
-                learned &= ends > begun
+                learned &= ends > given_end
             encoded.append(self._expanded(ids, learned, len(pictures(list(messages)))))
         return encoded
 
     def _learned(
         self, ids: NDArray[np.int16], messages: Sequence[Message], only: Collection[int] | None
     ) -> NDArray[np.bool_]:
-        """Return which tokens are of replies or end them, before pictures are expanded."""
+        """Return the mask of reply tokens and their end tokens, before image tokens are expanded."""
         learned = np.zeros(len(ids), np.bool_)
         begins, ends = np.flatnonzero(ids == self.begin), np.flatnonzero(ids == self.end)
         if not len(begins) == len(ends) == len(messages):
-            raise ValueError("a text of the dialogue holds what begins or ends a message")
+            raise ValueError("a text of the dialogue contains a message delimiter")
         followed = [*messages[1:], None]
         spans = zip(messages, followed, begins, ends, strict=True)
-        for number, (entry, told, begin, end) in enumerate(spans):
+        for number, (entry, next_message, begin, end) in enumerate(spans):
             if entry["role"] != "assistant":
                 continue
             start = begin + len(self.header)
             if ids[begin:start].tolist() != self.header:
-                raise ValueError("a reply begins with what merges with the line break before it")
+                raise ValueError("the beginning of a reply merges with the preceding line break")
             empty = entry["content"][0]["text"] == "(no reply)"
             wanted = only is None or number in only
-            learned[start : end + 1] = wanted and not (empty or _says_unread(told))
+            learned[start : end + 1] = wanted and not (empty or _says_unread(next_message))
         return learned
 
     def _expanded(
@@ -95,23 +103,23 @@ class Encoder:
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         placeholder = ids == self.picture
         if placeholder.sum() != shown:
-            raise ValueError("a text of the dialogue holds what stands for a picture")
+            raise ValueError("a text of the dialogue contains an image token")
         times = np.where(placeholder, PICTURE_TOKENS, 1)
         return np.repeat(ids, times), np.repeat(learned, times)
 
 
 class Library:
-    """The pictures of one folder of training data, each content once."""
+    """Deduplicated images of one folder of training data."""
 
     def __init__(self, folder: Path, hashes: Sequence[bytes]) -> None:
-        """Open the picture file; hashes: of the files that it holds already."""
+        """Open the image file. `hashes` are those of the images it contains."""
         self.file = PictureFile(folder / PICTURES, len(hashes))
         self.hashes = list(hashes)
         self._numbers = {known: number for number, known in enumerate(hashes)}
         self._seen: dict[Path, int] = {}
 
     def number(self, path: Path) -> int:
-        """Return a picture's row in the picture file, where it is put if its like is not there."""
+        """Return the row of an image in the image file; append it if it is new."""
         if path not in self._seen:
             data = path.read_bytes()
             key = blake2b(data, digest_size=16).digest()
@@ -123,9 +131,9 @@ class Library:
 
 
 def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogues:
-    """Encode files of dialogues into a folder and return all that it holds now.
+    """Encode dialogue files into a folder; return all of its dialogues.
 
-    OSError where a file or a picture is not there. An interrupted run leaves the folder as it was.
+    Raises OSError if a file or an image is missing. An interrupted run leaves the folder unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     before = load_dialogues(folder / DIALOGUES) if (folder / DIALOGUES).is_file() else None
@@ -169,31 +177,31 @@ def _encoded(file: Path, encoder: Encoder, library: Library) -> Iterator[Encoded
 
 
 def _options(picture: Path) -> Mapping[str, Any]:
-    """Return the options of the run in whose folder a picture lies."""
+    """Return the options of the run whose folder contains an image."""
     for folder in picture.parents:
         if (folder / "config.json").is_file():
             found: Mapping[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
             return dict(found["config"])
-    raise FileNotFoundError(f"{picture} lies in no run folder")
+    raise FileNotFoundError(f"{picture} is not in a run folder")
 
 
-def _says_unread(told: Message | None) -> bool:
-    """Whether a message tells that the reply before it could not be read."""
+def _says_unread(message: Message | None) -> bool:
+    """Return True if a message says that the previous reply was unreadable."""
     unreadable = small_wording().beginning("feedback.unreadable")
-    return told is not None and unreadable in "".join(
-        piece.get("text", "") for piece in told["content"]
+    return message is not None and unreadable in "".join(
+        piece.get("text", "") for piece in message["content"]
     )
 
 
 def _fed_back(entry: Message) -> Message:
-    """Return a message as the next turn's prompt has it."""
+    """Return a message as it appears in the next turn's prompt."""
     if entry["role"] != "assistant":
         return entry
     return assistant("".join(piece["text"] for piece in entry["content"]))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Encode the files named on the command line, and say how much there is now."""
+    """Encode the files named on the command line and print the amount of data."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 
@@ -201,7 +209,7 @@ def main(arguments: Sequence[str]) -> None:
     made = encode_files(folder, files, small_processor(small_tokenizer()))
     print(
         f"{len(made)} dialogues, {len(made.ids)} tokens ({int(made.learned.sum())} learned),"
-        f" {len(made.hashes)} pictures in {folder}"
+        f" {len(made.hashes)} images in {folder}"
     )
 
 

@@ -1,10 +1,10 @@
-"""What is where, picture by picture: dialogues that teach to read places off pictures many at a time.
+"""Inventory dialogues: teach the model to read many object positions off an image at once.
 
 python -m training.inventory PICTURES...
 
-PICTURES are folders that `training.perception_pictures` wrote; each gets `dialogues.npz` about its pictures.
-A question of the benchmark names two to five objects; here all of a picture are named, in an order drawn at
-random, and only their places are learned.
+PICTURES are folders written by `training.perception_pictures`; each gets `dialogues.npz` about its images. A benchmark
+question names two to five objects; here all objects of an image are named, in random order, and only their positions are
+learned.
 """
 
 from __future__ import annotations
@@ -33,15 +33,13 @@ from training.wording import small_wording
 
 TYPE = "inventory"
 
-HIDDEN = 4
-"""Objects named at the most that the picture does not show."""
+HIDDEN = 4  # maximum named objects that the image does not show
 
-MOST = 20
-"""Objects named at the most."""
+MOST = 20  # maximum named objects
 
 
 def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Message]:
-    """Return the dialogue about a picture, of which `TOLD` has this line."""
+    """Return the dialogue about an image from its line in the file `TOLD`."""
     chance = random.Random(f"{seed} {number}")
     shown = {
         name: sorted(spot_at(*place) for place in places) for name, places in line["shown"].items()
@@ -59,7 +57,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
 
 
 def inventories(folder: Path, processor: Any) -> list[Encoded]:
-    """Return the dialogues about all pictures of a folder; names are given, places are learned."""
+    """Return the dialogues about all images of a folder; names are given, positions are learned."""
     lines = [json.loads(line) for line in (folder / TOLD).read_text().splitlines()]
     encoder = Encoder(processor)
     tokenizer = processor.tokenizer
@@ -83,7 +81,7 @@ def inventories(folder: Path, processor: Any) -> list[Encoded]:
 
 
 def write(folder: Path, processor: Any) -> Dialogues:
-    """Write the dialogues about a folder's pictures into it, and return them."""
+    """Write the dialogues about a folder's images into it, and return them."""
     dialogues = gathered(None, inventories(folder, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues

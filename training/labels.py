@@ -1,4 +1,4 @@
-"""Which object every part of a picture shows, and where that object is: what perception is taught."""
+"""Perception labels: which object each cell of an image shows, and where that object is."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
 from training.phrases import LABELS
 
-SIZE = (320, 240)
-"""Width and height of the pictures in pixels, as runs draw them."""
+SIZE = (320, 240)  # width and height of rendered images in pixels
 
-CELLS = (40, 28)
-"""A picture's cells across and down; the vision tower makes one token of 4 x 4 of them."""
+CELLS = (
+    40,
+    28,
+)  # label cells across and down; the vision tower merges 4 x 4 of them into one token
 
-TARGETS = 5
-"""Numbers a cell: the place (2) and the longest dimension of its object, and the cell's own place (2)."""
+TARGETS = 5  # regression targets per cell: position (2) and longest dimension of its object, position of the cell (2)
 
-ABOVE = 100.0
-"""Metres: the height from which a map looks down, far enough for its rays to be parallel."""
+ABOVE = 100.0  # metres above the map, high enough for parallel rays
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """What the cells of a picture show.
+    """What the cells of an image show.
 
-    classes: (28, 40) uint8, 0 for none, k for LABELS[k - 1]. targets: (28, 40, 5) float16, metres, nan where there is none: for a map
-    in its own frame (x, y), for a camera's view ahead and left of the camera, level. pixels: (boxes,)
-    how many show each.
+    Attributes:
+        classes: (28, 40) uint8, 0 for no object, k for LABELS[k - 1].
+        targets: (28, 40, 5) float16 in metres, NaN if undefined. Maps use their own frame (x, y); other views use ahead
+            and left of the camera, levelled.
+        pixels: (boxes,) number of pixels that show each box.
     """
 
     classes: NDArray[np.uint8]
@@ -46,9 +47,12 @@ class Labelled:
 
 
 class Labels:
-    """Tells for one scene what pictures of it show.
+    """Computes the labels of images of one scene.
 
-    labels: (boxes,) the class of each box.
+    Args:
+        scene: The scene.
+        boxes: Boxes of its objects.
+        names: Label of each box.
     """
 
     def __init__(self, scene: Scene, boxes: Sequence[OrientedBox], names: Sequence[str]) -> None:
@@ -59,7 +63,7 @@ class Labels:
         self.volumes = np.array([float(box.size.prod()) for box in boxes])
 
     def of_map(self, frame: Frame, camera: MapCamera) -> Labelled:
-        """Return what a map's frame shows."""
+        """Return the labels of a map."""
         height, width = frame.depth.shape
         eye = (*camera.centre, ABOVE)
         u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
@@ -68,7 +72,7 @@ class Labels:
         return self._labelled(self._objects(frame, eye), self.centres[:, :2], x, y)
 
     def of_view(self, frame: Frame, camera: Camera, ahead: Camera) -> Labelled:
-        """Return what a camera's frame shows, in the frame of the camera `ahead`."""
+        """Return the labels of a camera view, in the frame of the camera `ahead`."""
         height, width = frame.depth.shape
         focal = camera.focal(height)
         u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
@@ -85,7 +89,7 @@ class Labels:
         )
 
     def _objects(self, frame: Frame, eye: tuple[float, float, float]) -> NDArray[np.int32]:
-        """Return the number of the box that each pixel shows, -1 where none."""
+        """Return the index of the box that each pixel shows, -1 for none."""
         assert frame.primitive is not None
         counts = self.surfaces.seen_from(eye)
         if not counts.shape[1]:
@@ -112,7 +116,7 @@ class Labels:
 
 
 def joined(parts: Sequence[Labelled]) -> Labelled:
-    """Return the labels of a picture of four directions: ahead, right; left, behind."""
+    """Combine the labels of four directions into those of an around image: ahead, right; left, behind."""
 
     def whole(pick: str) -> NDArray[Any]:
         ahead, right, left, behind = (getattr(part, pick)[::2, ::2] for part in parts)
@@ -126,7 +130,7 @@ def joined(parts: Sequence[Labelled]) -> Labelled:
 
 
 def _sampled(pixels: NDArray[Number], each: int) -> NDArray[Number]:
-    """Return `each` x `each` pixels of every cell, (each * each, 28, 40)."""
+    """Sample `each` x `each` pixels of every cell, (each * each, 28, 40)."""
     height, width = pixels.shape
     rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
     columns = ((np.arange(CELLS[0] * each) + 0.5) * width / (CELLS[0] * each)).astype(int)
@@ -135,9 +139,9 @@ def _sampled(pixels: NDArray[Number], each: int) -> NDArray[Number]:
 
 
 def _commonest(objects: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the object that most of a cell shows; one that shows counts a little more than none."""
+    """Return the object that most samples of a cell show, slightly favouring objects over none."""
     some = _sampled(objects, 3)
     votes = (some[:, None] == some[None]).sum(axis=1) + 2.0 * (some >= 0)
     best = votes.argmax(axis=0)
-    found: NDArray[np.int32] = np.take_along_axis(some, best[None], axis=0)[0]
-    return found
+    winners: NDArray[np.int32] = np.take_along_axis(some, best[None], axis=0)[0]
+    return winners

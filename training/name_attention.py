@@ -1,8 +1,7 @@
-"""Where is what: the language model's first layer learns, beside the tower, to find a name in a picture.
+"""Name grounding: trains the language model's first layer, jointly with the tower, to find named objects in an image.
 
-A name attends to a picture's tokens with the very weights, norms and positions of the first layer, from every
-distance at which a dialogue may stand behind its picture. What it learns here the dialogue begins with; only
-the linear layer that reads the answer off is thrown away.
+A name attends to an image's tokens with the weights, norms and positions of the first layer, at every distance at which a
+dialogue may follow its image. The dialogue stages start from these weights; only the linear readout is discarded.
 """
 
 from __future__ import annotations
@@ -21,21 +20,18 @@ from render_agent.util.safe_parse import convert
 from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
 
-FAR = 600
-"""Tokens that may stand between a picture and a name."""
+FAR = 600  # maximum tokens between an image and a name
 
-SCALE = 4.0
-"""Metres that make 1."""
+SCALE = 4.0  # metres per unit of the regression targets
 
 NOWHERE = (math.nan, math.nan)
 
 
 def places_of(file: Path) -> NDArray[np.float32]:
-    """Return where the names of LABELS are in the pictures that a file tells of, (n, names, 3).
+    """Read the positions of the objects in LABELS from a file of image descriptions, (n, names, 3).
 
-    The first number is whether the picture shows one. The other two are metres, nan where unknown: in a
-    map its own x and y, of several the one farthest to the left; in other pictures ahead and left of the
-    camera, level, nan for several.
+    The first number is 1 if the image shows the object. The others are metres, NaN if unknown: on a map x and y of the
+    leftmost object; in other images ahead and left of the camera (levelled), NaN if there are several.
     """
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     found = np.full((len(lines), len(LABELS), 3), math.nan, np.float32)
@@ -59,7 +55,7 @@ def _place(kind: str, places: Sequence[Sequence[float]], camera: Camera) -> tupl
 
 
 class Finder:
-    """Finds names in pictures with the first layer of a model's language model."""
+    """Finds names in images with the first layer of a language model."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         import torch
@@ -70,7 +66,7 @@ class Finder:
 
     @property
     def modules(self) -> dict[str, Any]:
-        """What learns, by the name of its weights' beginning in the whole model, and the layer that does not stay."""
+        """The trained modules by weight prefix in the whole model, plus the discarded readout layer."""
         first = self.text.layers[0]
         return {
             "text.embed_tokens": self.text.embed_tokens,
@@ -82,9 +78,12 @@ class Finder:
     def loss(
         self, merged: Any, places: Any, chance: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
-        """Return the loss of one batch, and figures of it.
+        """Return the loss of one batch, and metrics.
 
-        merged: (n, 70, 256) as the tower gives it. places: (n, names, 3) as `places_of` has it.
+        Args:
+            merged: Image tokens from the tower, (n, 70, 256).
+            places: From `places_of`, (n, names, 3).
+            chance: Draws the distance between image and names.
         """
         import torch
         from torch.nn import functional
@@ -102,7 +101,7 @@ class Finder:
         return shown + 4 * placed, {"found": metres.item(), "told": right.item()}
 
     def _found(self, merged: Any, distance: int) -> Any:
-        """Return what is read of each name in each picture, (n, names, 3) float32."""
+        """Return the readout for each name in each image, (n, names, 3) float32."""
         import torch
 
         first = self.text.layers[0]
@@ -115,7 +114,7 @@ class Finder:
         )
         cos, sin = self.text.rotary_emb(both, torch.from_numpy(places)[:, None])
         sees = torch.full((both.shape[1], both.shape[1]), -torch.inf, dtype=both.dtype)
-        sees[:, :TOKENS] = 0  # of the tokens of a picture alone
+        sees[:, :TOKENS] = 0  # attend to image tokens only
         seen, _ = first.self_attn(
             first.input_layernorm(both),
             position_embeddings=(cos, sin),

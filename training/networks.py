@@ -1,4 +1,4 @@
-"""The two halves of the model on batches: the vision tower on images of one size, the language model on dialogues."""
+"""Forward passes of the two halves of the model: the vision tower on images, the language model on dialogues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.shape import GRID, MERGED, TOKENS, WIDTH
 
 
 def encode_images(model: Any, images: Any) -> tuple[Any, Any]:
-    """Return the tokens of images and their deep-stack features for the first layer, each (n, 70, 256).
+    """Return the tokens of images and their deepstack features for the first layer, each (n, 70, 256).
 
     Args:
         model: The whole Qwen3-VL, in the number format to compute in.
@@ -24,7 +24,7 @@ def encode_images(model: Any, images: Any) -> tuple[Any, Any]:
 
     visual = model.model.visual
     projection = visual.patch_embed.proj
-    # The class embeds patches by Conv3d, which takes three times as long in bfloat16 on a CPU as the same product.
+    # Conv3d, used by the class, takes three times as long in bfloat16 on a CPU as the same matrix product.
     visual.patch_embed.forward = lambda pixels: functional.linear(
         pixels.to(projection.weight.dtype), projection.weight.flatten(1), projection.bias
     )
@@ -50,10 +50,12 @@ def patches(images: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Dialogues side by side, padded on the right.
+    """Dialogues padded on the right.
 
-    ids: (n, tokens) int64. images: (shown,) rows of the features, in the order in which the dialogues show
-    them. weights: (n, tokens) float32, the weight of predicting each token; 0 if it is not learned.
+    Attributes:
+        ids: (n, tokens) int64 token ids.
+        images: (shown,) rows of the features, in display order.
+        weights: (n, tokens) float32 loss weight of each token; 0 if it is not learned.
     """
 
     ids: NDArray[np.int64]
@@ -67,7 +69,7 @@ def batch_of(
     images: Sequence[Sequence[int]],
     padding: int,
 ) -> Batch:
-    """Return dialogues as a batch; weights: of each of their tokens."""
+    """Pad dialogues to a batch. `weights` has the loss weight of each token."""
     shape = len(ids), max(map(len, ids))
     all_ids = np.full(shape, padding, np.int64)
     all_weights = np.zeros(shape, np.float32)
@@ -81,7 +83,7 @@ def batch_of(
 def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple[Any, Any]:
     """Return the logits of every learned token, (learned, vocabulary) float32, and its index in the flat batch.
 
-    Padding on the right needs no mask: no token that is learned attends to it.
+    Padding on the right needs no mask, because no learned token attends to it.
 
     Args:
         model: The whole Qwen3-VL, in the number format to compute in.
@@ -113,7 +115,7 @@ def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple
 
 
 def positions(model: Any, ids: Any) -> Any:
-    """Return the positions of dialogues' tokens, (3, n, tokens): time, row, column."""
+    """Return the position ids of dialogues, (3, n, tokens): time, row, column."""
     import torch
 
     is_image = ids == model.config.image_token_id

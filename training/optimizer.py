@@ -1,4 +1,4 @@
-"""Steps of Muon and AdamW on float32 masters of weights that compute in what the processor is fastest at."""
+"""Muon and AdamW on float32 master weights of a model that computes in the CPU's fastest dtype."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-WEIGHTS = "model.safetensors"
-"""The file of a shipped model's weights."""
+WEIGHTS = "model.safetensors"  # weights file of a shipped model
 
-CLIP = 1.0
-"""The largest norm of a step's gradients; longer ones are shortened to it."""
+CLIP = 1.0  # gradient norm to which steps are clipped
 
+BOLDER = 4.0  # learning rate of Muon relative to AdamW; 1, 3 and 6 were tried over 160 steps
 
-BOLDER = 4.0
-"""How much longer steps of Muon are than AdamW's of the same rate; tried with 1, 3 and 6 over 160 steps."""
-
+# Name parts of weights between the first and the last layer, whose matrices Muon optimizes.
 INNER = ("blocks.", "layers.", "merger")
-"""What the names of weights between the first and the last layer contain; their matrices are Muon's."""
 
 
 class Masters:
-    """The float32 weights behind a model, and the optimizers that move them.
+    """Float32 master weights of a model and their optimizers.
 
-    Many a processor multiplies bfloat16 several times as fast as float32, but small steps get lost in it; so
-    steps are made on float32 masters, of which the model holds the rounded copies. Inner matrices take
-    steps of Muon (Liu et al. 2025, "Muon is scalable for LLM training"), all else of AdamW; without
-    `muon` all do, which is quicker where bfloat16 is slow: Muon always computes in it. Names starting with one of
-    `slow` take steps that are `factor` times as long.
+    Many CPUs multiply bfloat16 several times faster than float32, but bfloat16 rounds small updates away. Updates are
+    therefore applied to float32 masters, and the model holds rounded copies. Inner matrices use Muon (Liu et al. 2025,
+    "Muon is scalable for LLM training"), everything else AdamW.
+
+    Args:
+        modules: Modules to train, by name prefix.
+        decay: Weight decay of matrices.
+        slow: Prefixes of weights with a smaller learning rate.
+        factor: Learning rate of these relative to the others.
+        muon: False uses AdamW for everything; faster where bfloat16 is slow, because Muon always computes in it.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Masters:
         self.optimizers = {name: kind(some) for name, (kind, some) in kinds.items() if some}
 
     def step(self, rate: float) -> float:
-        """Move the weights along their gradients; return the norm of these."""
+        """Apply one update from the gradients; return the gradient norm."""
         import torch
 
         for name, weight in self.named.items():
@@ -95,12 +96,12 @@ class Masters:
         return float(norm)
 
     def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs."""
+        """Return the state for `restore`."""
         steps = {name: each.state_dict() for name, each in self.optimizers.items()}
         return {"weights": self.copies, "optimizers": steps}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Continue from a result of `state`."""
         import torch
 
         with torch.no_grad():
@@ -112,9 +113,9 @@ class Masters:
 
 
 def computing() -> Any:
-    """Return the type of number to train in: bfloat16 where the processor multiplies it itself, else float32.
+    """Return the dtype to train in: bfloat16 if the CPU multiplies it natively, else float32.
 
-    Without such instructions bfloat16 is put together from float32: sixty times as slow on one of AVX2.
+    Emulated bfloat16 is slow: 60 times slower than float32 on a CPU with AVX2 only.
     """
     import torch
 
@@ -123,19 +124,16 @@ def computing() -> Any:
 
 
 def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) -> None:
-    """Write a checkpoint in one piece.
-
-    hours: of training so far, over all its pieces.
-    """
+    """Write a checkpoint atomically. `hours` is the training time so far, over all sessions."""
     import torch
 
-    beside = checkpoint.with_suffix(".new")
-    torch.save({"step": step, "hours": hours, "masters": dict(state)}, beside)
-    beside.replace(checkpoint)
+    partial_file = checkpoint.with_suffix(".new")
+    torch.save({"step": step, "hours": hours, "masters": dict(state)}, partial_file)
+    partial_file.replace(checkpoint)
 
 
 def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
-    """Give a model the weights of a checkpoint; return the names of those that the checkpoint lacks."""
+    """Copy the weights of a checkpoint to a model; return the names of those missing in the checkpoint."""
     import torch
 
     parts = {"visual": model.model.visual, "text": model.model.language_model}
@@ -151,9 +149,9 @@ def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
 
 
 def weights_of(start: Path) -> Any:
-    """Return the float32 weights by name of a checkpoint, or of the directory of a shipped model.
+    """Return the float32 weights of a checkpoint file or of a shipped model's folder, by name.
 
-    OSError where it cannot be read.
+    Raises OSError if it cannot be read.
     """
     import torch
 
@@ -162,22 +160,22 @@ def weights_of(start: Path) -> Any:
     from safetensors.torch import load_file
 
     parts = {"model.visual.": "visual.", "model.language_model.": "text."}
-    found = {}
+    weights = {}
     for name, weight in load_file(start / WEIGHTS).items():
         for long, short in parts.items():
             if name.startswith(long):
-                found[short + name.removeprefix(long)] = weight.float()
-    return found
+                weights[short + name.removeprefix(long)] = weight.float()
+    return weights
 
 
 def done(checkpoint: Path, steps: int) -> Path:
-    """Return the file that is there once a training has come to so many steps."""
+    """Return the marker file that exists once training has completed `steps` steps."""
     return checkpoint.with_suffix(f".{steps}.done")
 
 
 def rate_at(step: int, steps: int, peak: float, warm: int = 100) -> float:
-    """Return the length of a step: up in a line, then down along half a cosine to a twentieth."""
+    """Return the learning rate of a step: linear warm-up, then a half cosine down to a twentieth of the peak."""
     if step < warm:
         return peak * (step + 1) / warm
-    done = min(1.0, (step - warm) / max(1, steps - warm))
-    return peak * (0.05 + 0.95 * (1 + math.cos(math.pi * done)) / 2)
+    progress = min(1.0, (step - warm) / max(1, steps - warm))
+    return peak * (0.05 + 0.95 * (1 + math.cos(math.pi * progress)) / 2)

@@ -1,9 +1,10 @@
-"""Teaches the vision tower what it sees: which object each part of a picture shows, where, how large.
+"""Teaches the vision tower which object each part of an image shows, where it is and how large.
 
 python -m training.perception OUT --pictures DIR... --validation DIR --steps N
 
-Linear layers, thrown away afterwards, read it off the tokens that the language model is given. Beside
-that the language model's first layer learns to find names in them (`name_attention.py`). A checkpoint is written every SAVE steps; the same command goes on from it.
+Linear layers, discarded afterwards, read this off the tokens passed to the language model. At the same time the language
+model's first layer learns to find names in them (`name_attention.py`). Writes a checkpoint every SAVE steps; the same
+command resumes from it.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
 
 CLASSES = len(LABELS) + 1
-EACH = 16
-"""Cells of a token: 4 x 4."""
+EACH = 16  # cells per token (4 x 4)
 
-SCALES = (4.0, 4.0, 1.0, 4.0, 4.0)
-"""Metres that make 1, target by target."""
+SCALES = (4.0, 4.0, 1.0, 4.0, 4.0)  # metres per unit of each target
 
-NONE = 0.25
-"""What a cell that shows no object weighs."""
+NONE = 0.25  # loss weight of cells without an object
 
-SHARES = (0.5, 0.35, 0.15)
-"""Of the pictures of a step those that are maps, views and views all around."""
+SHARES = (0.5, 0.35, 0.15)  # shares of maps, single views and around views in a batch
 
-MAP = 3.0
-"""What an object's cell in a map weighs: objects are small there, and most is read off maps."""
+MAP = 3.0  # loss weight of object cells in maps, where objects are small and most answers are read off
 
 SAVE = 500
 
 
 class Seen(NamedTuple):
-    """Pictures, (n, 224, 320, 3) uint8, and what they show, as tensors.
+    """Images, (n, 224, 320, 3) uint8, and their labels, as tensors.
 
-    classes: (n, 28, 40). targets: (n, 28, 40, 5). kinds: (n,). places: as `places_of` has them.
+    Attributes:
+        pictures: (n, 224, 320, 3) uint8.
+        classes: (n, 28, 40).
+        targets: (n, 28, 40, 5).
+        kinds: (n,) indices of KINDS.
+        places: As returned by `places_of`.
     """
 
     pictures: Any
@@ -58,7 +59,7 @@ class Seen(NamedTuple):
 
 
 class Pictures:
-    """Labelled pictures in some folders, drawn in an order that a seed gives."""
+    """Labelled images of some folders."""
 
     def __init__(self, folders: list[Path]) -> None:
         def arrays(name: str) -> list[Any]:
@@ -74,12 +75,12 @@ class Pictures:
         self.of_kind = [np.flatnonzero(kinds == kind) for kind in range(len(KINDS))]
 
     def draw(self, count: int, chance: np.random.Generator) -> NDArray[np.intp]:
-        """Return the numbers of pictures, by kind as often as SHARES says."""
+        """Draw image indices, with the kinds distributed according to SHARES."""
         kinds = chance.choice(len(KINDS), count, p=SHARES)
         return np.array([chance.choice(self.of_kind[kind]) for kind in kinds], np.intp)
 
     def batch(self, numbers: Any) -> Seen:
-        """Return some pictures, by their numbers."""
+        """Return the images with the given indices."""
         import torch
 
         places = [self.where[int(number)] for number in numbers]
@@ -97,7 +98,7 @@ class Pictures:
 
 
 def varied(pictures: Any, chance: Any) -> Any:
-    """Return pictures a little brighter or darker, of more or less contrast, in other tints; uint8."""
+    """Augment images with random brightness, contrast and tint; uint8."""
     import torch
 
     count = len(pictures)
@@ -107,7 +108,7 @@ def varied(pictures: Any, chance: Any) -> Any:
 
 
 def by_token(cells: Any) -> Any:
-    """Return an array of cells, (n, 28, 40, …), with those of each token together, (n, 70, 16, …)."""
+    """Regroup cells (n, 28, 40, ...) by token, (n, 70, 16, ...)."""
     count, rest = cells.shape[0], cells.shape[3:]
     rows, columns = GRID[0] // MERGED, GRID[1] // MERGED
     cut = cells.reshape(count, rows, CELLS[1] // rows, columns, CELLS[0] // columns, *rest)
@@ -115,7 +116,7 @@ def by_token(cells: Any) -> Any:
 
 
 class Reader:
-    """The linear layers that read classes and targets off the tokens."""
+    """Linear layer that reads classes and targets off the tokens."""
 
     def __init__(self) -> None:
         import torch
@@ -123,7 +124,7 @@ class Reader:
         self.layer = torch.nn.Linear(2 * WIDTH, EACH * (CLASSES + TARGETS))
 
     def loss(self, tokens: tuple[Any, Any], seen: Seen) -> tuple[Any, dict[str, float]]:
-        """Return the loss of one batch, and figures of it; tokens: what the tower gives."""
+        """Return the loss of one batch, and metrics. `tokens` is the output of the tower."""
         import torch
         from torch.nn import functional
 
@@ -150,7 +151,7 @@ class Reader:
 
 
 def main() -> None:
-    """Train, or go on."""
+    """Train, or resume training."""
     asked = _arguments()
     import torch
 
@@ -167,9 +168,9 @@ def main() -> None:
     checkpoint = asked.out / "perception.pt"
     first, hours = 0, 0.0
     if checkpoint.is_file():
-        kept = torch.load(checkpoint, weights_only=True)
-        masters.restore(kept["masters"])
-        first, hours = kept["step"], kept.get("hours", 0.0)
+        state = torch.load(checkpoint, weights_only=True)
+        masters.restore(state["masters"])
+        first, hours = state["step"], state.get("hours", 0.0)
     began = time.monotonic()
     for step in range(first, asked.steps):
         chance = np.random.default_rng((asked.seed, step))
@@ -189,7 +190,7 @@ def main() -> None:
 
 
 class Learner:
-    """All that learns: the tower, what reads parts of pictures off it, what finds names in them."""
+    """All trained parts: the tower, the readout of cells, and the name finder."""
 
     def __init__(self, model: Any, reader: Reader, finder: Finder) -> None:
         self.model, self.reader, self.finder = model, reader, finder
@@ -198,7 +199,7 @@ class Learner:
 
     @property
     def modules(self) -> dict[str, Any]:
-        """The modules, by the beginning of their weights' names."""
+        """The modules by weight prefix."""
         return {
             "visual": self.model.model.visual,
             "reader": self.reader.layer,
@@ -208,24 +209,24 @@ class Learner:
     def loss(
         self, pictures: Any, seen: Seen, chance: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
-        """Return the loss of pictures, which show what `seen` says, and figures of it."""
+        """Return the loss of images with labels `seen`, and metrics."""
         tokens = encode_images(self.model, pictures)
         read, figures = self.reader.loss(tokens, seen)
-        found, more = self.finder.loss(tokens[0], seen.places, chance)
-        return read + found, {**figures, **more}
+        finding, more = self.finder.loss(tokens[0], seen.places, chance)
+        return read + finding, {**figures, **more}
 
 
 def validate(learner: Learner, held_out: Pictures) -> dict[str, dict[str, float]]:
-    """Return the figures of held-out pictures, by their kind."""
+    """Return the metrics on held-out images, by kind."""
     import torch
 
-    found = {}
+    results = {}
     for kind, name in enumerate(KINDS):
         seen = held_out.batch(held_out.of_kind[kind][:96])
         with torch.no_grad():
             _, figures = learner.loss(seen.pictures, seen, np.random.default_rng(kind))
-        found[name] = {key: round(value, 3) for key, value in figures.items()}
-    return found
+        results[name] = {key: round(value, 3) for key, value in figures.items()}
+    return results
 
 
 def _note(out: Path, line: dict[str, Any]) -> None:

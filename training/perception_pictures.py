@@ -1,4 +1,4 @@
-"""Pictures of training rooms with what every part of them shows, for teaching the tower and what reads it.
+"""Renders labelled images of training rooms for `training.perception`.
 
 python -m training.perception_pictures OUT ROOMS...
 """
@@ -30,22 +30,31 @@ from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED
 from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
 from training.picture_file import SHAPE, resized
 
-FIELD = 75.0
-"""Horizontal field of view of the camera's views in degrees."""
+FIELD = 75.0  # horizontal field of view of camera views in degrees
 
-WAYS = (2, 2, 0, 0, 1)
-"""Pictures of a room besides its map, turned and mirrored one way after another: see `room_pictures`."""
+WAYS = (
+    2,
+    2,
+    0,
+    0,
+    1,
+)  # views per variant of a room, besides its map; 1 means an around view (see `room_pictures`)
 
 KINDS = ("top", "ego", "around")
-TOLD = "shown.jsonl"
-"""A line a picture: what is where, as far as it shows it."""
+TOLD = "shown.jsonl"  # one line per image: the positions of the objects it shows
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """A picture, (240, 320, 3) uint8, what it shows, its kind, and the camera that stood there.
+    """A rendered image with its labels.
 
-    places: (boxes, 2) metres, where the objects are in the map's frame. names: (boxes,).
+    Attributes:
+        picture: (240, 320, 3) uint8.
+        labelled: What its cells show.
+        kind: One of KINDS.
+        camera: The camera at that point.
+        places: (boxes, 2) metres, positions of the objects in the map's frame.
+        names: (boxes,) labels of the objects.
     """
 
     picture: NDArray[np.uint8]
@@ -56,9 +65,10 @@ class Taken:
     names: Sequence[str]
 
     def told(self) -> dict[str, object]:
-        """Return the line that tells what is where, as far as the picture shows it.
+        """Return the image's line of the file TOLD.
 
-        shown: places by name, each with enough pixels for the expert; hidden: names of which none has.
+        `shown` has the positions, by name, of objects with enough pixels for the expert; `hidden` has the names of which
+        no object does.
         """
         least = LEAST_ON_MAP if self.kind == "top" else LEAST_PICTURED
         enough = self.labelled.pixels >= least * SIZE[0] * SIZE[1]
@@ -77,10 +87,10 @@ class Taken:
 def room_pictures(
     scan: Path, chance: np.random.Generator, renderer: Renderer, viewer: Viewer
 ) -> Iterator[Taken]:
-    """Yield pictures of a room with what they show.
+    """Yield labelled images of a room.
 
-    The room as it is and several times turned and mirrored: each time a map, and so many views as WAYS
-    says, or one all around where it says one.
+    The room is rendered as it is and in several rotations and reflections: each time a map and the number of views
+    given by WAYS, or a single around view for 1.
     """
     truth = read_truth(scan.with_suffix(".json"))
     upright = load_scene(scan)
@@ -110,10 +120,17 @@ def room_pictures(
 def turned(
     scene: Scene, truth: RoomTruth, places: NDArray[np.float64], quarters: int, *, mirrored: bool
 ) -> tuple[Scene, list[OrientedBox], NDArray[np.float64]]:
-    """Return a scene turned by quarters of a circle about the vertical, its objects' boxes, its places.
+    """Rotate a scene about the vertical axis.
 
-    places: (n, 3) metres. mirrored: along x, before it is turned. The lowest corner of its bounds stays
-    where it is.
+    Args:
+        scene: The scene; the lowest corner of its bounds stays fixed.
+        truth: Its ground truth.
+        places: Positions to transform, (n, 3) metres.
+        quarters: Number of quarter turns.
+        mirrored: Whether to mirror it along x first.
+
+    Returns:
+        The scene, the boxes of its objects, and the positions.
     """
     angle = np.pi / 2 * quarters
     turn = np.round(
@@ -125,7 +142,7 @@ def turned(
     bounds = np.stack([corners.min(axis=0), corners.max(axis=0)])
     shift = scene.bounds[0] - bounds[0]
     points = (scene.points @ turn.T + shift).astype(np.float32)
-    # a box is its own mirror image; its axes stay right-handed
+    # the mirror image of a box is a box; keep its axes right-handed
     hands = np.array([[1.0], [1.0], [-1.0 if mirrored else 1.0]])
     boxes = [
         OrientedBox(turn @ thing.centre + shift, thing.size, thing.axes @ turn.T * hands)
@@ -166,18 +183,18 @@ def _around(
 
 
 def write(out: Path, scans: list[Path], seed: int = 0) -> int:
-    """Write pictures.npy, classes.npy, targets.npy, kinds.npy and TOLD of some rooms; return how many.
+    """Write the labelled images of some rooms; return their number.
 
-    pictures: (n, 224, 320, 3) uint8; classes: (n, 28, 40) uint8; targets: (n, 28, 40, 5) float16;
-    kinds: (n,) uint8, numbers of KINDS.
+    Writes pictures.npy (n, 224, 320, 3) uint8, classes.npy (n, 28, 40) uint8, targets.npy (n, 28, 40, 5) float16,
+    kinds.npy (n,) uint8 indices of KINDS, and TOLD.
     """
     count = len(scans) * (len(WAYS) + sum(WAYS))
     out.mkdir(parents=True, exist_ok=True)
-    whole = np.lib.format.open_memmap
-    pictures = whole(out / "pictures.npy", "w+", np.uint8, (count, *SHAPE))
-    classes = whole(out / "classes.npy", "w+", np.uint8, (count, CELLS[1], CELLS[0]))
-    targets = whole(out / "targets.npy", "w+", np.float16, (count, CELLS[1], CELLS[0], TARGETS))
-    kinds = whole(out / "kinds.npy", "w+", np.uint8, (count,))
+    create = np.lib.format.open_memmap
+    pictures = create(out / "pictures.npy", "w+", np.uint8, (count, *SHAPE))
+    classes = create(out / "classes.npy", "w+", np.uint8, (count, CELLS[1], CELLS[0]))
+    targets = create(out / "targets.npy", "w+", np.float16, (count, CELLS[1], CELLS[0], TARGETS))
+    kinds = create(out / "kinds.npy", "w+", np.uint8, (count,))
     renderer = make_renderer()
     viewer = Viewer(renderer, SIZE, FIELD)
     done, lines = 0, []
@@ -196,7 +213,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
 
 
 def main() -> None:
-    """Write the pictures of the rooms in some folders into one folder each."""
+    """Write the labelled images of each folder of rooms to a folder of the same name."""
     out, *folders = map(Path, sys.argv[1:])
     for folder in folders:
         part = out / folder.name

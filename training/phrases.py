@@ -1,4 +1,4 @@
-"""What dialogues say again and again: fixed texts of the prompts, and the pieces of replies."""
+"""Recurring text in dialogues: fixed prompt texts, and the pieces of replies."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from render_agent_lab.room_generator.questions.directions import EASY, HARD, MED
 from render_agent_lab.room_generator.questions.routes import FILL, TEXT, TURNS
 from training.wording import small_wording
 
-LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
-"""What objects are called."""
+LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))  # object labels
 
-LONGEST = 600
-"""Characters of a phrase at the most; a guide takes no tokens of 1,024 bytes."""
+LONGEST = 600  # maximum characters per phrase; the grammar guide rejects tokens of 1,024 bytes
 
-SHORTEST = 12
-"""Characters of a phrase at the least; what is shorter is left to the merges."""
+SHORTEST = 12  # minimum characters per phrase; shorter ones are left to the merges
 
-HOLE = "\0"
-"""Stands in a text for what differs from one dialogue to the next."""
+HOLE = "\0"  # placeholder for what varies between dialogues
 
-NUMBERED = (987654, 456789)
-"""A number of turns and a field of view, degrees, that no fixed text holds."""
+NUMBERED = (987654, 456789)  # turns and field of view in degrees that occur in no fixed text
 
+# Question texts with holes.
 QUESTIONS = (
     "How many \0(s) are in this room?",
     "What is the length of the longest dimension (length, width, or height) of the \0, measured in"
@@ -42,8 +38,8 @@ QUESTIONS = (
     *(text.format(HOLE, HOLE, HOLE) for text in (EASY, MEDIUM, HARD)),
     TEXT.format(start=HOLE, facing=HOLE, goal=HOLE, actions=HOLE),
 )
-"""The questions of rooms, with holes."""
 
+# Errors in replies: keys of texts that appear whole in dialogues, and parts of other texts.
 WHOLE = (
     "feedback.unreadable",
     "feedback.cut_off",
@@ -58,8 +54,8 @@ WHOLE = (
     "feedback.no_such_view",
     'The view "\0" is not to be had: ask for ',
 )
-"""What is wrong with replies: keys of texts that dialogues have whole, and parts of others."""
 
+# The most frequent parts of move feedback. Keep in sync with the small model's wording.
 MOVES = (
     "Turned to the point (",
     "; then turned to the point again from there",
@@ -76,15 +72,14 @@ MOVES = (
     ": the end of the scan is ahead",
     "was limited to ",
 )
-"""The commonest parts of what moves lead to; change them with the small model's wording."""
 
 AMOUNTS = [field.name for field in FIELDS if field.amount is not None]
 
 
 def phrases() -> list[str]:
-    """Return the fixed texts that are one token each, in a fixed order.
+    """Return the fixed texts that become one token each, in a fixed order.
 
-    None of them is part of a reply, so that a reply never needs one.
+    None of them is part of a reply.
     """
     found: dict[str, None] = {}
     for text in _blocks(_instructions()):
@@ -95,8 +90,7 @@ def phrases() -> list[str]:
 
 
 def whole_pieces() -> list[str]:
-    """Return the texts that stay whole before merges, longer ones first: the skeleton of replies,
-    and what is short in prompts."""
+    """Return the texts that no merge may split, longest first: the skeleton of replies, and short prompt texts."""
     skeleton = [
         '{"reasoning": "',
         *(f'{before}, "{name}": ' for name in AMOUNTS for before in ('"', "")),
@@ -129,14 +123,14 @@ def whole_pieces() -> list[str]:
 
 
 def numbers() -> list[str]:
-    """Return numbers as replies have them, whose parts are tokens: metres before and behind the point, bearings."""
+    """Return the parts of numbers in replies that become tokens: metres before and after the point, and bearings."""
     metres = [f" {whole}.0" for whole in ("-0", "-1", *range(25))]
     tenths = [f"0.{tenth}" for tenth in range(10)]
     return [*metres, *tenths, *(f" {way}," for way in range(0, 360, 5))]
 
 
 def texts() -> Iterator[tuple[str, int]]:
-    """Give texts to learn merges from, each with how often it counts."""
+    """Yield the texts to learn merges from, each with its count."""
     for piece in whole_pieces():
         yield piece, 100
     for number in numbers():
@@ -155,7 +149,7 @@ def texts() -> Iterator[tuple[str, int]]:
 
 
 def told() -> list[str]:
-    """Return what the dialogue says beside instructions and questions, with holes."""
+    """Return what a dialogue contains besides instructions and questions, with holes."""
     wording = small_wording()
 
     def say(key: str, **values: str) -> str:
@@ -178,7 +172,7 @@ def told() -> list[str]:
 
 
 def _instructions() -> list[str]:
-    """Return the instructions of every kind of run, with holes for turns and field of view."""
+    """Return the instructions of every kind of run, with holes for the number of turns and the field of view."""
     (turns, field), wording = NUMBERED, small_wording()
     ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
     found: dict[str, None] = {}
@@ -196,9 +190,9 @@ def _instructions() -> list[str]:
 
 
 def _blocks(whole: list[str]) -> list[str]:
-    """Return the texts cut into runs of lines that always stand together, line breaks included.
+    """Split the texts into runs of lines that always occur together, with line breaks.
 
-    A line break that does not always follow a line is left out of its run.
+    A line break that does not always follow a line is not part of its run.
     """
     lines = [text.splitlines(keepends=True) for text in whole]
     after: dict[str, set[str]] = {}

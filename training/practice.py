@@ -1,11 +1,11 @@
-"""What the expert would have replied in a learner's own dialogues, turn by turn: to learn from own mistakes.
+"""Imitation with corrections: what the expert would have replied in each turn of the learner's own dialogues.
 
     python -m training.practice RUNS MESSAGES.jsonl
 
-RUNS is where the learner's run lies; MESSAGES gets lines as `export --format messages` writes them, with the numbers
-of the messages that are to be learned (`learned`). Ross et al. 2011, "A reduction of imitation learning and structured
-prediction to no-regret online learning": a learner that sees only the expert's dialogues never learns what to do
-where it alone comes to.
+RUNS contains the learner's run; MESSAGES gets lines as written by `export --format messages`, with the indices of the
+messages to learn (`learned`). This is DAgger (Ross et al. 2011, "A reduction of imitation learning and structured
+prediction to no-regret online learning"): a learner that only sees the expert's dialogues never learns how to act in
+the states that its own mistakes lead to.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from render_agent_lab.expert.policy import Expert, expert
 
 
 class Place(NamedTuple):
-    """Where a learner stood before a reply: what the expert reads of a request."""
+    """The state of a learner before a reply: the part of a request that the expert reads."""
 
     question_id: str
     turn: int
@@ -35,16 +35,16 @@ class Place(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """A dialogue that ends with a reply of the expert, and which of its messages are to be learned."""
+    """A dialogue that ends with a reply of the expert, and the indices of the messages to learn."""
 
     messages: list[Message]
     learned: list[int]
 
 
 def expert_replies(state: QuestionState, knowing: Expert) -> list[str]:
-    """Return what the expert replies in the place of every turn of a dialogue.
+    """Return the expert's reply in every turn of a dialogue.
 
-    SceneError or RenderError where the scene cannot be looked at.
+    Raises SceneError or RenderError if the scene cannot be rendered.
     """
     views: list[View] = []
     replies = []
@@ -56,10 +56,10 @@ def expert_replies(state: QuestionState, knowing: Expert) -> list[str]:
 
 
 def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correction]:
-    """Give a dialogue for every turn in which the learner did not reply as the expert does, and for the last.
+    """Yield a dialogue for every turn in which learner and expert disagree, and for the last turn.
 
-    What comes before is the learner's own. Every reply of the expert is learned once: one that the learner
-    gave too in the next dialogue that follows.
+    Earlier messages are the learner's. Every reply of the expert is learned once; replies on which both agree are
+    learned in the next dialogue yielded.
     """
     messages: list[Message] = []
     agreed: list[int] = []
@@ -75,15 +75,15 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
 
 
 def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
-    """Give the lines of a run's dialogues, their pictures named from a folder.
+    """Yield the lines of a run's dialogues, with image paths relative to a folder.
 
-    RunLogError where the run cannot be read; errors of `expert_replies`.
+    Raises RunLogError if the run cannot be read, and the errors of `expert_replies`.
     """
     config = folder.config
     base = folder.path.resolve().relative_to(beside.resolve())
-    begun = [state for state in folder.states if state.turns]
+    started = [state for state in folder.states if state.turns]
     with closing(expert(folder.questions, config.seed, config, strays=False)) as knowing:
-        for state in begun:
+        for state in started:
             for corrected in corrections(state, expert_replies(state, knowing)):
                 yield {
                     "id": state.id,
@@ -97,7 +97,7 @@ def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write the corrected dialogues of the newest run, and say how many there are."""
+    """Write the corrected dialogues of the most recent run and print their number."""
     runs, file = map(Path, sys.argv[1:])
     lines = list(practise(find_run(runs, "recent"), file.parent))
     file.write_bytes(json_lines(lines))

@@ -1,4 +1,4 @@
-"""The small model's processor: Qwen3-VL's own classes around our tokenizer, and a template of our own."""
+"""The small model's processor: Qwen3-VL's classes with our tokenizer and chat template."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from training.tokenizer import small_tokenizer
 
+# Renders the same text as the published template of Qwen3-VL-Instruct, without tools and videos.
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
     {{- '<|im_start|>' + message.role + '\\n' -}}
@@ -29,16 +30,13 @@ CHAT_TEMPLATE = """\
     {{- '<|im_start|>assistant\\n' -}}
 {%- endif -%}
 """
-"""Gives the same text as the published template of Qwen3-VL-Instruct, without tools and videos."""
 
-WIDTH, HEIGHT = 320, 224
-"""Pixels of any picture of four by three, as the model sees it."""
+WIDTH, HEIGHT = 320, 224  # pixels of a 4:3 image as the model sees it
 
+# Minimum and maximum pixels of an image; with a larger maximum, 320 x 240 would become 320 x 256.
 PIXELS = {"shortest_edge": 256 * 224, "longest_edge": 81919}
-"""Least and most pixels of a picture; one more at the most, and 320 x 240 would become 320 x 256."""
 
-PICTURE_TOKENS = (WIDTH // 32) * (HEIGHT // 32)
-"""Tokens of a picture."""
+PICTURE_TOKENS = (WIDTH // 32) * (HEIGHT // 32)  # tokens per image
 
 NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
@@ -46,7 +44,7 @@ PATCHES = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
 
 
 def small_processor(tokenizer: Any) -> Any:
-    """Return the processor: it makes prompts of dialogues, and `PICTURE_TOKENS` of a picture."""
+    """Return the processor, which renders dialogues to prompts and images to `PICTURE_TOKENS` tokens."""
     cure_torchvision()
     from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
@@ -59,7 +57,7 @@ def small_processor(tokenizer: Any) -> Any:
 
 
 def generation_config(tokenizer: Any) -> Any:
-    """Return how replies are generated: greedily, until the message or the text ends."""
+    """Return the generation config: greedy, until the message or the text ends."""
     from transformers import GenerationConfig
 
     end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
@@ -69,7 +67,7 @@ def generation_config(tokenizer: Any) -> Any:
 
 
 def save_processor(directory: Path) -> Any:
-    """Write processor, tokenizer and generation configuration into a directory; return the processor."""
+    """Write processor, tokenizer and generation config to a folder; return the processor."""
     processor = small_processor(small_tokenizer())
     processor.save_pretrained(directory)
     generation_config(processor.tokenizer).save_pretrained(directory)

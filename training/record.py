@@ -1,10 +1,10 @@
-"""Records dialogues in training rooms, under every way of being shown them, as training arrays.
+"""Records dialogues in training rooms, under every view option, as training arrays.
 
 python -m training.record OUT ROOMS... [--model POLICY | --learner DIRECTORY]
 
-ROOMS are folders that `render-agent make-rooms` wrote. The expert's dialogues are learned as they are, a learner's
-with what the expert would have replied in its place. Runs lie in OUT/runs/ROOMS/ARM, what is trained on in OUT/ROOMS.
-Typed again it goes on: finished runs stay, others are continued.
+ROOMS are folders written by `render-agent make-rooms`. Dialogues of the expert are learned as they are, those of a learner
+with the replies the expert would have given. Runs are stored in OUT/runs/ROOMS/ARM, training data in OUT/ROOMS. Running
+the same command again keeps finished runs and resumes the others.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+# By arm: the share of a folder's questions to ask, and the options of the run.
 SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
     "free": (0.6, ()),
     "start": (0.3, ("--views", "start")),
@@ -24,7 +25,6 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
     "black": (0.02, ("--pictures", "black")),
     "black-start": (0.03, ("--pictures", "black", "--views", "start")),
 }
-"""By arm, of a folder's questions the share that is asked, and the options of the run."""
 
 HOW = "--image-size 320x240 --quiet".split()
 
@@ -41,10 +41,18 @@ def record(
     model: str = "expert",
     learner: Path | None = None,
 ) -> Path:
-    """Record all arms in one folder of rooms and return the folder of what is trained on.
+    """Record all arms for one folder of rooms and return the folder of training data.
 
-    share: of each arm's questions. model: the policy that replies. learner: the model that replies instead, and
-    is corrected by the expert. subprocess.CalledProcessError where a run fails.
+    Args:
+        out: Folder for runs and training data.
+        rooms: Folder of rooms.
+        share: Factor on each arm's share of questions.
+        seed: Seed of the question selection.
+        model: Scripted policy that replies.
+        learner: Model that replies instead, and is corrected by the expert.
+
+    Raises:
+        subprocess.CalledProcessError: A run failed.
     """
     who = (*SCRIPTED, model) if learner is None else (*LEARNING, str(learner))
     count = sum(1 for _ in (rooms / "questions.jsonl").open())
@@ -68,7 +76,7 @@ def record(
 
 
 def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
-    """Make a run, or continue the one that was cut off."""
+    """Start a run, or resume an interrupted one."""
     where = "--output", str(folder)
     if folder.is_dir() and any(folder.iterdir()):
         _call("--continue", "recent", "--quiet", *where)
@@ -92,8 +100,10 @@ def main() -> None:
     parser.add_argument("rooms", type=Path, nargs="+")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", default="expert", help="the policy of --engine scripted")
-    parser.add_argument("--learner", type=Path, help="a model that replies, and is corrected")
+    parser.add_argument("--model", default="expert", help="policy of --engine scripted")
+    parser.add_argument(
+        "--learner", type=Path, help="model that replies and is corrected by the expert"
+    )
     asked = parser.parse_args()
     for rooms in asked.rooms:
         made = record(asked.out, rooms, asked.share, asked.seed, asked.model, asked.learner)

@@ -1,4 +1,4 @@
-"""`render-agent` with the small model's wording for every engine: the expert's dialogues are learned as they are.
+"""Runs `render-agent` with the small model's wording for every engine, so that it learns from the expert's dialogues.
 
 python -m training.run ARGUMENTS of render-agent...
 """
@@ -11,7 +11,7 @@ from training.wording import FILE
 
 
 def use_small_wording() -> None:
-    """Make the small model's wording the general one of this process."""
+    """Make the small model's wording the general one in this process."""
     wording.GENERAL_FILE = FILE
     wording.general.cache_clear()
 

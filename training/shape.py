@@ -1,4 +1,4 @@
-"""The shape of the small model: a Qwen3-VL of 10.6 million weights, in the real classes."""
+"""Architecture of the small model: a Qwen3-VL with 10.6 million weights, using the original classes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from typing import Any
 
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
-GRID = (14, 20)
-"""Patches of a picture, down and across: 224 x 320 pixels by 16."""
+GRID = (14, 20)  # patches of an image, down and across (224 x 320 pixels, 16 x 16 each)
 
-MERGED = 2
-"""Patches of a token, down and across."""
+MERGED = 2  # patches per token, down and across
 
 ROWS_OF_TOKENS, COLUMNS_OF_TOKENS = GRID[0] // MERGED, GRID[1] // MERGED
-TOKENS = ROWS_OF_TOKENS * COLUMNS_OF_TOKENS
-"""Tokens of a picture."""
+TOKENS = ROWS_OF_TOKENS * COLUMNS_OF_TOKENS  # tokens per image
 
-WIDTH = 256
-"""Numbers that describe a token, in the vision tower and in the language model alike."""
+WIDTH = 256  # hidden size of both the vision tower and the language model
 
 
 def model_config(tokenizer: Any) -> Any:
@@ -67,7 +63,7 @@ def model_config(tokenizer: Any) -> Any:
 
 
 def new_model(tokenizer: Any, seed: int) -> Any:
-    """Return the model with random float32 weights drawn from a seed."""
+    """Return the model with random float32 weights."""
     cure_torchvision()
     import torch
     from transformers import Qwen3VLForConditionalGeneration

@@ -1,9 +1,9 @@
-"""Writes the model that training made as the package ships it: half precision, tokenizer, processor, wording.
+"""Writes a trained model as shipped in the package: half-precision weights, tokenizer, processor, wording.
 
 python -m training.ship CHECKPOINT|MODEL... DIRECTORY
 
-Of several the mean of their weights is shipped: of a model and what it became when it learned on, it may be better than
-either (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
+Given several checkpoints, ships the mean of their weights. The mean of a model and its fine-tuned version can be better
+than either (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 
 
 def ship(directory: Path, *checkpoints: Path) -> Path:
-    """Write the mean of checkpoints of `training.dialogue` as a model directory and return it.
+    """Write the mean of checkpoints of `training.dialogue` as a model folder and return it.
 
-    The weights come last: where they are, all is there. ValueError where it is larger than may be
-    shipped; then nothing is written.
+    Weights are written last, so their presence means that the folder is complete. Raises ValueError, and writes nothing,
+    if the model is too large to ship.
     """
     import torch
 
@@ -34,17 +34,19 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
     model = trained(*checkpoints)
     count = sum(weight.numel() for weight in model.parameters())
     if count > MOST_WEIGHTS:
-        raise ValueError(f"{count:,} weights are more than {MOST_WEIGHTS:,}")
+        raise ValueError(
+            f"the model has {count:,} weights; at most {MOST_WEIGHTS:,} can be shipped"
+        )
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent) as beside:
         model.to(torch.float16).save_pretrained(beside)
-        (Path(beside) / WEIGHTS).chmod(0o644)  # it was written for its owner alone
+        (Path(beside) / WEIGHTS).chmod(0o644)  # created without read permission for others
         save_processor(Path(beside))
         shutil.copyfile(FILE, Path(beside) / FILE_NAME)
         files = sorted(Path(beside).iterdir(), key=lambda file: file.name == WEIGHTS)
         size = sum(file.stat().st_size for file in files)
         if size > MOST_BYTES:
-            raise ValueError(f"{size:,} bytes are more than {MOST_BYTES:,}")
+            raise ValueError(f"the model has {size:,} bytes; at most {MOST_BYTES:,} can be shipped")
         directory.mkdir(exist_ok=True)
         for file in files:
             file.replace(directory / file.name)
@@ -67,7 +69,7 @@ def trained(*checkpoints: Path) -> Any:
 
 
 def main() -> None:
-    """Write the model, and say where."""
+    """Write the model and print its folder."""
     *checkpoints, directory = map(Path, sys.argv[1:])
     print(ship(directory, *checkpoints))
 

@@ -1,8 +1,8 @@
-"""The features of pictures that dialogues show: kept in files, or computed anew by a tower that learns on.
+"""Features of the images in dialogues: precomputed in files, or computed by a tower that is being trained.
 
 python -m training.sight CHECKPOINT DIALOGUES...
 
-writes `features.npy` into each folder of dialogues, as the tower of the checkpoint sees its pictures.
+Writes `features.npy` to each folder of dialogues, computed by the checkpoint's vision tower.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ AT_ONCE = 48
 
 
 class Kept:
-    """Features read from files; bfloat16, kept as int16 since numpy knows no bfloat16.
+    """Precomputed features: bfloat16, stored as int16 because numpy has no bfloat16.
 
-    offsets: by folder, what is added to the numbers of its pictures.
+    `offsets` has the number of the first image of each folder.
     """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
@@ -45,7 +45,7 @@ class Kept:
         )
 
     def __call__(self, numbers: Sequence[int]) -> tuple[Any, Any]:
-        """Return the features of pictures, two of (n, 70, 256) bfloat16."""
+        """Return the features of images, two of (n, 70, 256) bfloat16."""
         import torch
 
         both = torch.from_numpy(self.rows(numbers)).view(torch.bfloat16)
@@ -53,45 +53,45 @@ class Kept:
 
 
 class Computed(Kept):
-    """Features of pictures as a tower sees them now; arrays: the pictures."""
+    """Features computed by a vision tower on demand. `arrays` has the images."""
 
     def __init__(self, model: Any, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
         self.model = model
 
     def __call__(self, numbers: Sequence[int]) -> tuple[Any, Any]:
-        """Return the features of pictures, two of (n, 70, 256), with the way back into the tower."""
+        """Return the features of images, two of (n, 70, 256), attached to the tower's graph."""
         import torch
 
         return encode_images(self.model, torch.from_numpy(self.rows(numbers)))
 
 
 def kept(folders: Sequence[Path]) -> Kept:
-    """Return the features that lie in folders of dialogues."""
+    """Return the features stored in folders of dialogues."""
     return Kept([np.load(folder / FEATURES, mmap_mode="r") for folder in folders])
 
 
 def computed(model: Any, folders: Sequence[Path]) -> Computed:
-    """Return the features of the pictures in folders of dialogues as a model's tower sees them."""
+    """Return the images in folders of dialogues as features of a model's tower."""
     return Computed(model, [np.load(folder / PICTURES, mmap_mode="r") for folder in folders])
 
 
 def keep(model: Any, folder: Path) -> int:
-    """Write the features of a folder's pictures in one piece, and return how many."""
+    """Compute and atomically write the features of a folder's images; return their number."""
     import torch
 
     pictures = np.load(folder / PICTURES, mmap_mode="r")
     seen = computed(model, [folder])
     shape = len(pictures), 2, TOKENS, WIDTH
-    beside = folder / f"{FEATURES}.part"
-    out = np.lib.format.open_memmap(beside, "w+", np.int16, shape)
+    partial = folder / f"{FEATURES}.part"
+    out = np.lib.format.open_memmap(partial, "w+", np.int16, shape)
     for start in range(0, len(pictures), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(pictures)))
         with torch.no_grad():
             both = torch.stack(seen(list(numbers)), dim=1)
         out[start : start + len(both)] = both.to(torch.bfloat16).view(torch.int16).numpy()
     out.flush()
-    beside.replace(folder / FEATURES)
+    partial.replace(folder / FEATURES)
     return len(pictures)
 
 

@@ -1,11 +1,10 @@
-"""Arithmetic on text alone: from places that are told to the answer, in the words of the last reply.
+"""Text-only arithmetic: from given positions to the answer, in the wording of a final reply.
 
     python -m training.text_examples OUT ROOMS...
 
-ROOMS are folders that `render-agent make-rooms` wrote. OUT gets `dialogues.npz` without pictures. Every
-question is asked of its room as it is and VARIANTS - 1 times of the room turned by some angle; before it
-stands what is where, so that places are looked up and not only computed with. Drills (`arithmetic_examples.py`) about
-every room are added.
+ROOMS are folders written by `render-agent make-rooms`. OUT gets `dialogues.npz` without images. Every question is asked
+about its room as it is and in VARIANTS - 1 random rotations. A list of object positions precedes it, so that the model
+learns to look them up. Drills (`arithmetic_examples.py`) about every room are added.
 """
 
 from __future__ import annotations
@@ -34,24 +33,17 @@ from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
 from training.wording import small_wording
 
-VIEWS = "text"
-"""Stands in `Dialogues.views` for what no run has shown."""
+VIEWS = "text"  # value of `Dialogues.views` for text-only examples
 
-OTHERS = 6
-"""Categories at the most that are told beside those that a question is about."""
+OTHERS = 6  # maximum categories listed besides those in the question
 
-VARIANTS = 4
-"""How often a question is asked, each time of its room turned otherwise."""
+VARIANTS = 4  # copies of each question, each with its room rotated differently
 
-DRILLS = 30
-"""Rounds of drills about every room, each time turned otherwise."""
+DRILLS = 30  # rounds of drills per room, each with the room rotated differently
 
 
 class TextExample(NamedTuple):
-    """A question as it is asked, and its reply in two parts: what is given, and what is learned.
-
-    before: messages between question and reply.
-    """
+    """A question, and its reply in a given and a learned part. `before` has the messages between them."""
 
     question: Question
     given: str
@@ -59,24 +51,23 @@ class TextExample(NamedTuple):
     before: tuple[Message, ...] = ()
 
 
-NOWHERE = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)
-"""Where who is shown nothing stands."""
+NOWHERE = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)  # camera of a run without views
 
 
 def blind_prompt(turns: int = 9) -> Prompt:
-    """Return the words of a run without views of so many turns."""
+    """Return the prompt of a run without views and with `turns` turns."""
     return Prompt(turns, 75.0, (), wording=small_wording())
 
 
 def blind_messages(question: Question, turns: int = 9) -> list[Message]:
-    """Return the first messages about a question in a run without views of so many turns."""
+    """Return the first messages about a question in a run without views."""
     return blind_prompt(turns).opening(question, (), NOWHERE)
 
 
 def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encoded]:
-    """Return examples as dialogues without pictures, of which only the second parts are learned.
+    """Encode examples as dialogues without images in which only the second part of the reply is learned.
 
-    ValueError where a reply's parts joined do not stand in a dialogue as they are.
+    Raises ValueError if the two parts of a reply cannot be found in the encoded dialogue.
     """
     encoder = Encoder(processor)
     rest = iter(examples)
@@ -94,7 +85,7 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
 
 
 def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
-    """Return examples of every question about rooms whose boxes and truth are known."""
+    """Return examples for every question about rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
     known = known_scenes(questions)
     examples = []
@@ -105,30 +96,30 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
                 chance = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
                 if variant:
                     seen = turned(seen, chance.uniform(0, 2 * math.pi))
-                examples.append(_told(question, seen, chance))
+                examples.append(_located(question, seen, chance))
     return examples
 
 
-def _told(question: Question, known: Knowledge, chance: random.Random) -> TextExample:
-    """Return an example in which the question comes behind the places, the reply learned whole.
+def _located(question: Question, known: Knowledge, chance: random.Random) -> TextExample:
+    """Return an example with the positions before the question and the whole reply learned.
 
-    How large rooms are follows from no places: for questions after that it is given.
+    Room sizes do not follow from positions, so for such questions the first part of the reply is given.
     """
     given, learned = known_reply(question, known)
     names = things(question)
     if not names:
         return TextExample(question, given, learned)
     others = sorted(known.boxes.keys() - set(names))
-    told = [*dict.fromkeys(names), *chance.sample(others, min(OTHERS, len(others)))]
-    chance.shuffle(told)
+    listed = [*dict.fromkeys(names), *chance.sample(others, min(OTHERS, len(others)))]
+    chance.shuffle(listed)
     spots = known.spots()
-    where = "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in told)
+    where = "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in listed)
     asked = replace(question, text=f"What is where: {where}.\n\n{question.text}")
     return TextExample(asked, "", given + learned)
 
 
 def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
-    """Give drills about rooms whose boxes are known."""
+    """Yield drills about rooms with known boxes."""
     for scene, seen in known_scenes(load_rooms(folder)).items():
         for number in range(rounds):
             chance = random.Random(f"{folder.name} {scene} drill {number}")
@@ -140,9 +131,9 @@ def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
 
 
 def turned(known: Knowledge, angle: float) -> Knowledge:
-    """Return what is known of a room turned by an angle in radians, moved to where no place is negative.
+    """Rotate what is known of a room by an angle in radians, shifted so that no position is negative.
 
-    The answers to all questions stay what they are; so do the rooms' extents, along their own walls.
+    The answers do not change. Room extents stay along the walls.
     """
     cos, sin = math.cos(angle), math.sin(angle)
     turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
@@ -156,13 +147,13 @@ def turned(known: Knowledge, angle: float) -> Knowledge:
 
 
 def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:
-    """Write the examples of folders of rooms into a folder of training data, and return them."""
+    """Write the examples of folders of rooms to a folder of training data, and return them."""
     both = (chain(rooms_examples(one), drill_examples(one)) for one in rooms)
     return save_examples(folder, chain.from_iterable(both), processor)
 
 
 def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any) -> Dialogues:
-    """Write examples into a folder of training data, and return them."""
+    """Write examples to a folder of training data, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     dialogues = gathered(None, text_examples(examples, processor))
     dialogues.save(folder / DIALOGUES)
@@ -170,7 +161,7 @@ def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Encode the rooms named on the command line, and say how much there is."""
+    """Encode the rooms named on the command line and print the amount of data."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 

@@ -1,4 +1,4 @@
-"""The small model's tokenizer: byte-level BPE that knows the protocol's texts, the same on every machine."""
+"""The small model's tokenizer: byte-level BPE with the protocol's texts as tokens, identical on every machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from typing import Any
 
 from training.phrases import LABELS, phrases, texts, whole_pieces
 
+# Qwen's special tokens, required by its processor and template.
 SPECIAL_TOKENS = (
     "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|>"
     " <|box_end|> <|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|>"
     " <|image_pad|> <|video_pad|>"
 ).split()
-"""Qwen's, which its processor and template need."""
 
-MOST_MERGED = 1600
-"""Tokens that are merges or bytes, at the most; fewer where nothing else is frequent enough."""
+MOST_MERGED = 1600  # maximum number of byte and merge tokens
 
-RARE = 6
-"""A pair of symbols that comes up less often in the training texts is not merged."""
+RARE = 6  # minimum frequency of a symbol pair in the training texts to be merged
 
 
 def small_tokenizer() -> Any:
-    """Return the tokenizer, fast and ready to be saved; any text comes back from its tokens unchanged.
+    """Build the fast tokenizer. Decoding restores any text unchanged.
 
-    Digits are tokens of their own; a fixed text of the prompts is one token wherever it stands;
-    replies need merges only. Nothing is read and nothing is drawn at random.
+    Digits are separate tokens, every fixed prompt text is one token, and replies only use merges. Deterministic; reads
+    no files.
     """
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
@@ -46,10 +44,10 @@ def small_tokenizer() -> Any:
 
 
 def piece_pattern() -> str:
-    """Return the regular expression of what no merge reaches beyond.
+    """Return the regular expression of the pieces that merges may not cross.
 
-    Whole pieces first, then numbers of replies in two parts, ways of the compass, labels, words with the
-    space before them, single digits, single marks.
+    In order: whole pieces, two-part numbers in replies, bearings, labels, words with their leading space, single digits,
+    single punctuation marks.
     """
     whole = "|".join(re.escape(text).replace("\\ ", " ") for text in whole_pieces())
     labels = "|".join(sorted(map(re.escape, LABELS), key=lambda label: (-len(label), label)))
@@ -60,12 +58,12 @@ def piece_pattern() -> str:
 
 
 def _merging() -> Any:
-    """Return byte-level BPE with merges learnt from the protocol's texts, without added tokens."""
+    """Return byte-level BPE with merges learned from the protocol's texts, without added tokens."""
     from tokenizers import Tokenizer
     from tokenizers.decoders import ByteLevel
     from tokenizers.models import BPE
 
-    learnt = _learnt()
+    learnt = _learn_merges()
     tokenizer = Tokenizer(BPE(learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]))
     tokenizer.pre_tokenizer = _pieces()
     tokenizer.decoder = ByteLevel()
@@ -73,7 +71,7 @@ def _merging() -> Any:
 
 
 def _pieces() -> Any:
-    """Return what parts a text into the pieces that no merge reaches beyond, and those into bytes."""
+    """Return the pre-tokenizer that splits text into pieces, and pieces into bytes."""
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 
@@ -82,8 +80,8 @@ def _pieces() -> Any:
 
 
 @cache
-def _learnt() -> dict[str, Any]:
-    """Return the vocabulary and the merges, which take a second to learn."""
+def _learn_merges() -> dict[str, Any]:
+    """Learn the vocabulary and the merges; takes a second."""
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel

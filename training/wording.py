@@ -1,4 +1,4 @@
-"""The sentences that the small model is trained with: its own, whatever other models read."""
+"""The small model's wording, which it is trained with regardless of what other models read."""
 
 from __future__ import annotations
 

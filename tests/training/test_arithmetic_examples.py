@@ -1,4 +1,4 @@
-"""Drills say what follows from the places that they give, in the words of the expert's derivations."""
+"""Drills derive correct results from the given positions, in the wording of the expert's derivations."""
 
 import json
 import math
@@ -20,7 +20,7 @@ TURN = f"turn ({NUMBER} {NUMBER} {NUMBER})"
 
 
 def way(start, end):
-    """Return along x and then along y: from, to, and metres between, as they are said."""
+    """Return start, end and difference in metres along x, then along y, as in a derivation."""
     return " ".join(
         f"{a} {b} {b - a:.1f}".replace("-0.0", "0.0") for a, b in zip(start, end, strict=True)
     )
@@ -32,7 +32,7 @@ def known():
 
 
 def drilled(known, seed=0):
-    """Return of each kind the places given and what is said of them, drawn from one turned room."""
+    """Return the given positions and the derivation of each kind of drill, for one rotated room."""
     chance = random.Random(seed)
     room = turned(known["room01"], chance.uniform(0, 2 * math.pi))
     made = {}
@@ -47,7 +47,7 @@ def drilled(known, seed=0):
     return room, made
 
 
-def test_directions_are_those_from_the_first_named(known):
+def test_directions_are_seen_from_the_first_object(known):
     _, made = drilled(known)
     spots, said = made["Which way?"]
     stand, *others = spots
@@ -67,7 +67,7 @@ def test_directions_are_those_from_the_first_named(known):
         assert word == called("hard", ahead, there)
 
 
-def test_turns_are_those_of_a_walk_in_the_order_named(known):
+def test_turns_follow_the_walk_in_order(known):
     _, made = drilled(known)
     spots, said = made["Which turns?"]
     walk = list(spots)
@@ -87,7 +87,7 @@ def test_turns_are_those_of_a_walk_in_the_order_named(known):
         assert word == called("route", ahead, there)
 
 
-def test_nearness_is_the_distance_from_the_last_named(known):
+def test_nearness_is_measured_from_the_last_object(known):
     room, made = drilled(known)
     spots, said = made["How near?"]
     *others, target = spots
@@ -105,23 +105,23 @@ def test_nearness_is_the_distance_from_the_last_named(known):
 
 
 def asked_for(known, beginning, rounds=40):
-    """Return the drills of some rounds whose questions begin so."""
+    """Return the drills of several rounds whose questions have the given beginning."""
     made = [drill for seed in range(rounds) for drill in drills.drills(known, random.Random(seed))]
     return [drill for drill in made if drill.asked.startswith(beginning)]
 
 
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
-def test_turns_between_given_bearings_are_called_as_the_question_calls_them(known, kind):
+def test_turns_are_named_as_in_the_question_type(known, kind):
     words = set()
     for drill in asked_for(known["room01"], f"Which sides, {kind}? "):
         reply = json.loads(drill.given + drill.learned)
-        told = drill.asked.partition("? ")[2].split("; ")
+        given = drill.asked.partition("? ")[2].split("; ")
         parts = [
             re.fullmatch(rf"(.+ ({NUMBER})), (.+ ({NUMBER})), {TURN}: ([a-z-]+)", part).groups()
             for part in reply["reasoning"].split("; ")
         ]
-        assert [said for part in parts for said in (part[0], part[2])] == told
-        assert len(told) == 2 * drills.PAIRS
+        assert [said for part in parts for said in (part[0], part[2])] == given
+        assert len(given) == 2 * drills.PAIRS
         for _, ahead, _, there, turn, word in parts:
             assert turn == turn_said(ahead, there)
             assert word == called(kind, ahead, there)
@@ -129,7 +129,7 @@ def test_turns_between_given_bearings_are_called_as_the_question_calls_them(know
     assert len(words) == {"easy": 2, "medium": 3, "hard": 4}[kind]
 
 
-def test_every_room_is_drilled_each_time_otherwise():
+def test_every_room_is_drilled_with_different_rotations():
     made = list(drill_examples(BUNDLED, rounds=3))
     kinds = Counter(re.match(r"[A-Za-z ]+", example.question.text)[0] for example in made)
     drilled_with = {kind.rstrip("?") for kind in drills.KINDS} | {"Which sides"}
@@ -138,7 +138,7 @@ def test_every_room_is_drilled_each_time_otherwise():
     assert len(texts) == len(made)
 
 
-def test_too_few_objects_are_not_drilled(known):
+def test_rooms_with_too_few_objects_have_no_drills(known):
     room = known["room01"]
     names = [name for name, some in room.boxes.items() if len(some) == 1][: drills.LEAST - 1]
     few = type(room)({name: room.boxes[name] for name in names})

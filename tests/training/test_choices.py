@@ -1,4 +1,4 @@
-"""Choices on text: the reasoning is given, the answer is learned, and what was derived is no option."""
+"""Text-only choices: the reasoning is given, the answer is learned, and the derived answer is not an option."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ def reply_of(example):
     return json.loads(example.given + example.learned)
 
 
-def test_each_ends_in_the_truth_in_its_options_words(examples):
+def test_answers_are_the_ground_truth_in_option_words(examples):
     for example in examples:
         question, reply = example.question, reply_of(example)
         assert reply["done"] is True
@@ -42,22 +42,22 @@ def derived(example):
     return reply_of(example)["reasoning"].rpartition(". ")[2]
 
 
-def test_routes_from_wrong_places_lead_to_no_option(examples):
+def test_routes_from_wrong_positions_match_no_option(examples):
     wrong = [e for e in examples if ". facing" in reply_of(e)["reasoning"]]
     assert len(wrong) > len({example.question.id for example in wrong}) >= 5
     for example in wrong:
         assert canonical(derived(example), "letter", example.question.options) is None
-        told = reply_of(example)["reasoning"].split(". ", 1)[1].split(";")
-        turns = [part.split(": ")[1].partition(".")[0] for part in told]
+        legs = reply_of(example)["reasoning"].split(". ", 1)[1].split(";")
+        turns = [part.split(": ")[1].partition(".")[0] for part in legs]
         assert derived(example) == ", ".join(f"Turn {turn.capitalize()}" for turn in turns)
     assert max(Counter(example.question.id for example in wrong).values()) <= MISTAKES
 
 
-def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_path):
-    """The same reply in a run without views leads to the same words."""
-    told = [example for example in examples if example.before]
-    assert len(told) >= 5
-    one = told[0]
+def test_rejections_have_the_text_of_a_real_run(examples, tmp_path):
+    """The same reply in a run without views produces the same feedback."""
+    rejected = [example for example in examples if example.before]
+    assert len(rejected) >= 5
+    one = rejected[0]
     said, after = (message["content"][0]["text"] for message in one.before)
     assert json.loads(said)["answer"] == derived(one)
     engine = ScriptedEngine(Replies({one.question.id: [said, one.given + one.learned]}), 64)
@@ -71,7 +71,7 @@ def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_
     assert results["questions"][0]["answer"] == one.question.truth
 
 
-def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
+def test_invalid_names_are_given_and_the_ground_truth_is_learned():
     made = list(names(BUNDLED))
     asked = {
         question.id: question
@@ -87,13 +87,13 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
         assert (said in SIDES) == (question.type in DIRECTION_NAMES)
         assert reply_of(one)["answer"] == letters(question.options)[question.truth]
         if one.before:
-            reply, told = (message["content"][0]["text"] for message in one.before)
+            reply, feedback = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said
-            assert general().beginning("feedback.unreadable") in told
+            assert general().beginning("feedback.unreadable") in feedback
     assert sum(bool(one.before) for one in made) * 2 == len(made)
 
 
-def test_the_nearest_is_the_one_with_the_smallest_distance_said():
+def test_nearest_answer_is_the_smallest_stated_distance():
     made = list(nearest(BUNDLED))
     asked = {q.id for q in load_rooms(BUNDLED) if q.type == NEAREST}
     assert Counter(e.question.id for e in made) == dict.fromkeys(asked, COMPARED)
@@ -114,4 +114,4 @@ def test_the_nearest_is_the_one_with_the_smallest_distance_said():
         assert example.learned == f': {smallest}", "answer": "{smallest}", "done": true}}'
         ranks[options.index(smallest)] += 1
     assert len(ranks) == 4
-    assert min(ranks.values()) > len(made) / 10  # things were really moved
+    assert min(ranks.values()) > len(made) / 10  # the displacements change the order

@@ -1,4 +1,4 @@
-"""What a step reads, and the gradients that come of it: nothing lost, nothing mixed up, no batch but the whole."""
+"""Examples of a training step and their gradients: complete, correctly assigned, and equal to a single batch."""
 
 from collections import Counter
 from functools import cache
@@ -27,24 +27,23 @@ from training.tokenizer import small_tokenizer
 
 torch = pytest.importorskip("torch")
 
-TEXT = 400
-"""The first of some tokens that stand for nothing but text."""
+TEXT = 400  # lowest id of ordinary text tokens used here
 
 
 @cache
 def special():
-    """Return the tokens of a picture, of padding, and before an answer."""
+    """Return the ids of the image token, the padding token, and the token before an answer."""
     return tokens_of(small_tokenizer())
 
 
 def encoded(scene, number, pictures, *, length=30):
-    """Return a dialogue that shows some pictures and learns its last nine tokens, an answer among them."""
+    """Return a dialogue with some images, whose last nine tokens are learned and contain an answer."""
     chance = np.random.default_rng((number, *map(int, pictures)))
     picture, _, answered = special()
     ids = np.concatenate(
         [
             chance.integers(TEXT, 900, length - 9),
-            *([*[picture] * TOKENS, TEXT] for _ in pictures),  # text stands between images
+            *([*[picture] * TOKENS, TEXT] for _ in pictures),  # separate images by text
             chance.integers(TEXT, 900, 3),
             [answered],
             chance.integers(TEXT, 900, 5),
@@ -56,7 +55,7 @@ def encoded(scene, number, pictures, *, length=30):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Return two folders of dialogues with their pictures: of each scene two, of one colour that no other has."""
+    """Return two folders of dialogues and their image counts: two images per scene, four dialogues each."""
     made = []
     for folder, scenes in ("one", "abc"), ("two", "abde"):
         path = tmp_path_factory.mktemp(folder)
@@ -73,7 +72,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def colours(folders):
-    """Return arrays of features by folder, each of the number of its folder and its row."""
+    """Return features by folder that encode the folder and the row."""
     return [
         np.stack([np.full((2, TOKENS, 1), 100 * part + row, np.int16) for row in range(count)])
         for part, (_, count) in enumerate(folders)
@@ -89,19 +88,19 @@ def shown(folders, colours):
     ]
 
 
-def test_every_picture_is_the_one_that_its_dialogue_shows(shown, colours):
+def test_image_rows_belong_to_their_dialogue(shown, colours):
     seen = Kept(colours)
     for part, some in enumerate(shown):
         arrays = some.arrays
         for numbers in some.scenes.values():
             for number in numbers:
                 rows = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
-                found = seen.rows(some.example(number).pictures)
-                assert found[:, 0, 0, 0].tolist() == [100 * part + row for row in rows]
+                features = seen.rows(some.example(number).pictures)
+                assert features[:, 0, 0, 0].tolist() == [100 * part + row for row in rows]
     assert seen.rows([7, 6, 5, 0, 13])[:, 1, 3, 0].tolist() == [101, 100, 5, 0, 107]
 
 
-def test_the_same_step_of_the_same_seed_draws_the_same(shown):
+def test_draws_are_deterministic_per_seed_and_step(shown):
     def drawn(seed, step):
         curriculum = Curriculum(shown, shown, shown, seed)
         examples = curriculum.dialogues(step, 3, 2) + curriculum.arithmetic(step, 5)
@@ -112,7 +111,7 @@ def test_the_same_step_of_the_same_seed_draws_the_same(shown):
     assert len({str(drawn(seed, step)) for seed in range(3) for step in range(4)}) == 12
 
 
-def test_a_step_draws_so_many_different_dialogues_of_so_many_scenes(shown):
+def test_dialogues_are_drawn_per_scene_without_repetition(shown):
     curriculum = Curriculum(shown, [], [], 0)
     of_picture = {
         number: (part, scene)
@@ -130,16 +129,16 @@ def test_a_step_draws_so_many_different_dialogues_of_so_many_scenes(shown):
         for example in drawn:
             assert {of_picture[number] for number in example.pictures} <= scenes.keys()
         met += scenes
-    assert len(met) == 7  # a and b of the two folders are no one scene
+    assert len(met) == 7  # scenes a and b of the two folders are distinct
     assert len(curriculum.dialogues(0, 50, 50)) == 7 * 4
     assert curriculum.arithmetic(0, 7) == curriculum.inventories(0, 7) == []
 
 
-def test_every_share_is_drawn_from_its_own_folders(shown):
-    """The same examples are there for all three: what one draws says nothing about what another does."""
+def test_each_kind_is_drawn_from_its_own_folders(shown):
+    """All three kinds can draw the same examples, but draw independently."""
     (one, two) = shown
     curriculum = Curriculum([one], [two], [one, two], 0)
-    count = len(one.arrays) + len(two.arrays) - 2  # one of each is too long
+    count = len(one.arrays) + len(two.arrays) - 2  # each has one dialogue that is too long
     listed = [example for step in range(30) for example in curriculum.inventories(step, 8)]
     assert len({(example.ids.tobytes(), example.pictures) for example in listed}) == count
     told = [example for step in range(30) for example in curriculum.arithmetic(step, 8)]
@@ -149,7 +148,7 @@ def test_every_share_is_drawn_from_its_own_folders(shown):
     assert [one.pictures for one in told[:8]] != [one.pictures for one in listed[:8]]
 
 
-def test_long_dialogues_are_left_out_and_answers_count_more(shown):
+def test_long_dialogues_are_skipped_and_answers_weigh_more(shown):
     (some, _) = shown
     assert len(some.arrays) == 3 * 4 + 1
     assert [len(numbers) for numbers in some.scenes.values()] == [4, 4, 4]
@@ -161,25 +160,25 @@ def test_long_dialogues_are_left_out_and_answers_count_more(shown):
     assert example.ids[-6] == special()[-1]
 
 
-def test_parts_keep_to_the_limit_and_lose_nothing():
+def test_parts_respect_the_limit_and_contain_every_example():
     chance = np.random.default_rng(0)
     examples = [
         Example(np.full(length, number, np.int16), np.ones(length, np.float32), ())
         for number, length in enumerate(chance.integers(20, 900, 50))
     ]
-    found = parts(examples, 2000)
-    assert sorted(id(one) for part in found for one in part) == sorted(map(id, examples))
-    assert all(len(part) * max(len(one.ids) for one in part) <= 2000 for part in found)
-    for part, after in pairwise(found):
+    groups = parts(examples, 2000)
+    assert sorted(id(one) for part in groups for one in part) == sorted(map(id, examples))
+    assert all(len(part) * max(len(one.ids) for one in part) <= 2000 for part in groups)
+    for part, after in pairwise(groups):
         assert min(len(one.ids) for one in part) >= max(len(one.ids) for one in after)
-        assert (len(part) + 1) * len(part[0].ids) > 2000  # no part is smaller than it need be
+        assert (len(part) + 1) * len(part[0].ids) > 2000  # parts are as large as possible
     assert [len(part) for part in parts(examples[:3], 10)] == [1, 1, 1]
     assert parts([], 2000) == []
 
 
 @pytest.fixture(scope="module")
 def model():
-    """Return the model with larger random weights, so that pictures matter to what it says."""
+    """Return the model with enlarged random weights, so that images affect its output."""
     made = new_model(small_tokenizer(), 0)
     with torch.no_grad():
         for weight in made.parameters():
@@ -190,7 +189,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def pictures():
-    """Return pictures of two folders, some of each."""
+    """Return the images of two folders."""
     noise = np.random.default_rng(0).integers(0, 256, (3, 224, 320, 3), np.uint8)
     return [noise[:2], noise[2:]]
 
@@ -211,16 +210,16 @@ def examples():
 
 
 def gradients(model):
-    """Return the gradients that came together in a model, by name, and take them away."""
-    found = {
+    """Return the accumulated gradients of a model by name, and clear them."""
+    collected = {
         name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
     }
     model.zero_grad(set_to_none=True)
-    return found
+    return collected
 
 
 def by_hand(model, pictures):
-    """Return loss and gradients of all examples as one batch, straight through both networks."""
+    """Return loss and gradients of all examples in a single batch, through both networks."""
     some = examples()
     numbers, rows = shared(some)
     features = encode_images(model, torch.from_numpy(np.concatenate(pictures)[numbers]))
@@ -238,18 +237,18 @@ def by_hand(model, pictures):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [True, False])
-def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkeypatch, joint):
-    loss, wanted = by_hand(model, pictures)
+def test_gradients_of_parts_equal_those_of_one_batch(model, pictures, monkeypatch, joint):
+    loss, expected = by_hand(model, pictures)
     monkeypatch.setattr(dialogue, "PART", 300)
     assert len(parts(examples(), 300)) > 1
     lesson = Lesson(model, small_tokenizer(), Computed(model, pictures), joint=joint)
     figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
-    found = gradients(model)
-    towers = {name for name in wanted if ".visual." in name}
+    gathered_gradients = gradients(model)
+    towers = {name for name in expected if ".visual." in name}
     assert len(towers) > 50
-    assert found.keys() == (wanted.keys() if joint else wanted.keys() - towers)
-    for name, gradient in found.items():
-        off = (gradient - wanted[name]).norm() / wanted[name].norm().clamp(min=1e-6)
+    assert gathered_gradients.keys() == (expected.keys() if joint else expected.keys() - towers)
+    for name, gradient in gathered_gradients.items():
+        off = (gradient - expected[name]).norm() / expected[name].norm().clamp(min=1e-6)
         assert off < 1e-3, name
-    assert all(found[name].norm() > 0 for name in found)
+    assert all(gradient.norm() > 0 for gradient in gathered_gradients.values())

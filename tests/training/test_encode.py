@@ -1,4 +1,4 @@
-"""Training arrays hold what the engine feeds, token by token, and the pictures as the model sees them."""
+"""Training arrays contain exactly the tokens an engine feeds, and the images as the model sees them."""
 
 import json
 
@@ -34,7 +34,7 @@ REPLIES = {
 
 
 def read(reply):
-    """Whether a reply could be read: what could not is told, and not learned."""
+    """Return True if a reply is readable; unreadable ones are not learned."""
     return "{" in reply
 
 
@@ -80,8 +80,8 @@ def opened(run):
     return lambda file: Image.open(run / file).convert("RGB")
 
 
-def test_every_turn_is_fed_as_the_engine_feeds_it(run, encoded, states, processor):
-    """Every prompt of the engine and the reply to it begin the dialogue as it is learned."""
+def test_tokens_match_those_of_the_engine(run, encoded, states, processor):
+    """The encoded dialogue begins with every prompt of the engine and its reply."""
     dialogues = load_dialogues(encoded / DIALOGUES)
     tensors = PromptBuilder(processor, "qwen3_vl")
     end = processor.tokenizer.eos_token_id
@@ -104,7 +104,7 @@ def test_every_turn_is_fed_as_the_engine_feeds_it(run, encoded, states, processo
         assert processor.tokenizer.decode(ids[len(expected) :]) == "\n"
 
 
-def test_the_processor_gives_the_same_tokens(run, encoded, states, processor):
+def test_tokens_match_those_of_the_processor(run, encoded, states, processor):
     dialogues = load_dialogues(encoded / DIALOGUES)
     for number, state in enumerate(states):
         shown = [
@@ -124,9 +124,9 @@ def test_the_processor_gives_the_same_tokens(run, encoded, states, processor):
         assert dialogue(dialogues, number)[0] == list(ids)
 
 
-def test_pictures_are_those_of_the_turns_and_each_is_kept_once(run, encoded, states, processor):
+def test_images_match_the_turns_and_are_deduplicated(run, encoded, states, processor):
     dialogues = load_dialogues(encoded / DIALOGUES)
-    kept = load_pictures(encoded / PICTURES)
+    stored = load_pictures(encoded / PICTURES)
     scaled = QwenPictures(processor, {}).resize
     for number, state in enumerate(states):
         start, end = dialogues.picture_offsets[number : number + 2]
@@ -139,15 +139,15 @@ def test_pictures_are_those_of_the_turns_and_each_is_kept_once(run, encoded, sta
         ]
         assert len(rows) == len(files) > 0
         for row, file in zip(rows, files, strict=True):
-            assert np.array_equal(kept[row], np.asarray(scaled(opened(run)(file))))
+            assert np.array_equal(stored[row], np.asarray(scaled(opened(run)(file))))
         ids, _ = dialogue(dialogues, number)
         placeholder = processor.tokenizer.convert_tokens_to_ids("<|image_pad|>")
         assert ids.count(placeholder) == PICTURE_TOKENS * len(files)
-    contents = {picture.tobytes() for picture in kept}
-    assert len(contents) == len(kept) == len(dialogues.hashes) < len(dialogues.pictures)
+    contents = {picture.tobytes() for picture in stored}
+    assert len(contents) == len(stored) == len(dialogues.hashes) < len(dialogues.pictures)
 
 
-def test_a_dialogue_says_what_it_is_of(encoded):
+def test_dialogues_have_metadata(encoded):
     dialogues = load_dialogues(encoded / DIALOGUES)
     assert dialogues.questions.tolist() == ["0", "1", "2", "3"]
     assert set(dialogues.views) == {"free"}
@@ -156,14 +156,14 @@ def test_a_dialogue_says_what_it_is_of(encoded):
     assert dialogues.scores.tolist()[:2] == [1.0, 1.0]
 
 
-def test_more_files_are_added_and_known_ones_left_out(messages, encoded, processor, tmp_path):
+def test_new_files_are_added_and_known_ones_skipped(messages, encoded, processor, tmp_path):
     lines = messages.read_text("utf-8").splitlines(keepends=True)
     parts = []
     for name, part in ("a", lines[:2]), ("b", lines[2:]):
         parts.append(messages.with_name(f"{name}.jsonl"))
         parts[-1].write_text("".join(part), "utf-8")
     encode_files(tmp_path, parts[:1], processor)
-    # What an interrupted run would leave behind the pictures goes.
+    # Leftovers of an interrupted run after the last image are overwritten.
     with (tmp_path / PICTURES).open("ab") as stream:
         stream.write(bytes(BYTES + 7))
     encode_files(tmp_path, parts, processor)
@@ -174,7 +174,7 @@ def test_more_files_are_added_and_known_ones_left_out(messages, encoded, process
     assert (tmp_path / PICTURES).read_bytes() == (encoded / PICTURES).read_bytes()
 
 
-def test_a_picture_is_resized_as_the_processor_does(processor):
+def test_resizing_matches_the_processor(processor):
     picture = speckled(320, 240)
     mine = as_seen(png(np.asarray(picture))).astype(float)
     made = processor.image_processor(images=[picture], return_tensors="np")["pixel_values"]
@@ -184,12 +184,12 @@ def test_a_picture_is_resized_as_the_processor_does(processor):
     assert np.abs(theirs - mine).max() < 1.001
 
 
-def test_a_picture_of_another_shape_is_refused():
+def test_images_with_another_aspect_ratio_are_rejected():
     with pytest.raises(ValueError, match="320 x 320"):
         as_seen(png(np.zeros((320, 320, 3), np.uint8)))
 
 
-def test_a_picture_file_grows(tmp_path):
+def test_picture_file_can_be_appended_to(tmp_path):
     pictures = np.random.default_rng(0).integers(0, 256, (12, HEIGHT, WIDTH, 3), np.uint8)
     with PictureFile(tmp_path / "p.npy") as file:
         assert [file.append(picture) for picture in pictures[:2]] == [0, 1]
@@ -199,7 +199,7 @@ def test_a_picture_file_grows(tmp_path):
     assert np.array_equal(load_pictures(tmp_path / "p.npy"), pictures)
 
 
-def test_only_the_messages_that_are_named_are_learned(processor):
+def test_only_listed_messages_are_learned(processor):
     asked = {"role": "user", "content": [{"type": "text", "text": "How far?"}]}
     replies = [assistant(json.dumps({"answer": answer, "done": True})) for answer in "1234"]
     dialogue = [entry for reply in replies for entry in (asked, reply)]
@@ -209,7 +209,7 @@ def test_only_the_messages_that_are_named_are_learned(processor):
     assert [decode(ids[learned]) for ids, learned in both] == [texts[1] + texts[3], "".join(texts)]
 
 
-def test_only_the_rest_of_a_reply_is_learned(processor):
+def test_given_prefix_of_a_reply_is_not_learned(processor):
     given = '{"reasoning": "sofa 1.2 3.4; clock 3.0 0.1'
     rest = '. apart 3.8", "answer": "3.5", "done": true}'
     asked = {"role": "user", "content": [{"type": "text", "text": "How far?"}]}

@@ -1,4 +1,4 @@
-"""Inventories of pictures: what a picture shows is named and its places are learned, in the replies' own words."""
+"""Inventories: the objects of an image are named, and their positions are learned in the format of replies."""
 
 import json
 import re
@@ -33,14 +33,14 @@ def listed(text):
     )
 
 
-def test_all_that_a_picture_shows_is_listed_and_what_it_hides_has_no_place():
+def test_shown_objects_have_positions_and_hidden_ones_do_not():
     orders = set()
     for number in range(30):
-        found = listed(reasoning(inventory(LINES[0], number)))
-        assert {name: place for name, place in found.items() if place != "?"} == PLACES
-        assert {name for name, place in found.items() if place == "?"} <= set(ABSENT)
-        assert len(PLACES) <= len(found) <= len(PLACES) + HIDDEN
-        orders.add(tuple(name for name in found if name in PLACES))
+        entries = listed(reasoning(inventory(LINES[0], number)))
+        assert {name: place for name, place in entries.items() if place != "?"} == PLACES
+        assert {name for name, place in entries.items() if place == "?"} <= set(ABSENT)
+        assert len(PLACES) <= len(entries) <= len(PLACES) + HIDDEN
+        orders.add(tuple(name for name in entries if name in PLACES))
     assert len(orders) == 6
     assert inventory(LINES[0], 3) == inventory(LINES[0], 3) != inventory(LINES[0], 3, seed=1)
     many = {f"thing {chr(97 + number)}": [[1.0, 2.0]] for number in range(MOST + 5)}
@@ -52,7 +52,7 @@ def tokenizer():
     return small_tokenizer()
 
 
-def test_places_are_learned_and_names_are_given(tokenizer, tmp_path):
+def test_positions_are_learned_and_names_are_given(tokenizer, tmp_path):
     (tmp_path / TOLD).write_text("".join(json.dumps(line) + "\n" for line in LINES))
     write(tmp_path, small_processor(tokenizer))
     dialogues = load_dialogues(tmp_path / DIALOGUES)

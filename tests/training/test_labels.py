@@ -1,4 +1,4 @@
-"""What perception is taught lies where the picture shows it: in views, in maps, in rooms turned and mirrored."""
+"""Perception labels match the image: in views, in maps, and in rotated and mirrored rooms."""
 
 from dataclasses import replace
 
@@ -22,19 +22,17 @@ from training.phrases import LABELS
 
 NAMES = LABELS[3], LABELS[10], LABELS[20]
 COLOURS = dict(zip(NAMES, (RED, GREEN, BLUE), strict=True))
+# The red, the green and the blue box of the synthetic room.
 BOXES = [
     upright((4, 0.3, 0), (4.6, 1, 0.8)),
     upright((0.3, 3, 0), (1, 3.7, 1.2)),
     upright((3.9, 3.1, 0), (4.7, 3.8, 0.5)),
 ]
-"""Of the red, the green and the blue box of the made room."""
 
 WIDTH, HEIGHT = SIZE
-PIXELS = WIDTH / CELLS[0], HEIGHT / CELLS[1]
-"""Of a cell, across and down."""
+PIXELS = WIDTH / CELLS[0], HEIGHT / CELLS[1]  # pixels per cell, across and down
 
-UNIT = 0.004
-"""Metres: half a step of float16 below 8."""
+UNIT = 0.004  # metres, half the spacing of float16 values below 8
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +59,20 @@ def class_of(name):
 
 
 def middles():
-    """Return the middle pixel of every cell, (28, 40, 2) across and down."""
+    """Return the centre pixel of every cell, (28, 40, 2) across and down."""
     across = (np.arange(CELLS[0]) + 0.5) * PIXELS[0]
     down = (np.arange(CELLS[1]) + 0.5) * PIXELS[1]
     return np.stack(np.meshgrid(across, down), axis=-1)
 
 
 def coloured(picture, colour):
-    """Return which cells' middles are of a colour."""
+    """Return the mask of cells whose centre pixel has a colour."""
     across, down = np.moveaxis(middles().astype(int), -1, 0)
     return (picture[down, across] == colour).all(axis=-1)
 
 
 def inner(cells):
-    """Return the cells whose eight neighbours are marked as they are."""
+    """Return the mask of cells whose eight neighbours are marked too."""
     wide = np.pad(cells, 1)
     return np.all([np.roll(wide, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)[
         1:-1, 1:-1
@@ -82,7 +80,7 @@ def inner(cells):
 
 
 def agree(picture, labelled, name):
-    """Hold the cells of an object to the pixels of its colour, but for those at its edge; return them."""
+    """Check the label cells of an object against the pixels of its colour, except at edges; return the cells."""
     shown, said = coloured(picture, COLOURS[name]), labelled.classes == class_of(name)
     assert said[inner(shown)].all()
     assert shown[inner(said)].all()
@@ -97,10 +95,8 @@ def view(viewer, scene, labels, camera):
 
 
 @pytest.mark.parametrize("pitch", [0.0, -15.0, -30.0])
-def test_a_box_to_the_left_is_in_the_left_half_and_its_target_is_left_and_ahead(
-    viewer, scene, labels, pitch
-):
-    """The camera looks along -y, so that +x is to its left: the red box is 1.3 m that way, 2.15 m ahead."""
+def test_box_on_the_left_has_targets_ahead_and_left(viewer, scene, labels, pitch):
+    """The camera looks along -y, so +x is to its left: the red box is 1.3 m left and 2.15 m ahead."""
     picture, labelled = view(viewer, scene, labels, Camera((3.0, 2.8, 1.4), -90.0, pitch))
     red = agree(picture, labelled, NAMES[0])
     assert np.flatnonzero(red.any(axis=0)).max() < CELLS[0] // 2
@@ -114,7 +110,7 @@ def test_a_box_to_the_left_is_in_the_left_half_and_its_target_is_left_and_ahead(
     assert np.isfinite(labelled.targets[..., 3:]).all()
 
 
-def test_in_a_map_the_target_is_the_middle_of_the_box_in_the_maps_own_frame(viewer, scene, labels):
+def test_map_targets_are_box_centres_in_the_map_frame(viewer, scene, labels):
     shown = viewer.top(scene, Camera((2.0, 2.0, 1.4)))
     frame = viewer.renderer.draw(scene, shown.camera, *SIZE)
     labelled = labels.of_map(frame, shown.camera)
@@ -128,7 +124,7 @@ def test_in_a_map_the_target_is_the_middle_of_the_box_in_the_maps_own_frame(view
         np.testing.assert_allclose(places.mean(axis=0) * PIXELS, middle, atol=PIXELS[0] / 2)
     own = labelled.targets[..., 3:].reshape(-1, 2).astype(float)
     pixels, _ = shown.camera.project(np.column_stack([own, np.zeros(len(own))]), *SIZE)
-    # a cell's own place is that of the pixel at its middle
+    # the position of a cell is that of the pixel at its centre
     assert np.abs(pixels - middles().reshape(-1, 2)).max() < 1.0
 
 
@@ -139,12 +135,12 @@ def home():
 
 
 @pytest.mark.parametrize("way", mostly_slow(range(8), 0, 3, 6))
-def test_turned_and_mirrored_rooms_keep_picture_and_labels_together(viewer, home, way):
-    """What lay at a place lies where the place went, in the picture and in its labels alike."""
+def test_transformed_rooms_keep_image_and_labels_consistent(viewer, home, way):
+    """Positions move the same way in the image and in its labels."""
     upright_scene, truth = home
     names = [thing.label for thing in truth.objects]
     centres = np.array([thing.centre for thing in truth.objects])
-    found = []
+    results = []
     for number in (0, way):
         scene, boxes, places = turned(
             upright_scene, truth, centres, number % 4, mirrored=number >= 4
@@ -156,13 +152,13 @@ def test_turned_and_mirrored_rooms_keep_picture_and_labels_together(viewer, home
         pixels, _ = camera.project(places, *SIZE)
         cells = tuple((pixels / PIXELS).astype(int).T[::-1])
         across, down = pixels.astype(int).T
-        found.append((labelled, cells, frame.colours[down, across].astype(int)))
-    (before, at, was), (after, then, now) = found
+        results.append((labelled, cells, frame.colours[down, across].astype(int)))
+    (before, at, was), (after, then, now) = results
     wanted = [class_of(name) for name in names]
-    # a small thing may miss the cell of its middle, and an edge the middle's pixel
+    # small objects may miss the cell of their centre, and edges may miss its pixel
     assert (before.classes[at] == after.classes[then]).mean() > 0.85
     assert (np.abs(was - now).max(axis=1) < 24).mean() > 0.7
-    own = after.classes[then] == wanted  # others stand under something
+    own = after.classes[then] == wanted  # other centres are covered by something
     assert own.sum() >= 10
     assert (own == (before.classes[at] == wanted)).mean() > 0.85
     alone = own & np.array([names.count(name) == 1 for name in names])
@@ -172,7 +168,7 @@ def test_turned_and_mirrored_rooms_keep_picture_and_labels_together(viewer, home
 
 
 @pytest.mark.slow
-def test_a_room_gives_pictures_of_every_kind_the_same_for_the_same_seed(viewer):
+def test_room_images_cover_all_kinds_and_are_reproducible(viewer):
     scan = BUNDLED / "room00.ply"
     made = [
         [*room_pictures(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
@@ -198,9 +194,7 @@ def test_a_room_gives_pictures_of_every_kind_the_same_for_the_same_seed(viewer):
     assert sum(some) >= len(kinds) - 2
 
 
-def test_all_around_the_four_directions_are_told_in_the_frame_of_the_one_ahead(
-    viewer, scene, labels
-):
+def test_around_targets_use_the_frame_of_the_view_ahead(viewer, scene, labels):
     camera = Camera((2.0, 2.0, 1.4), 0.0)
     picture, labelled = _around(scene, labels, camera, viewer.renderer)
     assert camera_ahead(camera, SIZE).position == camera.position

@@ -1,4 +1,4 @@
-"""Finding names in pictures: where they are, and that what finds them is the language model's own first layer."""
+"""Name grounding: target positions, and that the trained weights are those of the language model's first layer."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from training.tokenizer import small_tokenizer
 torch = pytest.importorskip("torch")
 
 
-def told(folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[float]]]) -> Path:
+def shown_file(
+    folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[float]]]
+) -> Path:
     line = {"kind": kind, "home": "room00", "camera": plain(camera), "shown": shown, "hidden": []}
     file = folder / "shown.jsonl"
     file.write_text(json.dumps(line) + "\n")
     return file
 
 
-def test_a_map_tells_its_own_places_and_of_several_the_one_farthest_left(tmp_path: Path) -> None:
+def test_map_positions_use_the_map_frame_and_the_leftmost_object(tmp_path: Path) -> None:
     shown = {"sofa": [[3.0, 1.0]], "chair": [[2.0, 4.0], [1.0, 5.0]]}
-    (found,) = places_of(told(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
-    assert found[LABELS.index("sofa")].tolist() == [1, 3, 1]
-    assert found[LABELS.index("chair")].tolist() == [1, 1, 5]
-    others = np.delete(found, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
+    (places,) = places_of(shown_file(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
+    assert places[LABELS.index("sofa")].tolist() == [1, 3, 1]
+    assert places[LABELS.index("chair")].tolist() == [1, 1, 5]
+    others = np.delete(places, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
     assert (others[:, 0] == 0).all()
     assert np.isnan(others[:, 1:]).all()
 
 
-def test_a_view_tells_what_lies_ahead_and_to_the_left(tmp_path: Path) -> None:
-    # looking along +y from (1, 2): +y lies ahead, -x to the left
+def test_view_positions_are_ahead_and_left_of_the_camera(tmp_path: Path) -> None:
+    # looking along +y from (1, 2): +y is ahead, -x is left
     camera = Camera((1.0, 2.0, 1.6), 90.0)
     shown = {"sofa": [[0.0, 5.0]], "chair": [[1.0, 4.0], [1.0, 5.0]]}
-    (found,) = places_of(told(tmp_path, "ego", camera, shown))
-    np.testing.assert_allclose(found[LABELS.index("sofa")], [1, 3, 1], atol=1e-6)
-    assert found[LABELS.index("chair")][0] == 1
-    assert np.isnan(found[LABELS.index("chair")][1:]).all()
+    (places,) = places_of(shown_file(tmp_path, "ego", camera, shown))
+    np.testing.assert_allclose(places[LABELS.index("sofa")], [1, 3, 1], atol=1e-6)
+    assert places[LABELS.index("chair")][0] == 1
+    assert np.isnan(places[LABELS.index("chair")][1:]).all()
 
 
-def test_what_finds_a_name_are_the_weights_of_the_first_layer() -> None:
+def test_finder_trains_the_weights_of_the_first_layer() -> None:
     tokenizer = small_tokenizer()
     model = new_model(tokenizer, 0)
     finder = Finder(model, tokenizer)

@@ -1,4 +1,4 @@
-"""Batches for training give what the model's own forward gives for each dialogue."""
+"""Batched forward passes for training match the model's own forward pass for each dialogue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Any, Any]:
-    """The model with larger random weights, so that all of it shows in its logits, and its processor."""
+    """Return the model with enlarged random weights, so that all of it affects its logits, and its processor."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
 
@@ -31,7 +31,7 @@ def made() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def images() -> Any:
-    """Three images of noise, (3, 224, 320, 3)."""
+    """Return three noise images, (3, 224, 320, 3)."""
     return torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 224, 320, 3), np.uint8))
 
 
@@ -54,13 +54,13 @@ def dialogue(parts: list[int | str], image_token: int, seed: int) -> Any:
 
 
 def two_dialogues(image_token: int) -> Batch:
-    """Dialogues of different lengths that show two images and one."""
+    """Return dialogues of different lengths that show two images and one."""
     ids = [dialogue([12, "a", 3, "b", 20], image_token, 1), dialogue([30, "c", 9], image_token, 2)]
     weights = [np.concatenate([[0], np.ones(len(some) - 1)]).astype(np.float32) for some in ids]
     return batch_of(ids, weights, [[0, 1], [2]], 0)
 
 
-def test_patches_equal_the_image_processors(images: Any, processed: Any) -> None:
+def test_patches_match_the_image_processor(images: Any, processed: Any) -> None:
     torch.testing.assert_close(patches(images), processed["pixel_values"], atol=1e-6, rtol=0)
 
 

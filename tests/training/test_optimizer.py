@@ -1,4 +1,4 @@
-"""Steps on float32 masters: a training that was cut off goes on as if it had not been."""
+"""Optimizer steps on float32 masters: an interrupted training resumes exactly."""
 
 import math
 from collections import OrderedDict
@@ -16,7 +16,7 @@ INNER = "visual.blocks.weight"
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Sums come out the same only with the same number of threads."""
+    """Sums are reproducible only with a fixed number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -24,7 +24,7 @@ def one_thread():
 
 
 def made(**options):
-    """Return two small bfloat16 networks, always the same, and their masters; one of the two is slow."""
+    """Return two small bfloat16 networks with fixed weights, one of them slow, and their masters."""
     torch.manual_seed(1)
     parts = {
         "blocks": torch.nn.Linear(12, 24),
@@ -40,7 +40,7 @@ def made(**options):
 
 
 def trained(modules, masters, steps):
-    """Make some steps, each on examples of its own; return the norms of their gradients."""
+    """Take some steps, each on its own examples; return the gradient norms."""
     norms = []
     for step in steps:
         chance = torch.Generator().manual_seed(step)
@@ -52,22 +52,22 @@ def trained(modules, masters, steps):
     return norms
 
 
-def test_saved_and_restored_between_two_steps_the_weights_are_the_same_bits(tmp_path):
+def test_resumed_training_gives_identical_weights(tmp_path):
     modules, masters = made()
     whole = trained(modules, masters, range(4))
-    begun, first = made()
-    norms = trained(begun, first, range(2))
+    started, first = made()
+    norms = trained(started, first, range(2))
     checkpoint = tmp_path / "some.pt"
     save(checkpoint, 2, 0.5, first.state())
-    kept = torch.load(checkpoint)
-    assert (kept["step"], kept["hours"]) == (2, 0.5)
+    saved = torch.load(checkpoint)
+    assert (saved["step"], saved["hours"]) == (2, 0.5)
 
     torch.manual_seed(9)
     again, second = made()
     with torch.no_grad():
         for weight in (*again["visual"].parameters(), *again["text"].parameters()):
-            weight.zero_()  # nothing is left but what was saved
-    second.restore(kept["masters"])
+            weight.zero_()  # only the saved state is left
+    second.restore(saved["masters"])
     norms += trained(again, second, range(2, 4))
     assert norms == whole
     for name, copy in masters.copies.items():
@@ -80,10 +80,10 @@ def test_saved_and_restored_between_two_steps_the_weights_are_the_same_bits(tmp_
             assert all(torch.equal(values[key], other["state"][number][key]) for key in values)
     save(checkpoint, 4, 1.0, second.state())
     assert torch.load(checkpoint)["step"] == 4
-    assert [*tmp_path.iterdir()] == [checkpoint]  # nothing half written beside it
+    assert [*tmp_path.iterdir()] == [checkpoint]  # no partial files
 
 
-def test_the_model_holds_the_rounded_masters_which_keep_what_rounding_would_lose():
+def test_model_holds_rounded_copies_of_precise_masters():
     modules, masters = made()
     before = {name: copy.clone() for name, copy in masters.copies.items()}
     for step in range(3):
@@ -96,7 +96,7 @@ def test_the_model_holds_the_rounded_masters_which_keep_what_rounding_would_lose
     assert all((copy != before[name]).any() for name, copy in masters.copies.items())
 
 
-def test_slow_weights_take_shorter_steps_inner_ones_bolder_and_only_matrices_decay():
+def test_step_size_and_decay_depend_on_the_kind_of_weight():
     _, masters = made()
     before = {name: copy.clone() for name, copy in masters.copies.items()}
     for weight in masters.named.values():
@@ -106,17 +106,17 @@ def test_slow_weights_take_shorter_steps_inner_ones_bolder_and_only_matrices_dec
         rate = 1e-3 * (0.3 if name.startswith("visual.") else 1.0)
         decay = 0.02 if copy.ndim > 1 else 0.0
         if name == INNER:
-            # a gradient of one direction: the step is as long as a matrix of one singular value, about 1
+            # rank-one gradient: the step has the norm of a matrix with one singular value of about 1
             length = (copy - before[name] * (1 - BOLDER * rate * decay)).norm()
             assert length == pytest.approx(BOLDER * rate * 0.2 * math.sqrt(24), rel=0.35)
             continue
-        # the first step of Adam is one rate long, whatever the gradient
+        # the first step of Adam has the size of the rate, whatever the gradient
         torch.testing.assert_close(
             copy, before[name] * (1 - rate * decay) - rate, atol=2e-8, rtol=1e-4
         )
 
 
-def test_long_gradients_are_shortened_together():
+def test_gradients_are_clipped_by_their_global_norm():
     _, masters = made()
     for weight in masters.named.values():
         weight.grad = torch.full_like(weight, 8.0)
@@ -127,7 +127,7 @@ def test_long_gradients_are_shortened_together():
     assert math.sqrt(left) == pytest.approx(CLIP, rel=1e-4)
 
 
-def test_the_rate_rises_in_a_line_and_falls_along_half_a_cosine():
+def test_rate_warms_up_linearly_and_follows_a_cosine():
     rates = [rate_at(step, 1000, 2.0) for step in range(1000)]
     assert rates[0] == pytest.approx(0.02)
     assert rates[49] == pytest.approx(1.0)
@@ -137,4 +137,4 @@ def test_the_rate_rises_in_a_line_and_falls_along_half_a_cosine():
     assert all(a < b for a, b in pairwise(rates[:100]))
     assert all(a > b for a, b in pairwise(rates[100:]))
     assert rate_at(1000, 1000, 2.0) == rate_at(5000, 1000, 2.0) == pytest.approx(0.1)
-    assert rate_at(3, 4, 2.0) == pytest.approx(0.08)  # a training shorter than its rise
+    assert rate_at(3, 4, 2.0) == pytest.approx(0.08)  # shorter than the warm-up

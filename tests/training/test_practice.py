@@ -1,4 +1,4 @@
-"""A learner's own dialogues, corrected: what it said stays as it was, what is learned is the expert's."""
+"""Corrected dialogues of a learner: earlier messages are its own, and the learned replies are the expert's."""
 
 import json
 
@@ -30,17 +30,17 @@ def asked():
 
 
 def corrected(folder, engine):
-    """Return the turns of a run by question, and the lines that come of it by question."""
+    """Return the turns of a run, and the corrected dialogues, by question."""
     path, _ = play(folder, "rooms", engine, **OPTIONS)
-    found = {}
+    corrections = {}
     for line in practise(RunData(path), folder):
-        found.setdefault(line["id"], []).append(line)
-    return transcripts(path), found
+        corrections.setdefault(line["id"], []).append(line)
+    return transcripts(path), corrections
 
 
 @pytest.fixture(scope="module")
 def stubborn(tmp_path_factory):
-    """Return the dialogues of one who moves and then only says what cannot be read, and their lines."""
+    """Return the dialogues of a learner that moves once and then only gives unreadable answers, and their lines."""
     folder = tmp_path_factory.mktemp("stubborn")
     return folder, *corrected(folder, ScriptedEngine(Replies({"*": [STEP, NO_OPTION]}), 64))
 
@@ -58,21 +58,19 @@ def said(entry):
 
 
 def without_folder(messages):
-    """Return messages with the pictures named as the run names them."""
+    """Return messages with image paths relative to the run."""
     text = json.dumps(messages)
     for line in {part for part in text.split('"') if "/views/" in part}:
         text = text.replace(line, "views/" + line.partition("/views/")[2])
     return json.loads(text)
 
 
-def test_what_comes_before_is_the_learners_own_dialogue(stubborn):
+def test_earlier_messages_are_the_learners_own(stubborn):
     _, turns, lines = stubborn
     assert turns.keys() == lines.keys() == asked().keys()
     for name, some in lines.items():
         whole = []
-        for turn, line in zip(
-            turns[name], some, strict=True
-        ):  # it never replies as the expert does
+        for turn, line in zip(turns[name], some, strict=True):  # it never agrees with the expert
             whole += turn["messages"]
             assert without_folder(line["messages"][:-1]) == whole
             whole.append(
@@ -81,7 +79,7 @@ def test_what_comes_before_is_the_learners_own_dialogue(stubborn):
             assert line["learned"] == [len(line["messages"]) - 1]
 
 
-def test_after_what_could_not_be_read_the_truth_is_learned(stubborn):
+def test_ground_truth_is_learned_after_unreadable_replies(stubborn):
     _, _, lines = stubborn
     ended = 0
     for name, some in lines.items():
@@ -99,7 +97,7 @@ def test_after_what_could_not_be_read_the_truth_is_learned(stubborn):
     assert ended > len(lines)
 
 
-def test_who_replies_as_the_expert_is_corrected_only_where_it_strayed(known):
+def test_expert_is_corrected_only_in_wrong_turns(known):
     turns, lines = known
     strayed = 0
     for name, some in lines.items():
@@ -111,10 +109,10 @@ def test_who_replies_as_the_expert_is_corrected_only_where_it_strayed(known):
         ]
         strayed += len(wrong)
         assert len(some) == len(wrong) + 1
-        assert sum(len(line["learned"]) for line in some) == len(replies)  # each once
+        assert sum(len(line["learned"]) for line in some) == len(replies)  # each reply once
         *before, whole = some
-        told = [said(entry) for entry in whole["messages"] if entry["role"] == "assistant"]
-        assert told == [turn["reply"] for turn in turns[name]]
+        spoken = [said(entry) for entry in whole["messages"] if entry["role"] == "assistant"]
+        assert spoken == [turn["reply"] for turn in turns[name]]
         for number, line in zip(wrong, before, strict=True):
             right = json.loads(said(line["messages"][-1]))
             assert right != replies[number]

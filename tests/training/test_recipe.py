@@ -1,4 +1,4 @@
-"""The recipe in training/Makefile: every stage's command exists, and the quick recipe runs from nothing."""
+"""The recipe in training/Makefile: every stage's command exists, and the quick recipe runs from scratch."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ def recipe(*arguments):
     )
 
 
-def test_every_stage_names_a_module_that_exists(tmp_path):
+def test_every_stage_runs_an_existing_module(tmp_path):
     planned = recipe("-n", f"WORK={tmp_path}")
     assert planned.returncode == 0, planned.stderr
     modules = set(re.findall(r"-m (training\.\w+)", planned.stdout))
@@ -30,7 +30,7 @@ def test_every_stage_names_a_module_that_exists(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_quick_recipe_makes_a_model_and_then_has_nothing_to_do(tmp_path):
+def test_quick_recipe_makes_a_model_and_is_then_up_to_date(tmp_path):
     model = tmp_path / "small"
     where = (f"WORK={tmp_path / 'work'}", f"MODEL={model}")
     made = recipe(*where)

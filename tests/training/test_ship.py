@@ -1,4 +1,4 @@
-"""What is shipped is what was trained: loaded by its name alone, offline, with the same scores; never too large."""
+"""Shipping: the shipped model loads offline by path, gives the trained model's logits, and is never too large."""
 
 import json
 
@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Return a checkpoint as the last training leaves it, of weights that no seed gives."""
+    """Return a checkpoint as written by the last stage, with weights that no seed produces."""
     model = new_model(small_tokenizer(), 3)
     with torch.no_grad():
         for weight in model.parameters():
@@ -37,7 +37,7 @@ def shipped(checkpoint, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, shipped):
+def test_shipped_model_gives_the_logits_of_the_trained_weights(checkpoint, shipped):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     processor = AutoProcessor.from_pretrained(shipped, local_files_only=True)
@@ -50,18 +50,18 @@ def test_loaded_as_anyone_loads_it_it_scores_as_the_trained_weights(checkpoint, 
     assert TOKENS < fed["input_ids"].shape[1] < TOKENS + 20
     own = trained(checkpoint)
     with torch.no_grad():
-        found, wanted = (one.eval()(**fed).logits for one in (model, own))
-    assert wanted.std() > 0.1
-    assert (found - wanted).norm() < 2e-3 * wanted.norm()
-    for (name, weight), (same, kept) in zip(
+        logits, expected = (one.eval()(**fed).logits for one in (model, own))
+    assert expected.std() > 0.1
+    assert (logits - expected).norm() < 2e-3 * expected.norm()
+    for (name, weight), (same, shipped_weight) in zip(
         own.named_parameters(), model.named_parameters(), strict=True
     ):
         assert name == same
-        assert torch.equal(weight.half().float(), kept), name
+        assert torch.equal(weight.half().float(), shipped_weight), name
 
 
 @pytest.mark.slow
-def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
+def test_training_can_start_from_a_shipped_model(checkpoint, shipped):
     before, after = weights_of(checkpoint), weights_of(shipped)
     assert before.keys() == after.keys()
     for name, weight in before.items():
@@ -70,8 +70,8 @@ def test_training_goes_on_from_what_was_shipped(checkpoint, shipped):
 
 
 @pytest.mark.slow
-def test_of_two_the_mean_is_shipped(checkpoint, shipped, tmp_path):
-    """Of what was trained and what it became, here the same in half precision with a weight moved."""
+def test_mean_of_two_checkpoints_is_shipped(checkpoint, shipped, tmp_path):
+    """The second checkpoint is the first in half precision with one weight changed."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(shipped / WEIGHTS)
@@ -84,7 +84,7 @@ def test_of_two_the_mean_is_shipped(checkpoint, shipped, tmp_path):
         assert torch.allclose(mean[name], weight + step, atol=2e-3), name
 
 
-def test_what_is_shipped_is_half_precision_and_says_how_replies_end(shipped):
+def test_shipped_model_is_half_precision_with_end_tokens(shipped):
     from safetensors.torch import load_file
 
     weights = load_file(shipped / WEIGHTS)
@@ -102,15 +102,15 @@ def test_what_is_shipped_is_half_precision_and_says_how_replies_end(shipped):
 @pytest.mark.parametrize(
     ("limit", "most"), [("MOST_WEIGHTS", 10_000_000), ("MOST_BYTES", 20_000_000)]
 )
-def test_what_is_too_large_is_refused_and_what_was_there_stays(
+def test_too_large_models_are_rejected_and_existing_files_kept(
     checkpoint, tmp_path, monkeypatch, limit, most
 ):
     monkeypatch.setattr(shipping, limit, most)
     (tmp_path / "small").mkdir()
-    (tmp_path / "small" / WEIGHTS).write_text("of an earlier making")
+    (tmp_path / "small" / WEIGHTS).write_text("earlier version")
     unit = limit.removeprefix("MOST_").lower()
     with pytest.raises(ValueError, match=rf"{unit}.*{most:,}"):
         ship(tmp_path / "small", checkpoint)
     assert [file.name for file in (tmp_path / "small").iterdir()] == [WEIGHTS]
-    assert (tmp_path / "small" / WEIGHTS).read_text() == "of an earlier making"
+    assert (tmp_path / "small" / WEIGHTS).read_text() == "earlier version"
     assert [file.name for file in tmp_path.iterdir()] == ["small"]

@@ -1,4 +1,4 @@
-"""Arithmetic on text: the prompt of a run without views, places told before the question, the reply learned."""
+"""Text-only arithmetic: the prompt of a run without views, positions before the question, the reply learned."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def rooms(tmp_path_factory):
-    """Return a folder of the bundled rooms with every fifth of the questions about them."""
+    """Return a folder with the bundled rooms and every fifth question about them."""
     folder = tmp_path_factory.mktemp("rooms")
     for file in BUNDLED.glob("room*"):
         (folder / file.name).symlink_to(file.resolve())
@@ -64,9 +64,7 @@ def reasoning(example):
     return json.loads(example.given + example.learned)["reasoning"]
 
 
-def test_every_question_becomes_an_example_for_every_way_its_room_is_turned(
-    encoded, rooms, tokenizer
-):
+def test_every_question_becomes_one_example_per_rotation(encoded, rooms, tokenizer):
     questions = load_rooms(rooms) * VARIANTS
     examples = rooms_examples(rooms)
     assert len(examples) == len(questions) > 25 * VARIANTS
@@ -86,21 +84,21 @@ def test_every_question_becomes_an_example_for_every_way_its_room_is_turned(
         assert said["answer"] == letters(question.options).get(question.truth, question.truth)
 
 
-def test_what_is_derived_in_a_turned_room_is_the_answer(examples):
-    """Whatever the angle: turns, what is nearest, how many there are; only the places differ."""
-    led = 0
+def test_derivations_in_rotated_rooms_lead_to_the_answer(examples):
+    """Turns, nearest objects and counts do not depend on the angle; only the positions do."""
+    num_derived = 0
     for example in examples:
         question = example.question
         if question.type.startswith(("object_rel", "route", "object_counting")):
             derived = reasoning(example).partition(". ")[2]
             truth = letters(question.options).get(question.truth, question.truth)
             assert answer_of(question, derived) == truth
-            led += 1
-    assert led > 100 * VARIANTS
+            num_derived += 1
+    assert num_derived > 100 * VARIANTS
 
 
-def test_all_that_is_named_is_told_and_said_as_it_was_told(examples):
-    told = 0
+def test_named_objects_are_listed_and_stated_equally(examples):
+    reordered = 0
     for example in examples:
         asked = things(example.question)
         if example.question.type == "room_size_estimation":
@@ -113,11 +111,11 @@ def test_all_that_is_named_is_told_and_said_as_it_was_told(examples):
         assert set(places) <= set(where)
         assert len(set(places)) == len(set(asked)) < len(where) <= len(set(asked)) + OTHERS
         assert len(set(where)) == len(where)
-        told += where[: len(places)] != places
-    assert told > len(examples) / 2  # in another order
+        reordered += where[: len(places)] != places
+    assert reordered > len(examples) / 2
 
 
-def test_no_place_of_a_turned_room_is_negative_and_each_is_another(examples):
+def test_rotated_positions_are_non_negative_and_differ(examples):
     count = len(examples) // VARIANTS
     for example in examples[count:]:
         assert not re.search(r"-\d", example.question.text)
@@ -130,7 +128,7 @@ def test_no_place_of_a_turned_room_is_negative_and_each_is_another(examples):
 
 
 @pytest.mark.parametrize("angle", [0.3, math.pi / 2, 4.0])
-def test_a_turned_room_is_as_it_was_but_for_its_places(angle):
+def test_rotation_preserves_everything_but_positions(angle):
     known = next(iter(known_scenes(load_rooms(BUNDLED)).values()))
     seen = turned(known, angle)
     assert seen.extents == known.extents
@@ -148,7 +146,7 @@ def test_a_turned_room_is_as_it_was_but_for_its_places(angle):
         assert np.linalg.det(images[number].axes) == pytest.approx(1)
 
 
-def test_the_prompt_is_that_of_a_run_without_views(tmp_path):
+def test_prompt_matches_a_run_without_views(tmp_path):
     (question, *_) = load_rooms(BUNDLED)
     config = make_config(
         tmp_path,
@@ -157,5 +155,5 @@ def test_the_prompt_is_that_of_a_run_without_views(tmp_path):
         engine="transformers",
         model="small",
     )
-    told = blind_messages(question, config.max_turns)
-    assert told == build(config).prompt.opening(question, (), None)
+    messages = blind_messages(question, config.max_turns)
+    assert messages == build(config).prompt.opening(question, (), None)

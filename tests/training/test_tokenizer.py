@@ -1,4 +1,4 @@
-"""The small model's tokenizer and processor: any text comes back, fixed texts cost little, guides take replies."""
+"""The small model's tokenizer and processor: lossless, compact for fixed texts, compatible with guided decoding."""
 
 import hashlib
 import os
@@ -22,6 +22,7 @@ from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, sav
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
 from training.wording import small_wording
 
+# Replies of the small model. Under a guide every reply has an answer and done, whatever it asks for.
 REPLIES = [
     '{"reasoning": "sofa 1.2 3.4; tv stand ?; clock ?", "rotation_angle_degrees": 75, "answer": null, "done": false}',
     '{"reasoning": "tv stand ?", "rotation_angle_degrees": -75, "forward_meters": 1.5, "answer": null, "done": false}',
@@ -33,7 +34,6 @@ REPLIES = [
     '{"reasoning": "door 1.0 2.0. facing 230, bed 140: right; facing 140, sink 320: back", "answer": "A", "done": true}',
     '{"reasoning": "", "answer": "B", "done": true}',
 ]
-"""What the small model says; under a guide a reply has an answer and done, whatever it asks for."""
 
 REFUSED = [
     '{"reasoning": "sofa ?", "view": "map"',
@@ -51,7 +51,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A directory as it is shipped, without weights."""
+    """Return a folder as it is shipped, without weights."""
     directory = tmp_path_factory.mktemp("small")
     processor = save_processor(directory)
     small_config(processor.tokenizer).save_pretrained(directory)
@@ -74,11 +74,11 @@ def pieces(words):
 
 
 @pytest.mark.slow
-def test_it_is_small_and_the_same_in_every_process():
+def test_tokenizer_is_small_and_deterministic():
     assert len(tokenizer()) <= 2000
-    told = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"
+    script = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"
     other = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", told],
+        [sys.executable, "-W", "ignore", "-c", script],
         cwd=TREE,
         env={**os.environ, "PYTHONHASHSEED": "5"},
         capture_output=True,
@@ -90,12 +90,12 @@ def test_it_is_small_and_the_same_in_every_process():
 
 @given(st.text() | st.text(alphabet='{}", :;.?[]()-0123456789 \ntvsofa<|>'))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_any_text_comes_back(words):
+def test_any_text_round_trips(words):
     assert tokenizer().decode(ids_of(words)) == words
 
 
 def numbers_parts():
-    """The parts of numbers that are tokens: metres before and behind the point, and bearings."""
+    """Return the parts of numbers that are tokens: metres before and after the point, and bearings."""
     wholes = {number.split(".")[0] for number in numbers() if "." in number}
     ways = {number.rstrip(",") for number in numbers() if number.endswith(",")}
     return wholes | ways | {f".{tenth}" for tenth in range(10)}
@@ -103,7 +103,7 @@ def numbers_parts():
 
 @pytest.mark.parametrize("name", ["sofa", "tv stand", "ceiling light"])
 @pytest.mark.parametrize(("x", "y"), [("1.2", "3.4"), ("12.0", "-0.1"), ("-0.3", "0.9")])
-def test_a_place_is_four_tokens_behind_its_name(name, x, y):
+def test_position_is_four_tokens_after_its_name(name, x, y):
     assert pieces(f"; {name} {x} {y}; ")[1:-1] == [
         name,
         *(f" {x}".partition(".")[0], "." + x.partition(".")[2]),
@@ -112,14 +112,14 @@ def test_a_place_is_four_tokens_behind_its_name(name, x, y):
 
 
 @pytest.mark.parametrize("reply", REPLIES)
-def test_replies_need_merges_only_and_numbers_have_parts_of_their_own(reply):
+def test_replies_use_merges_only_and_split_numbers(reply):
     assert not set(ids_of(reply)) & set(tokenizer().get_added_vocab().values())
     known = {*"0123456789", *numbers_parts()}
     assert {piece for piece in pieces(reply) if set(piece) & set("0123456789")} <= known
     assert len(ids_of(reply)) <= len(reply) / 2
 
 
-def test_a_label_is_one_token_wherever_it_stands():
+def test_label_is_one_token_in_every_context():
     around = (
         "; {} 1.2",
         '"{} ?',
@@ -132,7 +132,7 @@ def test_a_label_is_one_token_wherever_it_stands():
         assert all(token in ids_of(text.format(label)) for text in around), label
 
 
-def test_instructions_cost_little():
+def test_instructions_are_at_most_36_tokens():
     for kinds, at_once in (
         (("top", "ego", "around"), 0),
         (("ego",), 0),
@@ -143,13 +143,13 @@ def test_instructions_cost_little():
         assert len(ids_of(prompt.instructions)) <= 36
 
 
-def test_the_published_form_comes_back_from_the_directory(processor):
+def test_saved_processor_loads_unchanged(processor):
     assert processor.tokenizer.backend_tokenizer.to_str() == tokenizer().backend_tokenizer.to_str()
     assert processor.chat_template == CHAT_TEMPLATE
     assert sorted(processor.tokenizer.all_special_tokens) == sorted(SPECIAL_TOKENS)
 
 
-def test_a_view_is_seventy_tokens(processor):
+def test_view_is_70_tokens(processor):
     view = speckled(320, 240)
     made = processor(
         text=["<|vision_start|><|image_pad|><|vision_end|>"], images=[view], return_tensors="pt"
@@ -160,16 +160,16 @@ def test_a_view_is_seventy_tokens(processor):
     assert QwenPictures(processor, {}).cost(640, 480).tokens == PICTURE_TOKENS
 
 
-def test_special_tokens_in_what_people_write_are_harmless(processor):
+def test_special_tokens_in_messages_are_harmless(processor):
     asked = message("user", text("Is <|im_end|> or <|image_pad|> left of the sofa?"))
-    told = processor.apply_chat_template([asked], tokenize=False, add_generation_prompt=True)
-    ids = ids_of(told)
+    prompt = processor.apply_chat_template([asked], tokenize=False, add_generation_prompt=True)
+    ids = ids_of(prompt)
     assert ids.count(tokenizer().eos_token_id) == 1
     assert tokenizer().convert_tokens_to_ids("<|image_pad|>") not in ids
 
 
 def guided(words, kinds=("ego", "top", "around"), *, masked=False):
-    """Say where a guide stops a reply: at the piece, or None where it goes through."""
+    """Return the piece at which a guide stops a reply, None if it accepts the reply."""
     ends = [tokenizer().eos_token_id, tokenizer().pad_token_id]
     guide = _guides(len(tokenizer()), *ends).start(reply_schema(kinds), "<|im_start|>assistant\n")
     for token in (*ids_of(words), tokenizer().eos_token_id):
@@ -187,10 +187,10 @@ def _guides(vocabulary, *ends):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("reply", REPLIES)
-def test_a_guide_lets_replies_through_token_by_token(reply, masked):
+def test_guide_accepts_replies_token_by_token(reply, masked):
     assert guided(reply, masked=masked) is None
 
 
 @pytest.mark.parametrize("reply", REFUSED)
-def test_a_guide_refuses_other_replies(reply):
+def test_guide_rejects_other_replies(reply):
     assert guided(reply) is not None
