@@ -1,12 +1,12 @@
-"""Do verifiers find what questions name in fewer moves than chance does?
+"""Do verifiers find the named objects in fewer moves than random choice?
 
     python -m benchmarks.choosing --output benchmarks/results/choosing.md
     python -m benchmarks.choosing --fresh 24 --seeds 1 --size 160x120 --output benchmarks/results/fresh_rooms.md
 
-The policy `seeker` makes random moves until its views have clearly shown all that a question names. With
-`--agent lookahead:K` it proposes K moves per turn and a verifier chooses among them, so all verifiers meet the same
-proposals. They are measured in the bundled rooms, or in --fresh rooms made for it; the learned one is trained on runs
-with random choice in other rooms, made here.
+The policy `seeker` makes random moves until its views have clearly shown every object named in the question. With
+`--agent lookahead:K` it proposes K moves per turn and a verifier chooses one, so all verifiers see the same
+proposals. They are measured in the bundled rooms, or in --fresh newly generated ones. The learned verifier is trained on
+runs with random choice in other generated rooms.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
-TRAINING_SEED, FRESH_SEED = 777, 9000
-"""Seeds of the rooms to train in and of the fresh rooms; the bundled rooms have another."""
+TRAINING_SEED, FRESH_SEED = (
+    777,
+    9000,
+)  # seeds of training rooms and fresh rooms; the bundled rooms use another
 
 FIGURES = ("moves", "found", "decisions", "renders", "tokens")
 
@@ -36,34 +38,34 @@ Row = Mapping[str, Any]
 
 
 def explored(place: Path, *words: str, **options: Any) -> RunData:
-    """Return a finished run in a folder; if there is none yet, make it."""
+    """Return the finished run in a folder, or run it now."""
     for results in sorted(place.glob("*/results.json")):
         return RunData(results.parent)
     return walk(place, *words, **options)
 
 
 def rows_of(folder: RunData) -> dict[str, Row]:
-    """Return `found_in` of a run; it is kept beside the run."""
-    kept = folder.path.with_name("rows.json")
-    if not kept.is_file():
-        kept.write_text(json.dumps(found_in(folder)), "utf-8")
-    rows: dict[str, Row] = json.loads(kept.read_text("utf-8"))
+    """Return the result of `found_in` for a run, cached next to the run folder."""
+    cached = folder.path.with_name("rows.json")
+    if not cached.is_file():
+        cached.write_text(json.dumps(found_in(folder)), "utf-8")
+    rows: dict[str, Row] = json.loads(cached.read_text("utf-8"))
     return rows
 
 
 def found_in(folder: RunData) -> dict[str, Row]:
-    """Return what the dialogue of every question came to whose named objects have boxes.
+    """Return the figures of every question whose named objects have boxes.
 
-    moves: until all of them were seen clearly, `max_turns` if they never were. decisions: turns in which a verifier
-    chose. renders: images drawn. tokens: read and written, including those of verifiers.
+    `moves` counts until all objects were clearly seen, `max_turns` if they never were. `decisions` are turns in which a
+    verifier chose. `renders` are images rendered. `tokens` are read and generated, including those of verifiers.
     """
-    eyes = QuestionVisibility.of(folder.config, folder.questions)
-    found = {}
+    eyes = QuestionVisibility.of(folder.parts, folder.questions)
+    rows = {}
     for state in sorted(folder.read_states(eyes.scenes), key=lambda s: s.question.scene):
         if not eyes.things(state.question):
             continue
         row, moves = row_of(state), moves_until_found(state, eyes)
-        found[state.id] = {
+        rows[state.id] = {
             "scene": state.question.scene,
             "moves": moves,
             "found": moves < folder.config.max_turns,
@@ -72,11 +74,11 @@ def found_in(folder: RunData) -> dict[str, Row]:
             "tokens": row.tokens_in + row.tokens_out,
         }
     eyes.close()
-    return found
+    return rows
 
 
 def over_seeds(runs: Sequence[Mapping[str, Row]]) -> dict[str, dict[str, Any]]:
-    """Return every question's figures, averaged over runs with several seeds."""
+    """Return the figures of every question, averaged over runs with different seeds."""
     return {
         one: {"scene": runs[0][one]["scene"]}
         | {name: float(np.mean([run[one][name] for run in runs])) for name in FIGURES}
@@ -85,7 +87,7 @@ def over_seeds(runs: Sequence[Mapping[str, Row]]) -> dict[str, dict[str, Any]]:
 
 
 def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]:
-    """Return how many fewer moves one verifier takes than another: paired, with an interval over scenes and an exact p."""
+    """Return how many moves one verifier saves over another: paired, with an interval over scenes and an exact p-value."""
     saved = [worse[one]["moves"] - better[one]["moves"] for one in worse]
     scenes = [worse[one]["scene"] for one in worse]
     found = estimate(saved, scenes) or {"mean": float(np.mean(saved)), "interval": None}
@@ -93,9 +95,9 @@ def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]
 
 
 def by_exchange(saved: Sequence[float], scenes: Sequence[str]) -> float:
-    """Return the share of all ways to exchange the sides of whole scenes that differ at least as much.
+    """Return the p-value of a permutation test that swaps the sides of whole scenes.
 
-    Beyond 16 scenes, 65,536 random ways are tried.
+    Exact for up to 16 scenes; with more, 65,536 random swaps are used.
     """
     _, places = np.unique(list(scenes), return_inverse=True)
     sums = np.bincount(places, saved)
@@ -109,11 +111,11 @@ def by_exchange(saved: Sequence[float], scenes: Sequence[str]) -> float:
 
 @click.command()
 @click.option("--candidates", default=4, show_default=True, help="Moves proposed per turn.")
-@click.option("--seeds", default=3, show_default=True, help="Runs of each verifier.")
-@click.option("--size", default="320x240", show_default=True, help="Size of a view in pixels.")
-@click.option("--fresh", default=0, help="Measure in N fresh rooms instead of the bundled ones.")
-@click.option("--training-rooms", default=16, show_default=True, help="Rooms to learn from.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Keep the runs here and reuse them.")
+@click.option("--seeds", default=3, show_default=True, help="Runs per verifier.")
+@click.option("--size", default="320x240", show_default=True, help="View size in pixels.")
+@click.option("--fresh", default=0, help="Use N newly generated rooms instead of the bundled ones.")
+@click.option("--training-rooms", default=16, show_default=True, help="Rooms to train on.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Store runs here and reuse them.")
 @OUTPUT
 def main(
     candidates: int,
@@ -151,20 +153,25 @@ def main(
                 click.echo(f"{label}, seed {seed}: {len(several[-1])} questions", err=True)
             found[label] = over_seeds(several)
     lines = [
-        f"{len(found['random'])} questions about {'fresh' if fresh else 'the bundled'} rooms, {seeds} seeds, views of"
-        f" {size} pixels, `--model seeker --agent lookahead:{candidates}`; `learned` was trained in {training_rooms}"
-        " other rooms. Moves: until the views had clearly shown all that a question names. Intervals (95 %) are over"
-        " rooms; p is over all ways to exchange the sides of whole rooms. Renders and tokens are means per question."
-        " `geometry` knows the boxes by which it is measured; `geometry:unnamed` and `learned` know none.",
+        f"{len(found['random'])} questions about {'newly generated' if fresh else 'the bundled'} rooms, {seeds} seeds,"
+        f" views of {size} pixels, `--model seeker --agent lookahead:{candidates}`; `learned` was trained in"
+        f" {training_rooms} other rooms. Moves: until the views had clearly shown every named object. 95 % confidence"
+        " intervals are over rooms; p is from a permutation test over rooms. Renders and tokens are means per question."
+        " `geometry` knows the boxes used for measuring; `geometry:unnamed` and `learned` do not.",
         "",
         *table(
-            "`--verifier`|moves|all found, %|decisions|renders|tokens|fewer moves than random|95 %|p".split(
+            "`--verifier`|moves|all objects found (%)|decisions|renders|tokens|moves saved over random|95 % CI|p".split(
                 "|"
             ),
             [row(name, rows, found["random"]) for name, rows in found.items()],
         ),
     ]
-    publish(output, "Which verifier finds objects sooner", lines, machine("numpy", "torch"))
+    publish(
+        output,
+        "Verifiers compared by moves until objects are found",
+        lines,
+        machine("numpy", "torch"),
+    )
 
 
 def row(name: str, rows: Mapping[str, Row], chance: Mapping[str, Row]) -> list[object]:

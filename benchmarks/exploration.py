@@ -1,4 +1,4 @@
-"""Runs of the policy `seeker` in bundled or generated rooms, and how many moves it needs to find what questions name."""
+"""Runs of the policy `seeker` in bundled or generated rooms, and the number of moves until it finds the named objects."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.room_generator.command import QUESTIONS, make_rooms
 from render_agent_lab.verifier_training.train import train
 
+# `seeker` makes random moves until it has seen the objects named in the question.
 SEEKER: Mapping[str, Any] = {
     "batch": True,
     "engine": "scripted",
@@ -26,21 +27,20 @@ SEEKER: Mapping[str, Any] = {
     "temperature": 1.0,
     "views": "free",
 }
-"""`seeker` makes random moves until it has seen what a question names."""
 
 TRAINING_SEED = 1000
 TRAINING_QUESTIONS = 10  # per room
 
 
 def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
-    """Let the seeker explore with a verifier choosing its moves; return the run.
+    """Let the seeker explore while a verifier chooses its moves; return the run.
 
     Args:
-        output: Where the run folder is written.
-        benchmark: `rooms` or a file of questions.
-        agent: As for `--agent`.
-        verifier: As for `--verifier`.
-        options: More options of the run.
+        output: Folder for the run.
+        benchmark: `rooms` or a question file.
+        agent: Value of `--agent`.
+        verifier: Value of `--verifier`.
+        options: Further run options.
     """
     given = {"max_turns": 9, "image_size": (320, 240), **options, **SEEKER}
     config = RunConfig(
@@ -55,13 +55,13 @@ def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any
 
 
 def made_rooms(folder: Path, count: int, seed: int, questions: int = 20) -> str:
-    """Make rooms and return the file of their questions; any seed but 3 differs from the bundled rooms."""
+    """Generate rooms and return their question file. Any seed except 3 gives rooms other than the bundled ones."""
     make_rooms(folder, count, seed, questions)
     return str(folder / QUESTIONS)
 
 
 def trained_verifier(folder: Path, rooms: int, seed: int = 0, **options: Any) -> Path:
-    """Return a learned verifier trained on a run with random choice in rooms made for it, all in `folder`."""
+    """Train a verifier on a run with random choice in newly generated rooms, all in `folder`; return it."""
     questions = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
     run = walk(folder / "runs", questions, "lookahead:8", "random", seed=seed, **options)
     train([run], folder / "head")
@@ -69,9 +69,9 @@ def trained_verifier(folder: Path, rooms: int, seed: int = 0, **options: Any) ->
 
 
 def moves_until_found(state: QuestionState, visibility: QuestionVisibility) -> int:
-    """Return the number of moves after which the views had clearly shown all that the question names.
+    """Return the number of moves until the views had clearly shown every object named in the question.
 
-    0 if the opening shows it; `max_turns` if it was never shown. The question must name something with a box.
+    0 if the opening views show them; `max_turns` if they were never shown. The question must name an object with a box.
     """
     missing = visibility.things(state.question)
     for turn in state.turns:
@@ -82,11 +82,11 @@ def moves_until_found(state: QuestionState, visibility: QuestionVisibility) -> i
 
 
 def estimate(values: ArrayLike, scenes: Sequence[str]) -> dict[str, Any] | None:
-    """Return the mean of values (n,), its 95 % interval over scenes, and n; NaN is left out."""
-    found = np.asarray(values, np.float64)
-    known = np.isfinite(found)
-    estimated = ratio(found[known], np.asarray(scenes, object)[known].tolist())
+    """Return the mean of values (n,), its 95 % interval over scenes, and n. NaN values are ignored."""
+    numbers = np.asarray(values, np.float64)
+    is_known = np.isfinite(numbers)
+    estimated = ratio(numbers[is_known], np.asarray(scenes, object)[is_known].tolist())
     if estimated is None:
         return None
     interval, _ = estimated.interval_and_p(1)
-    return {"mean": float(estimated.mean), "interval": interval, "n": int(known.sum())}
+    return {"mean": float(estimated.mean), "interval": interval, "n": int(is_known.sum())}

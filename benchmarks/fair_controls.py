@@ -1,10 +1,10 @@
-"""Do the controls come out in the order in which they must?
+"""Do the control conditions come out in the expected order?
 
     python -m benchmarks.fair_controls --output benchmarks/results/fair_controls.md
 
-The policy `witness` answers from the truth once its views have clearly shown what a question names, and guesses
-otherwise. So whoever chooses its views well makes it right; if it sees nothing of the room, it scores chance. The
-bundled rooms are asked more questions than they come with, as a single view seldom shows all that one names.
+The policy `witness` answers with the ground truth once its views have clearly shown the named objects, and guesses
+otherwise. Well-chosen views therefore raise its score, and without views of the room it is at chance. The bundled rooms
+get more questions than they are shipped with, because a single view rarely shows every named object.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from render_agent_lab.room_generator.write import write_questions
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "oracle")
 
+# Pairs of --views of which the second must score higher.
 ORDER = (
     ("none", "start"),
     ("start", "free"),
@@ -39,13 +40,12 @@ ORDER = (
     ("free", "oracle"),
     ("tour", "oracle"),
 )
-"""Pairs of --views of which the second must come out better."""
 
 Results = Mapping[str, Any]
 
 
 def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
-    """Ask `each` questions about every bundled room; return their file, with links to the rooms beside it."""
+    """Generate `each` questions per bundled room; return their file, with links to the rooms next to it."""
     folder.mkdir(parents=True, exist_ok=True)
     truths = sorted(BUNDLED.glob("room*.json"))
     for truth in truths:
@@ -59,7 +59,7 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
 def play(
     questions: Path, output: Path, make: MakeEngine = make_engine, **options: Any
 ) -> tuple[RunData, dict[str, Any]]:
-    """Let the witness answer the questions of a file; return the run and its results."""
+    """Run the witness on a question file; return the run and its results."""
     place = {"benchmark": str(questions), "output": str(output)}
     config = RunConfig(batch=True, engine="scripted", model="witness", **place, **options)
     run = start_run(config)
@@ -70,34 +70,34 @@ def play(
 
 
 def pooled(name: str, runs: Sequence[Results]) -> Side:
-    """Return one side of a comparison: every question with its mean score over runs with several seeds."""
+    """Return one side of a comparison: every question with its mean score over runs with different seeds."""
     scores = np.mean([[row["score"] for row in run["questions"]] for run in runs], axis=0)
     rows = [row | {"score": float(s)} for row, s in zip(runs[0]["questions"], scores, strict=True)]
     return Side(name, {"questions": rows})
 
 
 def steps(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:
-    """Return by how many points the second of every pair of ORDER is better, paired by question."""
-    found = []
+    """Return the paired difference in points for every pair of ORDER."""
+    entries = []
     for worse, better in ORDER:
         both = compare(pooled(worse, runs[worse]), pooled(better, runs[better]))
         entry = both["differences"][OFFICIAL]
-        found.append({"worse": worse, "better": better, "n": both["n"], **entry})
-    return found
+        entries.append({"worse": worse, "better": better, "n": both["n"], **entry})
+    return entries
 
 
-def answers(found: Results) -> dict[str, str | None]:
+def answers(results: Results) -> dict[str, str | None]:
     """Return the answers of a run by question id."""
-    return {row["question_id"]: row["answer"] for row in found["questions"]}
+    return {row["question_id"]: row["answer"] for row in results["questions"]}
 
 
 @click.command()
-@click.option("--each", default=120, show_default=True, help="Questions about each of the 8 rooms.")
-@click.option("--seeds", default=3, show_default=True, help="Runs of each control.")
-@click.option("--size", default="128x96", show_default=True, help="Size of a view in pixels.")
+@click.option("--each", default=120, show_default=True, help="Questions per room (8 rooms).")
+@click.option("--seeds", default=3, show_default=True, help="Runs per control.")
+@click.option("--size", default="128x96", show_default=True, help="View size in pixels.")
 @OUTPUT
 def main(each: int, seeds: int, size: str, output: Path | None) -> None:
-    """Run every control with the witness, and compare them."""
+    """Run the witness under every control condition, and compare them."""
     width, height = map(int, size.split("x"))
     with tempfile.TemporaryDirectory() as scratch:
         questions = ask_bundled(Path(scratch) / "rooms", each)
@@ -116,13 +116,13 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
             ["`--views`", "score"], [[f"`{views}`", f"{mean:.1f}"] for views, mean in means.items()]
         ),
         "",
-        "Each pair on the same questions, in points, with intervals over rooms:",
+        "Paired differences in points, with 95 % confidence intervals over rooms:",
         "",
         *table(
-            ["better than", "by", "95 %", "p"],
+            ["comparison", "difference", "95 % CI", "p"],
             [
                 [
-                    f"`{step['better']}` than `{step['worse']}`",
+                    f"`{step['better']}` − `{step['worse']}`",
                     f"{step['difference']:.1f}",
                     interval(step["interval"]),
                     f"{step['p']:.3f}",

@@ -2,8 +2,8 @@
 
     python -m benchmarks.full_scale --questions test.jsonl --annotations DIR --output benchmarks/results/full_scale.md
 
-Runs N of the questions on rooms built from the official annotations, each in a process of its own, then all of them
-once more, killed with -9 three times on the way and continued.
+Runs subsets of the questions on rooms built from the official annotations, each in its own process. Then runs all of them
+again, killed with SIGKILL three times and resumed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 
-KEPT = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "views")
-"""What must be equal in two runs of the same questions."""
+KEPT = (
+    "turn",
+    "messages",
+    "reply",
+    "action",
+    "happened",
+    "stood",
+    "camera",
+    "views",
+)  # must be equal in two runs
 
-HEAD = "questions|turns|seconds|ms per turn|of which drawing|processor s|peak MB|folder MB".split(
-    "|"
-)
+HEAD = "questions|turns|seconds|ms per turn|rendering (ms)|CPU seconds|peak MB|folder MB".split("|")
 
 
 def measured(command: list[str], output: Path, *options: str) -> list[str]:
-    """Run the program in a process of its own; return a row of the table."""
+    """Run the program in its own process; return a row of the table."""
     began = time.perf_counter()
     process = subprocess.Popen([*command, "--output", str(output), *options])
     _, status, usage = os.wait4(process.pid, 0)
@@ -56,7 +62,7 @@ def measured(command: list[str], output: Path, *options: str) -> list[str]:
 
 
 def killed(command: list[str], output: Path, lines: int, kills: int = 3) -> list[float]:
-    """Run it all, killed with -9 at equal parts of the way; return the seconds to the first new turn after each."""
+    """Run it all, killed with SIGKILL at equal intervals; return the seconds from each restart to its first new turn."""
     starts = []
     line = [*command, "--output", str(output)]
     for number in range(1, kills + 1):
@@ -67,7 +73,7 @@ def killed(command: list[str], output: Path, lines: int, kills: int = 3) -> list
 
 
 def killed_at(command: list[str], output: Path, lines: int) -> float:
-    """Run until the log holds N lines, then kill; return the seconds until the first new line."""
+    """Run until the log has N lines, then kill; return the seconds until the first new line."""
     before, began, first = logged(output), time.perf_counter(), None
     process = subprocess.Popen(command)
     while process.poll() is None and (now := logged(output)) < lines:
@@ -80,12 +86,12 @@ def killed_at(command: list[str], output: Path, lines: int) -> float:
 
 
 def logged(output: Path) -> int:
-    """Return the number of lines in the log of the run in a folder."""
+    """Return the number of log lines of the run in a folder."""
     return sum(path.read_bytes().count(b"\n") for path in output.glob("*_batched/turns.jsonl"))
 
 
 def outcome(output: Path) -> tuple[Any, dict[tuple[str, int], dict[str, Any]]]:
-    """Return the results and transcripts of a run without times and batches."""
+    """Return the results and transcripts of a run, without timings and batch sizes."""
     (path,) = output.glob("*_batched")
     results = json.loads((path / "results.json").read_text())
     del results["totals"]
@@ -99,12 +105,14 @@ def outcome(output: Path) -> tuple[Any, dict[tuple[str, int], dict[str, Any]]]:
 @click.option("--questions", required=True, help="VSI-Bench's test.jsonl.")
 @click.option("--annotations", required=True, help="Folder of the official annotations.")
 @click.option("--image-size", default="320x240", show_default=True)
-@click.option("--sizes", default="500,1000,2500", show_default=True, help="Runs before the whole.")
+@click.option(
+    "--sizes", default="500,1000,2500", show_default=True, help="Subset sizes to run first."
+)
 @OUTPUT
 def main(
     questions: str, annotations: str, image_size: str, sizes: str, output: Path | None
 ) -> None:
-    """Measure runs of growing size, a blind one, and one that is killed three times."""
+    """Measure runs of increasing size, a blind run, and one that is killed three times."""
     command = [sys.executable, "-m", "render_agent", "--batch", "--quiet", "--engine", "scripted"]
     command += ["--questions", questions, "--annotations", annotations, "--image-size", image_size]
     with tempfile.TemporaryDirectory(prefix="full-scale-") as place:
@@ -119,8 +127,9 @@ def main(
         "",
         *table(HEAD, rows),
         "",
-        f"Killed with -9 {len(starts) + 1} times and continued: {'the same' if same else 'NOT the same'} transcripts and"
-        f" results; the first new turn came {', '.join(f'{s:.1f}' for s in starts)} s after --continue.",
+        f"Killed with SIGKILL {len(starts) + 1} times and resumed: transcripts and results are"
+        f" {'identical' if same else 'NOT identical'}; the first new turn came"
+        f" {', '.join(f'{s:.1f}' for s in starts)} s after --continue.",
     ]
     publish(
         output, "VSI-Bench at full scale with the scripted engine", lines, machine("numpy", "numba")

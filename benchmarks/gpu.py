@@ -1,13 +1,12 @@
-"""All that a GPU is asked to do, measured from a checkout in some nine minutes.
+"""Full GPU benchmark, from a checkout in about nine minutes.
 
     python -m benchmarks.gpu --output benchmarks/results/gpu.md
 
-Models have published shapes and random weights, made on the GPU. Replies are forced where nothing else is
-said, so that every way does the same work. What needs one question after the other is measured over few
-questions of few turns, as its time is proportional to what they write; ratios are those of tokens written a
-second, and fewer turns make them smaller. The floor is the least time for the same work at the rates of copies
-and products that are measured here. Steps are done in order of importance until the time is up; what was left out is
-said. The page is written after every step.
+Models have published shapes and random weights, created on the GPU. Unless noted, replies are forced, so that every
+schedule does the same work. Sequential schedules are measured on a few questions with few turns, because their time is
+proportional to the tokens generated; ratios compare tokens per second, and fewer turns make them smaller. The lower bound
+is the minimum time for the same work at the copy and matrix-product rates measured here. Steps run in order of importance
+until the time is up; skipped steps are listed. The page is rewritten after every step.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Default(Variant):
-    """The schedule that a run has where nothing is said: four batched turns, then as many as fit."""
+    """The default schedule of a run: four batched turns, then as many questions as fit."""
 
     def options(self, max_turns: int) -> dict[str, Any]:
         """Return the options of a run that make this schedule."""
@@ -67,7 +66,7 @@ class Default(Variant):
 
 @dataclass(frozen=True)
 class Step:
-    """One run. wanted: rows. lengths: of forced replies; None for the model's own words."""
+    """One run. `wanted` is the batch size; `lengths` is None if the model generates its own replies."""
 
     name: str
     questions: int
@@ -82,33 +81,33 @@ class Step:
 
 
 def steps(many: int) -> list[Step]:
-    """Return what is measured, the most important first."""
+    """Return the steps, most important first."""
     float32: dict[str, Any] = {"lengths": None, "model": LESS, "dtype": "float32"}
     own: dict[str, Any] = {"questions": many // 2, "lengths": None}
     return [
-        Step("rows by themselves", many),
+        Step("automatic batch size", many),
         Step("four batched turns (the default)", many, "default"),
-        Step("own words", **own),
-        Step("own words, held to JSON", **own, guided=True),
-        Step("own words, again", **own),
-        Step("own words, held to JSON, again", **own, guided=True),
-        Step("memory is crowded in between", many, crowded=True),
+        Step("generated replies", **own),
+        Step("generated replies, JSON-constrained", **own, guided=True),
+        Step("generated replies, again", **own),
+        Step("generated replies, JSON-constrained, again", **own, guided=True),
+        Step("memory temporarily filled", many, crowded=True),
         Step("two questions", 2),
         Step("sequential", 2, "sequential", "none", 1, SHORT),
-        *[Step(f"{rows} rows wanted", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
-        *[Step(f"{rows} rows wanted", many, wanted=rows) for rows in (128, 256)],
+        *[Step(f"batch size {rows}", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
+        *[Step(f"batch size {rows}", many, wanted=rows) for rows in (128, 256)],
         Step("2B", many, model=LESS),
         Step("two questions, 2B", 2, model=LESS),
-        Step("own words, float32, one by one", 6, "sequential", "none", 1, **float32),
-        Step("own words, float32, side by side", 6, **float32),
-        Step("own words, float32, four batched turns", 6, "default", **float32),
+        Step("generated replies, float32, sequential", 6, "sequential", "none", 1, **float32),
+        Step("generated replies, float32, concurrent", 6, **float32),
+        Step("generated replies, float32, four batched turns", 6, "default", **float32),
         Step("two-phase", 16, "two-phase", "none", 16, SHORT),
     ]
 
 
 @contextlib.contextmanager
 def crowd(device: Any, readings: int) -> Iterator[None]:
-    """Take away all memory that is left on the GPU for some seconds, once, after so many readings of prompts."""
+    """Allocate all free GPU memory for some seconds, once, after a number of prefills."""
     import torch
 
     read, count, ballast = Scheduler.read, 0, []
@@ -133,7 +132,7 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
 
 
 class Monitor:
-    """Share of the time in which a kernel ran, and the most memory of the device in use, sampled while a run lasts."""
+    """Samples GPU utilization and peak device memory while a run lasts."""
 
     def __init__(self, cuda: bool) -> None:
         self.busy: list[float] = []
@@ -149,18 +148,18 @@ class Monitor:
         while not self._ended.wait(0.1):
             free, total = torch.cuda.mem_get_info()
             self.most = max(self.most, total - free)
-            with contextlib.suppress(Exception):  # without NVML there is no such figure
+            with contextlib.suppress(Exception):  # utilization needs NVML
                 self.busy.append(torch.cuda.utilization())
 
     def stop(self) -> dict[str, Any]:
-        """Return the figures."""
+        """Return the measurements."""
         self._ended.set()
         busy = round(statistics.mean(self.busy) / 100, 3) if self.busy else None
         return {"busy": busy, "peak_gb": round(self.most / 1e9, 1)}
 
 
 class Measurement:
-    """The steps so far, in files that are written after each."""
+    """The completed steps; the page is rewritten after each."""
 
     def __init__(
         self, output: Path | None, config: RunConfig, seconds: float, only: str | None
@@ -174,7 +173,7 @@ class Measurement:
         self.transcripts: dict[str, Any] = {}
 
     def load(self, name: str, dtype: str) -> Any:
-        """Return a model with random weights; the one before goes."""
+        """Return a model with random weights, replacing the previous one."""
         name = self.only or name
         if self.model is None or self.model[:2] != (name, dtype):
             self.model = None
@@ -217,7 +216,7 @@ class Measurement:
         click.echo(f"{step.name}: {json.dumps(shown)}", err=True)
 
     def latency(self, model: str) -> None:
-        """Lead two questions side by side, nothing else under way: a picture, then a reply of 60 tokens, each turn."""
+        """Measure two concurrent questions on an otherwise idle engine: an image and a 60-token reply per turn."""
         pretrained = self.load(model, "auto")
         engines = Engines(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", 8)
@@ -248,7 +247,7 @@ class Measurement:
         }
 
     def long_run(self, count: int) -> None:
-        """Lead so many dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
+        """Run `count` dialogues of three turns with a new image each, sampling memory on the way."""
         pretrained = self.load(BIG, "auto")
         engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", AUTO)
@@ -281,13 +280,13 @@ class Measurement:
         engine.close()
 
     def within(self, name: str, call: Callable[[], None]) -> None:
-        """Do one thing if there is time for it, and write down what is known then."""
+        """Run one measurement if there is time for it, then write the page."""
         if time.perf_counter() > self.until:
             self.left_out.append(name)
         else:
             try:
                 call()
-            # What one step cannot do is said; the others are measured all the same.
+            # A failed step is reported, and the others still run.
             except Exception as error:  # noqa: BLE001
                 traceback.print_exc()
                 self.left_out.append(f"{name}: {type(error).__name__}: {error}")
@@ -295,7 +294,7 @@ class Measurement:
         self.write()
 
     def write(self) -> None:
-        """Write what is measured so far."""
+        """Write the page."""
         speeds = {row["step"]: row["tokens_a_second"] for row in self.done}
         for row in self.done:
             for base in ("sequential", "two-phase"):
@@ -305,8 +304,8 @@ class Measurement:
         heads = ["step", "model", *COLUMNS]
         lines = [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
         lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.done])]
-        lines += ["", *(f"Left out: {name}" for name in self.left_out)]
-        publish(self.output, "On a GPU", lines, machine())
+        lines += ["", *(f"Skipped: {name}" for name in self.left_out)]
+        publish(self.output, "GPU", lines, machine())
 
 
 def _noise(file: str) -> Any:
@@ -329,7 +328,7 @@ def _request(name: str, before: list[Any], tokens: int = 16) -> Request:
 
 
 def _in_use(device: Any) -> tuple[float, float]:
-    """Return what of a device's memory is in use by anybody, and what this process has of the machine's, in GB."""
+    """Return the device memory in use by all processes, and the resident memory of this process, in GB."""
     import psutil
     import torch
 
@@ -339,12 +338,12 @@ def _in_use(device: Any) -> tuple[float, float]:
 
 @click.command()
 @OUTPUT
-@click.option("--minutes", default=8.5, show_default=True, help="Nothing begins later.")
+@click.option("--minutes", default=8.5, show_default=True, help="Start no step after this time.")
 @click.option("--device", default="cuda", show_default=True)
-@click.option("--model", help="One shape instead of all.")
-@click.option("--many", default=128, show_default=True, help="Questions side by side.")
+@click.option("--model", help="Use this model shape for all steps.")
+@click.option("--many", default=128, show_default=True, help="Concurrent questions.")
 @click.option("--image-size", default="640x480", show_default=True)
-@click.option("--only", help="Only these steps, | between them.")
+@click.option("--only", help="Run only these steps, separated by |.")
 def main(
     output: Path | None, minutes: float, model: str | None, only: str | None, **given: Any
 ) -> None:
@@ -358,7 +357,7 @@ def main(
         image_size=(int(width), int(height)),
     )
     measurement = Measurement(output, config, 60 * minutes, model)
-    # What is compiled or loaded at first use is not measured.
+    # Warm up: compilation and loading are not measured.
     measurement.take(Step("warm-up", 4, lengths=Lengths((1, 2), 8)))
     measurement.done.clear()
     for step in steps(given["many"]):

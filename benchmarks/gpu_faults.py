@@ -1,11 +1,10 @@
-"""Memory that runs out on a GPU, again and again: nothing may be lost, and nothing may change.
+"""Repeated out-of-memory conditions on a GPU: nothing may be lost, and no transcript may change.
 
     python -m benchmarks.gpu_faults --output benchmarks/results/gpu_faults.md
 
-The same questions are answered undisturbed, then while something outside of PyTorch fills all of the
-device's memory and gives it back, many times by a seed, then with every error injected that libraries raise
-for lack of memory, at random calls. The model has random weights in float32 and writes its own words, so that every
-transcript must be what it was.
+The same questions are answered undisturbed, then while another allocator repeatedly fills all device memory (at seeded
+random times), then with every out-of-memory error that libraries raise injected into random calls. The model has random
+float32 weights and generates its own replies, and every transcript must stay the same.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ WORDS = (
 
 
 class Filler(threading.Thread):
-    """Fills the device's memory by its driver, past PyTorch, and gives it back, so many times.
+    """Repeatedly fills the device's memory through the driver, bypassing PyTorch, and frees it.
 
-    under_way: set while an engine works; in between nothing is filled. filling: held while memory is full.
+    `under_way` is set while an engine works; memory is only filled then. `filling` is held while memory is full.
     """
 
     filling = threading.Lock()
@@ -63,17 +62,17 @@ class Filler(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Fill, wait, give back, wait."""
+        """Fill, wait, free, wait."""
         import torch
 
-        torch.ones(1, device="cuda")  # this thread has a context from here on
+        torch.ones(1, device="cuda")  # creates a CUDA context for this thread
         driver = ctypes.CDLL("libcuda.so.1")
         while self.done < self.times and not self.ended.is_set():
             time.sleep(self.chance.uniform(0.0, 0.2))
             with self.filling:
                 if not self.under_way.is_set():
                     continue
-                torch.cuda.empty_cache()  # what is kept unused is taken away, too
+                torch.cuda.empty_cache()  # fill PyTorch's unused cache too
                 taken = []
                 for size in (1 << 30, 1 << 26, 1 << 21):
                     place = ctypes.c_uint64()
@@ -86,7 +85,7 @@ class Filler(threading.Thread):
 
 
 class WatchedEngines(Engines):
-    """Engines of which it is told when one works: from when it is made until it is closed."""
+    """Engines with an event that is set from the creation of an engine until it is closed."""
 
     under_way = threading.Event()
 
@@ -107,7 +106,7 @@ class WatchedEngines(Engines):
 
 @contextlib.contextmanager
 def injected(one_in: int, seed: int) -> Iterator[list[int]]:
-    """Let one in so many placings, readings and steps fail; give the count of faults."""
+    """Make one in `one_in` allocations, prefills and decoding steps fail; yield the count of faults."""
     import torch
 
     chance, count = random.Random(seed), [0]
@@ -134,7 +133,7 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
 
 
 class Comparison:
-    """Runs under lack of memory beside an undisturbed one, in files that are written after each."""
+    """Runs under memory pressure compared with an undisturbed one; the page is rewritten after each."""
 
     def __init__(
         self, output: Path | None, bench: Bench, variant: Variant, config: RunConfig
@@ -146,30 +145,30 @@ class Comparison:
         self.model: dict[str, Any] = {}
 
     def take(self, name: str, **said: Any) -> bool:
-        """Answer all questions once more; whether that came to an end."""
-        rounds, told = self.rounds.setdefault(name, []), self.said.setdefault(name, {})
+        """Answer all questions once more; return True if the run completed."""
+        rounds, details = self.rounds.setdefault(name, []), self.said.setdefault(name, {})
         try:
             rounds.append(self._measured())
-        # A run that breaks off is what is looked for here.
+        # Aborted runs are what this benchmark looks for.
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
-            told["broke off"] = f"{type(error).__name__}: {error}"
-        told.update(said, runs=len(rounds))
+            details["aborted"] = f"{type(error).__name__}: {error}"
+        details.update(said, runs=len(rounds))
         self.write()
-        return "broke off" not in told
+        return "aborted" not in details
 
     def write(self) -> None:
-        """Write what is known so far."""
+        """Write the page."""
         rows = {name: dict(said) for name, said in self.said.items()}
         for name, rounds in self.rounds.items():
             if rounds:
                 undisturbed = self.rounds["undisturbed"][0].work
                 rows[name] = {**summary(rounds, {}, undisturbed), **rows[name]}
         names = "runs filled faults seconds questions failed questions_that_differ events".split()
-        names += ["broke off"]
+        names += ["aborted"]
         cells = [[name, *(row.get(key) for key in names)] for name, row in rows.items()]
         lines = [json.dumps(self.model), "", *table(["run", *names], cells)]
-        publish(self.output, "Memory that runs out on a GPU", lines, machine())
+        publish(self.output, "GPU memory faults", lines, machine())
 
 
 @click.command()
@@ -177,15 +176,13 @@ class Comparison:
 @click.option("--model", default="Qwen/Qwen3-VL-2B-Instruct", show_default=True)
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--questions", default=32, show_default=True)
-@click.option("--times", default=100, show_default=True, help="How often memory is filled.")
-@click.option("--minutes", default=7.0, show_default=True, help="No run begins later.")
-@click.option("--one-in", default=40, show_default=True, help="Calls of which one fails.")
-@click.option(
-    "--image-size", default=640, show_default=True, help="Width; the height is 3/4 of it."
-)
+@click.option("--times", default=100, show_default=True, help="Number of times memory is filled.")
+@click.option("--minutes", default=7.0, show_default=True, help="Start no run after this time.")
+@click.option("--one-in", default=40, show_default=True, help="Inject an error in one of N calls.")
+@click.option("--image-size", default=640, show_default=True, help="Width in pixels (4:3 images).")
 @click.option("--seed", default=0, show_default=True)
 def main(output: Path | None, **given: Any) -> None:
-    """Compare runs under lack of memory with an undisturbed one."""
+    """Compare runs under memory pressure with an undisturbed one."""
     width, until = given["image_size"], time.perf_counter() + 60 * given["minutes"]
     config = RunConfig(
         batch=True,
@@ -209,9 +206,9 @@ def main(output: Path | None, **given: Any) -> None:
     if pretrained.model.device.type == "cuda":
         filler = Filler(given["times"], given["seed"], engines.under_way)
         filler.start()
-        whole = True
-        while whole and filler.is_alive() and time.perf_counter() < until:
-            whole = comparison.take("filled from outside")
+        completed = True
+        while completed and filler.is_alive() and time.perf_counter() < until:
+            completed = comparison.take("filled from outside")
             comparison.said["filled from outside"]["filled"] = filler.done
         filler.ended.set()
         filler.join()

@@ -1,4 +1,4 @@
-"""What all measurements share: the machine's description, Markdown tables, and the page that is written."""
+"""Shared by all benchmarks: machine description, Markdown tables, and writing the result page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTPUT = click.option(
 
 
 def machine(*packages: str) -> str:
-    """Return the processor, system, date, load, and the versions of some packages in one line."""
+    """Return a line with processor, system, date, load, and package versions."""
     versions = []
     for package in packages or PACKAGES:
         try:
@@ -35,7 +35,7 @@ def machine(*packages: str) -> str:
 
 
 def processor() -> str:
-    """Return the name of the processor, or its architecture if the system does not tell the name."""
+    """Return the name of the processor, or its architecture if unknown."""
     details = Path("/proc/cpuinfo")
     lines = details.read_text("utf-8").splitlines() if details.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -43,7 +43,7 @@ def processor() -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a Markdown table; None is shown as a dash, numbers are aligned right."""
+    """Return the lines of a Markdown table. None becomes a dash; numeric columns are right-aligned."""
     cells = [["–" if value is None else str(value) for value in row] for row in rows]
     right = [all(row[i][:1] in "–+-<≥0123456789" for row in cells) for i in range(len(head))]
     rule = ["--:" if number else "---" for number in right]
@@ -51,12 +51,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 
 def interval(ends: Sequence[float] | None, form: str = ".1f") -> str:
-    """Return an interval as text."""
+    """Format an interval."""
     return "–" if ends is None else f"{ends[0]:{form}} … {ends[1]:{form}}"
 
 
 def publish(output: Path | None, title: str, lines: Iterable[str], circumstances: str) -> None:
-    """Print a page with its machine and command, and write it if a file is given."""
+    """Print the result page with machine and command, and write it to a file if one is given."""
     module = Path(sys.argv[0]).stem
     command = shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]])
     page = "\n".join([f"# {title}", "", *lines, "", f"{circumstances}.", "", f"    {command}", ""])

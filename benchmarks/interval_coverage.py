@@ -1,11 +1,11 @@
-"""How often do the intervals hold, and how often do equal runs differ? With few scenes and with many.
+"""Coverage of confidence intervals and false-positive rate of comparisons, with few and with many scenes.
 
     python -m benchmarks.interval_coverage --output benchmarks/results/coverage.md
 
-Real runs over freshly made rooms are the populations; scenes are drawn from them with replacement, so the truth
-is known: the score over all of them. Populations: the sighted witness; answers at random; answers that hang on
-the scene, all right in every second room and at random in the others. Two equal runs: which of two runs comes
-first is tossed in every scene.
+Real runs over newly generated rooms are the populations. Scenes are drawn from them with replacement, so the true value
+is known: the score over all of them. Populations: `witness`; `random` answers; and `by scene`, answers that are all
+correct in every second room and random in the others. For the null comparison, the order of two runs is randomized
+per scene.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from render_agent.score.intervals import Estimate, estimates
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, Tally, named_means, tally
 
 SCENES = (4, 6, 8, 16, 64, 288)
-SEED = 9100
-"""The seed of the rooms; no other measurement uses it."""
+SEED = 9100  # seed of the rooms; not used by other benchmarks
 
 ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "witness": {"model": "witness", "image_size": (128, 96)},
@@ -39,8 +38,7 @@ ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "oracle": {"model": "oracle", "views": "none"},
 }
 FIGURES = (MACRO, MICRO, MEAN_OF_TYPES)
-AT_ONCE = 200_000
-"""Scenes in one array: what memory and caches take well."""
+AT_ONCE = 200_000  # scenes per array, to limit memory
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
@@ -57,7 +55,7 @@ class Draw:
 
 
 def answered(place: Path, questions: Path, name: str, seed: int) -> Tally:
-    """Return the scores of a run, made now where it is not there yet."""
+    """Return the scores of a run; run it now if it does not exist."""
     output = place / f"{name}-{seed}"
     for results in sorted(output.glob("*/results.json")):
         return scores_of(RunData(results.parent))
@@ -84,14 +82,14 @@ def scores_of(folder: RunData) -> Tally:
 
 
 def mixed(easy: Tally, hard: Tally, seed: int) -> Tally:
-    """Return a population of which every second scene, at random, is answered by one and the rest by the other."""
+    """Return a population in which a random half of the scenes comes from one run and the rest from another."""
     scenes = len(easy.sums)
     chosen = np.random.default_rng(seed).permutation(scenes) < scenes // 2
     return Tally(easy.types, np.where(chosen[:, None], easy.sums, hard.sums), easy.counts)
 
 
 def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Iterator[Draw]:
-    """Return so many samples of so many scenes, some at a time."""
+    """Yield `number` samples of `scenes` scenes, in chunks."""
     chance = np.random.default_rng([seed, scenes])
     while number > 0:
         some = min(number, max(1, AT_ONCE // scenes))
@@ -100,30 +98,30 @@ def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Itera
 
 
 def truth_of(population: Tally, draw: Draw) -> dict[str, FloatArray]:
-    """Return every mean over the whole population, of the types that a sample asks, (samples,) each."""
+    """Return every mean over the whole population, for the types present in a sample, (samples,) each."""
     asked = draw.counts.sum(axis=1) > 0
     sums, counts = population.sums.sum(axis=0), population.counts.sum(axis=0)
     return named_means(population.types, sums * asked, counts * asked)
 
 
 def shown(estimate: Estimate, draw: Draw) -> Ends:
-    """The interval that the program gives."""
+    """The interval reported by the program."""
     return estimate.score_interval
 
 
 def student(estimate: Estimate, draw: Draw) -> Ends:
-    """The jackknife's error, Student's t with a degree of freedom a scene but one."""
+    """Jackknife standard error with Student's t (scenes − 1 degrees of freedom)."""
     reach = special.stdtrit(estimate.scenes - 1.0, 0.975) * estimate.error
     return estimate.mean - reach, estimate.mean + reach
 
 
 def normal(estimate: Estimate, draw: Draw) -> Ends:
-    """The jackknife's error, 1.96 of them to either side."""
+    """Jackknife standard error with the normal quantile 1.96."""
     return estimate.mean - 1.96 * estimate.error, estimate.mean + 1.96 * estimate.error
 
 
 def bootstrap(estimate: Estimate, draw: Draw, resamples: int = 300) -> Ends:
-    """The percentile bootstrap over scenes of the mean of tasks, which the program had before."""
+    """Percentile bootstrap over scenes of the mean of tasks, used by earlier versions."""
     chance = np.random.default_rng(1)
     scenes = draw.sums.shape[1]
     times = chance.multinomial(scenes, np.full(scenes, 1 / scenes), resamples).astype(np.float64)
@@ -140,12 +138,12 @@ METHODS: Mapping[str, Interval] = {
     "percentile bootstrap": bootstrap,
     "jackknife, 1.96 errors": normal,
     "jackknife, t with scenes − 1": student,
-    "the program's": shown,
+    "reported by the program": shown,
 }
 
 
 def coverage(population: Tally, scenes: int, number: int) -> dict[str, Any]:
-    """Return the share of samples whose interval holds the truth: by method, by mean, by type."""
+    """Return the share of samples whose interval contains the true value: by method, by mean, by type."""
     held: dict[str, list[FloatArray]] = {}
     widths = []
     for draw in samples(population, scenes, number):
@@ -156,18 +154,18 @@ def coverage(population: Tally, scenes: int, number: int) -> dict[str, Any]:
                 method == "percentile bootstrap"
                 and len(held.get(method, ())) * len(macro.mean) > 2000
             ):
-                continue  # it is slow, and need not be known as well
+                continue  # slow, and a coarse estimate suffices
             low, high = interval(macro, draw)
             held.setdefault(method, []).append(holds(low, truths[MACRO], high))
         for name, estimate in draw.found.items():
             held.setdefault(f"of {name}", []).append(holds(*_around(estimate, truths[name])))
         low, high = macro.score_interval
         widths.append(100 * (high - low))
-    told = {name: _share(np.concatenate(rows)) for name, rows in held.items()}
+    shares = {name: _share(np.concatenate(rows)) for name, rows in held.items()}
     return {
-        "methods": {name: told[name] for name in METHODS},
-        "means": {name: told[f"of {name}"] for name in FIGURES},
-        "types": {name: told[f"of {name}"] for name in population.types},
+        "methods": {name: shares[name] for name in METHODS},
+        "means": {name: shares[f"of {name}"] for name in FIGURES},
+        "types": {name: shares[f"of {name}"] for name in population.types},
         "width": _share(np.concatenate(widths)),
     }
 
@@ -178,27 +176,27 @@ def _around(estimate: Estimate, truth: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def holds(low: FloatArray, truth: FloatArray, high: FloatArray) -> FloatArray:
-    """Return 1 where an interval holds the truth, 0 where not, NaN where there is none."""
+    """Return 1 if an interval contains the true value, 0 if not, NaN if there is no interval."""
     inside = (low <= truth + 1e-12) & (truth <= high + 1e-12)
     return np.where(np.isnan(low), np.nan, inside)
 
 
 def alarms(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
-    """Return how often two equal runs are told apart, and how often the interval of a real difference holds."""
+    """Return the false-positive rate for equal runs, and the coverage of the interval of a real difference."""
     apart = Tally(one.types, other.sums - one.sums, one.counts)
     chance = np.random.default_rng([1, scenes])
-    found: dict[str, list[FloatArray]] = {"p <= .05": [], "p <= .01": [], "covered": []}
+    results: dict[str, list[FloatArray]] = {"p <= .05": [], "p <= .01": [], "covered": []}
     for draw in samples(apart, scenes, number, seed=2):
         sides = chance.choice((-1.0, 1.0), (*draw.sums.shape[:2], 1))
         p = estimates(draw.types, draw.sums * sides, draw.counts)[MACRO].p
         for level in (0.05, 0.01):
             alarm = np.where(np.isnan(p), np.nan, p <= level)
-            found[f"p <= {level:.2f}".replace("0.", ".")].append(alarm)
+            results[f"p <= {level:.2f}".replace("0.", ".")].append(alarm)
         estimate = draw.found[MACRO]
         truth = truth_of(apart, draw)[MACRO]
         reach = estimate.reach
-        found["covered"].append(holds(estimate.mean - reach, truth, estimate.mean + reach))
-    return {name: _share(np.concatenate(rows)) for name, rows in found.items()}
+        results["covered"].append(holds(estimate.mean - reach, truth, estimate.mean + reach))
+    return {name: _share(np.concatenate(rows)) for name, rows in results.items()}
 
 
 def _share(values: FloatArray) -> float | None:
@@ -207,15 +205,13 @@ def _share(values: FloatArray) -> float | None:
 
 
 @click.command()
-@click.option("--rooms", default=160, show_default=True, help="Rooms to draw from.")
-@click.option("--questions", default=18, show_default=True, help="Questions about each.")
-@click.option("--samples", "number", default=6000, show_default=True, help="Samples of each size.")
-@click.option(
-    "--runs", help="Where rooms and runs are kept; those that are there are not made again."
-)
+@click.option("--rooms", default=160, show_default=True, help="Rooms in the population.")
+@click.option("--questions", default=18, show_default=True, help="Questions per room.")
+@click.option("--samples", "number", default=6000, show_default=True, help="Samples per size.")
+@click.option("--runs", help="Folder for rooms and runs; existing ones are reused.")
 @OUTPUT
 def main(rooms: int, questions: int, number: int, runs: str | None, output: Path | None) -> None:
-    """Measure coverage and false alarms of the intervals and p values that the program shows."""
+    """Measure coverage and false-positive rate of the reported intervals and p-values."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(runs or scratch)
         asked = place / "rooms" / "questions.jsonl"
@@ -247,7 +243,7 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: Path
             click.echo(f"{name}, {scenes} scenes: {found['comparisons'][str(scenes)]}", err=True)
     publish(
         output,
-        "How often intervals hold, and equal runs differ",
+        "Coverage of intervals and false positives of comparisons",
         page(record),
         machine("numpy", "scipy"),
     )
@@ -258,10 +254,10 @@ def page(record: Mapping[str, Any]) -> list[str]:
     populations = record["populations"]
     sizes = [str(scenes) for scenes in SCENES]
     lines = [
-        f"Scenes drawn with replacement from {record['rooms']} freshly made rooms with {record['questions']} questions,"
-        f" {record['samples']:,} samples of each size (2,000 of the bootstrap). Populations with their official scores: "
+        f"Scenes drawn with replacement from {record['rooms']} newly generated rooms with {record['questions']} questions,"
+        f" {record['samples']:,} samples per size (2,000 for the bootstrap). Populations with their official scores: "
         + "; ".join(f"{name} {entry['score']:.1f}" for name, entry in populations.items())
-        + ". `by scene`: every second room is answered correctly, the others at random. Shares in percent.",
+        + ". `by scene`: every second room is answered correctly, the others at random. Values in percent.",
         "",
         "## Coverage of the 95 % interval of the official score",
         "",
@@ -269,7 +265,12 @@ def page(record: Mapping[str, Any]) -> list[str]:
     for name, entry in populations.items():
         found = [entry["intervals"][size] for size in sizes]
         rows = [[method, *(percent(one["methods"][method]) for one in found)] for method in METHODS]
-        rows.append(["its width, points", *(percent(one["width"], 1) for one in found)])
+        rows.append(
+            [
+                "width of the reported interval (points)",
+                *(percent(one["width"], 1) for one in found),
+            ]
+        )
         lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
     others, compared = [], []
     for name, entry in populations.items():
@@ -284,7 +285,7 @@ def page(record: Mapping[str, Any]) -> list[str]:
             shares = [entry["comparisons"][size][label] for size in sizes]
             compared.append([name, label, *map(percent, shares)])
     lines += [
-        "## The program's interval of other figures",
+        "## Coverage of the reported interval for other means",
         "",
         *table(["", "scenes", *sizes], others),
         "",
@@ -292,8 +293,8 @@ def page(record: Mapping[str, Any]) -> list[str]:
     lines += [
         "## Comparisons",
         "",
-        "Equal runs: two runs of a population with different seeds, their sides tossed in every scene. Covered: the interval of"
-        " the difference between them holds, if it is a real one.",
+        "`p <= …`: false-positive rate for equal runs (two runs of a population with different seeds, their order randomized"
+        " per scene). `covered`: coverage of the interval of a real difference.",
         "",
         *table(["", "scenes", *sizes], compared),
     ]

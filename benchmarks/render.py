@@ -1,9 +1,9 @@
-"""Milliseconds per view of each renderer, side by side.
+"""Milliseconds per view of each renderer.
 
     python -m benchmarks.render --output benchmarks/results/render.md
 
-The renderers take turns, one run each, so that other load on the machine affects all of them alike. A run draws four
-views of a furnished room (colours and depth); the figure is the best run's time per view.
+Runs of the renderers are interleaved, so that other load on the machine affects all of them equally. A run draws four
+views of a furnished room (colour and depth); the result is the time per view of the fastest run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Patch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _patches() -> list[Patch]:
-    """Return every rectangle of the room as its corner and its two edges, metres."""
+    """Return every rectangle of the room as a corner and two edges, metres."""
     patches = []
     for low, high in [(LOW, HIGH), *BOXES]:
         corner, size = np.array(low), np.subtract(high, low)
@@ -58,21 +58,21 @@ def _patches() -> list[Patch]:
 
 
 def _shade(points: np.ndarray, patch: int) -> np.ndarray:
-    """Return the colours, (n, 3) uint8, of points (n, 3) on one patch: a base and a soft pattern."""
+    """Return the colours, (n, 3) uint8, of points (n, 3) on one patch: a base colour and a smooth pattern."""
     base = np.random.default_rng(patch).uniform(70, 220, 3)
     wave = 20 * np.sin(points @ [9.0, 11.0, 7.0]) + 10 * np.sin(points @ [41.0, 37.0, 53.0])
     return np.clip(base + wave[:, None], 0, 255).astype(np.uint8)
 
 
 def _on_ball(centre: tuple[float, ...], radius: float, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return points (n, 3) at longitudes 2 pi u and heights -1 … 1 of v, on a ball."""
+    """Return points (n, 3) on a sphere at longitudes 2 pi u and relative heights v in -1 to 1."""
     level, turn = np.sqrt(np.maximum(1 - v**2, 0)), 2 * np.pi * u
     ring = np.stack([level * np.cos(turn), level * np.sin(turn), v], axis=-1)
     return np.asarray(centre) + radius * ring
 
 
 def _grid(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return coordinates u and v in 0 … 1, (n,), and faces (2 columns rows, 3) of a grid."""
+    """Return coordinates u and v in 0 to 1, (n,), and faces (2 columns rows, 3) of a grid."""
     u, v = np.meshgrid(np.linspace(0, 1, columns + 1), np.linspace(0, 1, rows + 1))
     first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
     quads = np.column_stack([first, first + 1, first + columns + 2, first + columns + 1])
@@ -101,7 +101,7 @@ def _scene(
 
 
 def mesh_room(count: int) -> Scene:
-    """Return the room as a mesh of about `count` faces, all of about the same size."""
+    """Return the room as a mesh of about `count` faces of similar size."""
     step = np.sqrt(2 * _area() / count)
     parts, faces, used = [], [], 0
     for number, (corner, a, b) in enumerate(_patches()):
@@ -122,7 +122,7 @@ def mesh_room(count: int) -> Scene:
 
 
 def cloud_room(count: int) -> Scene:
-    """Return the room as a cloud of about `count` points, strewn evenly over its surface."""
+    """Return the room as a cloud of about `count` points, spread evenly over its surface."""
     dice, density = np.random.default_rng(1), count / _area()
     parts = []
     for number, (corner, a, b) in enumerate(_patches()):
@@ -148,18 +148,18 @@ def milliseconds(renderer: Renderer, scene: Scene, width: int, height: int) -> f
 @click.command()
 @click.option("--renderers", default="rasteriser,pyrender", show_default=True)
 @click.option("--scenes", default="150000f,1000000f,5000000f,1000000p,10000000p", show_default=True)
-@click.option("--pictures", default="640x480,1024x1024", show_default=True)
+@click.option("--image-sizes", "--pictures", default="640x480,1024x1024", show_default=True)
 @click.option("--rounds", default=5, show_default=True)
 @OUTPUT
-def main(renderers: str, scenes: str, pictures: str, rounds: int, output: Path | None) -> None:
-    """Measure renderers side by side; --scenes are numbers of faces (f) or points (p)."""
+def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Path | None) -> None:
+    """Compare renderers. --scenes are numbers of faces (f) or points (p)."""
     names = renderers.split(",")
     drawing = [make_renderer(name) for name in names]
     rows = []
     for wanted in scenes.split(","):
         scene = (mesh_room if wanted[-1] == "f" else cloud_room)(int(wanted[:-1]))
-        for picture in pictures.split(","):
-            width, height = map(int, picture.split("x"))
+        for image_size in image_sizes.split(","):
+            width, height = map(int, image_size.split("x"))
             for renderer in drawing:
                 renderer.draw(
                     scene, VIEWS[0], width, height
@@ -168,12 +168,12 @@ def main(renderers: str, scenes: str, pictures: str, rounds: int, output: Path |
                 [milliseconds(one, scene, width, height) for one in drawing] for _ in range(rounds)
             ]
             best = np.min(runs, axis=0)
-            rows.append([scene.id, picture, *(f"{ms:.1f} ({ms / best[0]:.1f}×)" for ms in best)])
+            rows.append([scene.id, image_size, *(f"{ms:.1f} ({ms / best[0]:.1f}×)" for ms in best)])
             click.echo(rows[-1], err=True)
     for renderer in drawing:
         renderer.close()
-    told = f"Best of {rounds} interleaved runs of four views each; in brackets the ratio to {names[0]}."
-    lines = [told, "", *table(["scene", "picture", *names], rows)]
+    note = f"Fastest of {rounds} interleaved runs of four views each; in brackets the ratio to {names[0]}."
+    lines = [note, "", *table(["scene", "image size", *names], rows)]
     publish(output, "Milliseconds per view", lines, machine("numpy", "numba", "pyrender"))
 
 

@@ -1,9 +1,9 @@
-"""The report of a run: the time to diagnose and write it, its size, and the time to open its index.
+"""The report of a run: time to diagnose and write it, its size, and the time to load its index page.
 
     python -m benchmarks.report RUN --output benchmarks/results/report.md
 
-RUN is a run folder, such as one of all 5,130 questions (see benchmarks/full_scale.py). Its report is written
-twice: with the diagnosis, and without it.
+RUN is a run folder, such as one with all 5,130 questions (see benchmarks/full_scale.py). Its report is written twice: with
+and without diagnosis.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from render_agent.runs.read import RunData
 
 
 def built(name: str, run: Path, *options: str) -> list[object]:
-    """Write the report in a process of its own; return a row: name, wall and processor seconds."""
+    """Write the report in its own process; return a row: name, wall-clock seconds, CPU seconds."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
     subprocess.run(command, check=True, capture_output=True)
@@ -33,7 +33,7 @@ def built(name: str, run: Path, *options: str) -> list[object]:
 
 
 def opened(index: Path) -> str:
-    """Return the seconds until Chromium has loaded the index and shows its rows."""
+    """Return the time until Chromium has loaded the index page and shows its rows."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         return "not measured"
@@ -67,9 +67,9 @@ def main(run: Path, output: Path | None) -> None:
         f"{len(questions):,} questions, {len(folder.lines()):,} turns,"
         f" {len({question.scene for question in questions})} scenes.",
         "",
-        *table(["`render-agent report`", "seconds", "processor seconds"], rows),
+        *table(["`render-agent report`", "seconds", "CPU seconds"], rows),
         "",
-        f"{len(files):,} files of {size:.0f} MB. Chromium shows the index after: {opening}.",
+        f"{len(files):,} files, {size:.0f} MB. Chromium shows the index page after {opening}.",
     ]
     publish(output, "The report of a run", lines, machine("numpy", "matplotlib"))
 
