@@ -1,8 +1,8 @@
-"""Ask one question of one scan, and look at how it was answered.
+"""Ask one question about a scan and show how it was answered.
 
 python ask_a_scan.py [SCAN.ply] [QUESTION] [MODEL]
 
-Without a model a scripted explorer looks around and answers by rule, which needs nothing.
+Without MODEL, a scripted explorer looks around and answers by rule; it needs no GPU and no download.
 """
 
 import sys
@@ -21,5 +21,5 @@ for turn in dialogue.turns:
     print(f"  {turn.reply}")
     print(f"  {turn.feedback}")
 print(f"answer: {dialogue.answer} ({dialogue.status})")
-print(f"the way it went: {dialogue.map().save('map.png')}")
-print(f"its run: {dialogue.folder.path}")
+print(f"map of its path: {dialogue.map().save('map.png')}")
+print(f"run folder: {dialogue.folder.path}")

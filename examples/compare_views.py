@@ -1,24 +1,21 @@
-"""Does exploring help? The same questions with views chosen freely, with one view, and with none.
+"""Does exploring help? The same questions with freely chosen views, with one view, and with none.
 
 python compare_views.py [ENGINE] [MODEL]
 
-The witness, a scripted model, answers rightly once it has seen what a question names; else it guesses.
+By default uses `witness`, a scripted model that answers correctly once it has seen the named objects, and guesses
+otherwise.
 """
 
 import sys
 
-import pandas  # pip install "render_agent[pandas]", where it is missing
+import pandas  # if missing: pip install "render_agent[pandas]"
 
 import render_agent
 
 pandas.options.display.precision = 1
 engine, model = sys.argv[1:3] if len(sys.argv) > 2 else ("scripted", "witness")
 same = {"benchmark": "rooms", "engine": engine, "model": model, "image_size": (160, 120)}
-same["scene"] = [
-    "room00",
-    "room02",
-    "room04",
-]  # a few questions, so that it is quick; left out, all
+same["scene"] = ["room00", "room02", "room04"]  # only a few questions, to be quick; omit for all
 same["type"] = ["object_counting", "object_abs_distance", "object_rel_direction_easy"]
 runs = {views: render_agent.run(**same, views=views) for views in ("none", "start", "free")}
 
@@ -30,5 +27,5 @@ for views in ("none", "start"):
     found = runs[views].compare(runs["free"]).found
     print(f"free against {views}: {found['differences']['official']['difference']:+.1f} points")
 
-runs["free"].diagnosis()  # the witness says why: what it answered wrongly, it had not seen
+runs["free"].diagnosis()  # explains wrong answers: the named objects were not seen
 print(runs["free"].questions.groupby("cause").size())

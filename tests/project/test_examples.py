@@ -60,7 +60,7 @@ def test_look_around(tmp_path, capsys, monkeypatch):
         first = scene.view()
         assert (pixels(tmp_path / "view1.png") == first.pixels).all()
         nearest = first.depth[np.isfinite(first.depth)].min()
-    assert f"view1.png: the nearest surface is {nearest:.2f} m away" in told
+    assert f"view1.png: nearest surface at {nearest:.2f} m" in told
     shown = [
         pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
     ]
