@@ -1,7 +1,7 @@
-# `make run` and `make test` do all the set-up themselves; see scripts/set-up.
+# `make run` and `make test` set up everything they need; see scripts/set-up.
 VENV := .venv
 VLLM_VENV := .venv-vllm
-# Tools that look at .venv from outside, so that they are not part of what they list.
+# Separate environment for tools that inspect .venv, so that they are not part of what they list.
 TOOLS := .venv-tools
 TEST_PROCESSES ?= 3
 TESTS = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
@@ -14,17 +14,17 @@ PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt script
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/ready-run $(VENV)/view3d ## set up, then explore the bundled rooms, answer their questions, write the report
+run: $(VENV)/ready-run $(VENV)/view3d ## set up, then answer the questions about the bundled rooms and write the report
 	$(VENV)/bin/render-agent --batch --benchmark rooms --model small --image-size 320x240
 	$(VENV)/bin/render-agent report recent
 
-test: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run the tests, without those marked slow
+test: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run the tests except slow ones
 	$(TESTS) -m "not slow"
 
-test-all: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run all tests, also those marked slow
+test-all: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run all tests
 	$(TESTS)
 
-test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest transformers that is supported
+test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest supported transformers
 	@scripts/test-oldest
 
 test-vllm: $(VLLM_VENV)/ready ## set up .venv-vllm, then run the tests of --engine vllm
@@ -37,34 +37,34 @@ lint: $(VENV)/ready-lint ## set up, then check style and types, and build the do
 	$(VENV)/bin/mypy tests/api/typed_keywords.py
 	$(SITE)
 
-docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs, to open from disk
+docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs
 	$(SITE)
 	@echo build/docs/index.html
 
 bench: $(VENV)/ready-run ## set up, then time the renderers
 	$(VENV)/bin/python -m benchmarks.render
 
-train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
+train: $(VENV)/ready-test ## set up, then train the small model from scratch (hours on a CPU); resumes if interrupted
 	$(MAKE) -f training/Makefile PYTHON=$(VENV)/bin/python
 
-audit: $(TOOLS)/ready ## check every pinned package for known vulnerabilities; needs a network
+audit: $(TOOLS)/ready ## check every pinned package for known vulnerabilities; needs network access
 	$(TOOLS)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt -r constraints-cpu.txt
 
 licences: $(TOOLS)/ready $(VENV)/ready-run ## list the licences of the installed packages
 	$(TOOLS)/bin/pip-licenses --python $(VENV)/bin/python --with-urls
 
-sbom: $(TOOLS)/ready $(VENV)/ready-run ## write a bill of materials of .venv to build/sbom.cdx.json (CycloneDX)
+sbom: $(TOOLS)/ready $(VENV)/ready-run ## write a software bill of materials of .venv to build/sbom.cdx.json (CycloneDX)
 	@mkdir -p build
 	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --spec-version 1.6 --output-file build/sbom.cdx.json $(VENV)/bin/python
 
-hashes: $(TOOLS)/ready ## write every pin with its SHA-256 to build/requirements.txt, for pip --require-hashes
+hashes: $(TOOLS)/ready ## write all pins with SHA-256 to build/requirements.txt, for pip --require-hashes
 	@mkdir -p build
 	$(TOOLS)/bin/uv pip compile --quiet --no-deps --no-annotate --generate-hashes --output-file build/requirements.txt constraints.txt constraints-cpu.txt
 
-wheel: $(VENV)/ready-run $(VENV)/view3d ## set up, then build the wheel into dist/: the same bytes from the same commit
+wheel: $(VENV)/ready-run $(VENV)/view3d ## set up, then build a reproducible wheel into dist/
 	@scripts/wheel
 
-pins: ## take the newest packages that setup.cfg allows, and pin them in constraints.txt
+pins: ## upgrade to the newest packages that setup.cfg allows, and pin them in constraints.txt
 	@UNPINNED=1 scripts/set-up test,lint,docs
 	@{ sed '/^[^#]/,$$d' constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
 		--exclude torch --exclude torchvision; } >constraints.new
@@ -72,7 +72,7 @@ pins: ## take the newest packages that setup.cfg allows, and pin them in constra
 
 setup: $(VENV)/ready-lint $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels, ruff, mypy
 
-clean: ## remove all environments and caches; runs are kept
+clean: ## remove all environments and caches; keeps runs
 	rm -rf $(VENV) $(VENV)-oldest $(TOOLS) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -80,19 +80,19 @@ $(VENV)/ready-run: EXTRAS := report
 $(VENV)/ready-test: EXTRAS := test
 $(VENV)/ready-lint: EXTRAS := test,lint,docs
 
-# The stamp is written last: a set-up that was interrupted begins again. All sets of extras lie in one environment and
-# hold what a run needs: after any of them nothing is left to do for `make run`.
+# The stamp is written last, so an interrupted set-up starts again. All extras share one environment and include what a
+# run needs, so after any of them `make run` has nothing left to set up.
 $(VENV)/ready-%: $(PIP_FILES)
 	@scripts/set-up $(EXTRAS)
 	@touch $@ $(VENV)/ready-run
 
-# The pages of reports show scans in 3D with three.js, which npm brings; without npm a sentence says what is missing.
+# The 3D view of report pages needs three.js, installed with npm; without npm the pages say what is missing.
 $(VENV)/view3d: | $(VENV)/ready-run
 $(VENV)/view3d: scripts/view3d/build scripts/view3d/view3d.js scripts/view3d/package-lock.json
 	@scripts/view3d/build
 	@touch $@
 
-# The tests of pages need a browser; nothing else does.
+# Only the tests of pages need a browser.
 $(VENV)/browser: $(VENV)/ready-test scripts/set-up-browser
 	@scripts/set-up-browser
 	@touch $@

@@ -1,7 +1,7 @@
-"""Cures torchvision in every process of a virtual environment, while it is imported.
+"""Applies the torchvision fix in every process of a virtual environment, when torchvision is imported.
 
-vLLM inspects models in processes of its own, which never reach `cure_torchvision` otherwise.
-`set-up-vllm` puts this module beside the packages, with a .pth file that imports it.
+vLLM inspects models in subprocesses that never call `cure_torchvision` themselves. `set-up-vllm` installs this module
+together with a .pth file that imports it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 
 
 class CureBeforeTorchvision(MetaPathFinder):
-    """Finds no module; at the first part of torchvision that needs its operators it declares them."""
+    """Declares torchvision's operators just before the first module that needs them. Finds no module itself."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Leave every module to the other finders."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 TREE = Path(__file__).parents[1]
 
+# The folders of the package, lowest first. A module may only import folders of lower levels.
 LEVELS = [
     "errors",
     "util",
@@ -24,8 +25,8 @@ LEVELS = [
     "cli",
     "__main__",
 ]
-"""The folders of the package, lowest first; a module imports folders of lower levels only."""
 
+# The folders in which a heavy library may be imported.
 DOORS = {
     "DracoPy": "scans.formats",
     "OpenGL": "render",
@@ -62,4 +63,3 @@ DOORS = {
     "wandb": "report.export.loggers",
     "zstandard": "scans.formats.splats",
 }
-"""The folders in which a heavy library may be imported."""

@@ -1,7 +1,7 @@
-"""MkDocs hooks: rewrite links that leave docs/, and insert the parts of pages that the program itself provides.
+"""MkDocs hooks: rewrite links that leave docs/, and insert generated parts of pages.
 
-Pages of docs/ link to files of the repository, so that the links also work where the repository is read.
-Documents among these become pages of the site; for all other files the site shows the text without a link.
+Pages in docs/ link to files of the repository, so that the links also work on the repository's website. Linked documents
+become pages of the site; links to other files are replaced by their text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 
 TREE = Path(__file__).parents[1]
 
+# Documents outside docs/ that pages link to; on the site they are below `repository/`.
 BESIDE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -29,13 +30,12 @@ BESIDE = (
     "benchmarks/results/**/*.md",
     "benchmarks/results/**/*.svg",
 )
-"""Documents outside docs/ that pages link to; in the site they are below `repository/`."""
 
 LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[^)\s]+)\)")
 
 
 def instructions_part() -> str:
-    """Return the instructions of a dialogue with the default options."""
+    """Return the instructions of a dialogue with default options."""
     from render_agent.options import RunConfig
     from render_agent.runs.build import build
 
@@ -51,7 +51,7 @@ def schema_part() -> str:
 
 
 def fields_part() -> str:
-    """Return the table of the fields of a reply, `measure` included."""
+    """Return the table of reply fields, including `measure`."""
     from render_agent.dialogue.reply import ReplyForm
 
     form = ReplyForm(picture_size=(640, 480))
@@ -63,7 +63,7 @@ def fields_part() -> str:
 
 
 def families_part() -> str:
-    """Return the table of the model families that the in-process engine knows."""
+    """Return the table of model families known to the in-process engine."""
     from render_agent.engines.families.model_families import FAMILIES
 
     head = "| family | `model_type` | kept | thinking | why not more |\n|---|---|---|---|---|"
@@ -76,23 +76,23 @@ def families_part() -> str:
     return "\n".join([head, *rows])
 
 
+# Replacements of `<!-- generated: NAME -->` in pages.
 GENERATED = {
     "instructions": instructions_part,
     "schema": schema_part,
     "fields": fields_part,
     "families": families_part,
 }
-"""What replaces `<!-- generated: NAME -->` in a page."""
 
 
-def beside() -> Iterator[Path]:
-    """Give the documents outside docs/ that become pages."""
+def outside_documents() -> Iterator[Path]:
+    """Yield the documents outside docs/ that become pages."""
     for pattern in BESIDE:
         yield from sorted(path for path in TREE.glob(pattern) if path.is_file())
 
 
 def uri_of(path: Path) -> str:
-    """Return the place of a document from outside docs/ in the site's sources."""
+    """Return the path of a document from outside docs/ in the site's sources."""
     name = path.relative_to(TREE).as_posix()
     if path.name == "README.md":
         name = f"{path.parent.relative_to(TREE).as_posix()}.md"
@@ -101,7 +101,7 @@ def uri_of(path: Path) -> str:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the documents outside docs/."""
-    for path in beside():
+    for path in outside_documents():
         if path.suffix == ".svg":
             files.append(File.generated(config, uri_of(path), abs_src_path=str(path)))
             continue
@@ -117,7 +117,12 @@ def on_files(files: Files, config: Any) -> Files:
 def within_site(place: str, page: Path, uri: str) -> str | None:
     """Return a relative link as the site needs it, or None if its file is not part of the site.
 
-    page: the file that has the link. uri: its place in the site's sources. PluginError if there is no such file.
+    Raises PluginError if the file does not exist.
+
+    Args:
+        place: Target of the link.
+        page: File that contains the link.
+        uri: Path of the page in the site's sources.
     """
     name, _, anchor = place.partition("#")
     target = (page.parent / name).resolve()
@@ -126,7 +131,7 @@ def within_site(place: str, page: Path, uri: str) -> str | None:
     target = target / "README.md" if target.is_dir() else target
     if target.is_relative_to(TREE / "docs"):
         found = "index.md" if not target.exists() else target.relative_to(TREE / "docs").as_posix()
-    elif target in set(beside()):
+    elif target in set(outside_documents()):
         found = uri_of(target)
     else:
         return None
@@ -135,7 +140,7 @@ def within_site(place: str, page: Path, uri: str) -> str | None:
 
 
 def relinked(text: str, page: Path, uri: str) -> str:
-    """Return a page's Markdown with its links as the site needs them, except those in code blocks."""
+    """Return a page's Markdown with links rewritten for the site, except in code blocks."""
 
     def link(found: re.Match[str]) -> str:
         label, place = found["label"], found["place"]
@@ -149,18 +154,18 @@ def relinked(text: str, page: Path, uri: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Insert the generated parts, and point links out of docs/ to their documents in the site."""
+    """Insert the generated parts and rewrite links to documents outside docs/."""
     uri = page.file.src_uri
-    sources = {uri_of(path): path for path in beside()}
+    sources = {uri_of(path): path for path in outside_documents()}
     text = relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri)
     return re.sub(r"<!-- generated: (\w+) -->", lambda part: GENERATED[part[1]](), text)
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Leave the default empty for options that have none; mkdocs-click prints click's placeholders."""
+    """Leave the default empty for options without one; mkdocs-click prints click's placeholders."""
     return re.sub(r"<code>(?:Sentinel\.UNSET|None|\(\))</code></td>", "</td>", html)
 
 
 def on_post_build(config: Any) -> None:
-    """Remove the theme's 404.html: its addresses start at a server's root, but the site is opened from disk."""
+    """Remove the theme's 404.html, whose links start at the server root, because the site is opened from disk."""
     Path(config.site_dir, "404.html").unlink(missing_ok=True)
