@@ -1,5 +1,5 @@
-/* The 3D view of a question: the scan, the camera's path, what each view showed, the boxes that the question
-   names. Loaded when a reader opens it; nothing here asks for anything over a network.
+/* 3D view of a question: the scan, the camera's path, what each view showed, and the boxes of the named objects.
+   Loaded when the reader opens it; makes no network requests.
 
    A page has a <details class="view3d"> with its data as JSON; the scene comes as a script that calls
    renderAgentScene(header, deflated numbers in base64), since pages opened from disk may fetch nothing. */
@@ -11,16 +11,16 @@ import {
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 
-/* Those of Okabe and Ito, as in report.css and question.css. */
+/* Okabe-Ito palette, as in report.css and question.css. */
 const COLOURS = { well: 0x009e73, seen: 0xe69f00, never: 0xd55e00, path: 0x0072b2, now: 0xb8578f, other: 0x545c64 };
 const SEEN_WORDS = { well: "seen well", seen: "seen, not well", never: "not seen yet" };
 const FRUSTUM_SHARE = 0.08, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
 const HIDDEN_OPACITY = 0.35;
 const POINT_METRES = 0.035, MARKER_METRES = 0.06;
-const STRAY_SHARE = 0.01, STRAY_SAMPLES = 20000; // the share of a cloud that may lie outside of what is shown from above, on each side
-const TALL_SHARE = 1.2; // from how many of its heights a thing that is taller than wide is shown
+const STRAY_SHARE = 0.01, STRAY_SAMPLES = 20000; // share of a cloud's points, per side, that the top view may crop
+const TALL_SHARE = 1.2; // camera distance for tall scans, in multiples of their height
 
-/* The scan's numbers are colours as shown on a screen: nothing may convert them. */
+/* Scan colours are display values and must not be converted. */
 ColorManagement.enabled = false;
 
 const vector = (numbers) => new Vector3(...numbers);
@@ -31,9 +31,8 @@ async function inflated(text) {
   return new Response(stream).arrayBuffer();
 }
 
-/* Gaussians are drawn as quads that face the camera, from the back to the front: each covers two and a
-   half standard deviations of its Gaussian as the picture shows it, by the linear map that the projection is
-   near its middle (Zwicker et al. 2001, "EWA Volume Splatting"). */
+/* Gaussians are drawn back to front as camera-facing quads that cover 2.5 standard deviations of the projected
+   Gaussian, using the linearised projection at its centre (Zwicker et al. 2001, "EWA Volume Splatting"). */
 const LEAST_SCALE_METRES = 0.0005, SCALE_STEPS = 16, TEXELS = 2048;
 const SPLAT_VERTEX = `
 precision highp float;
@@ -120,7 +119,7 @@ function splats(positions, colours, shapes, cut) {
     },
   }));
   object.frustumCulled = false;
-  object.renderOrder = -1; // lines are drawn over it
+  object.renderOrder = -1; // before the lines
   const depths = new Float32Array(count);
   object.prepare = (renderer, camera) => {
     renderer.getDrawingBufferSize(object.material.uniforms.viewport.value);
@@ -131,12 +130,12 @@ function splats(positions, colours, shapes, cut) {
   return object;
 }
 
-/* Order the Gaussians from the farthest to the nearest, by their depth in 65,536 steps. */
+/* Sort the Gaussians back to front, by depth quantised to 65,536 levels. */
 function sorted(positions, view, depths, order) {
   let low = Infinity, high = -Infinity;
   for (let n = 0; n < depths.length; n++) {
     depths[n] = view[2] * positions[3 * n] + view[6] * positions[3 * n + 1] + view[10] * positions[3 * n + 2];
-    low = Math.min(low, depths[n]); // as it was rounded
+    low = Math.min(low, depths[n]); // the rounded value
     high = Math.max(high, depths[n]);
   }
   const step = 65535 / Math.max(high - low, 1e-6), starts = new Uint32Array(65537);
@@ -146,7 +145,7 @@ function sorted(positions, view, depths, order) {
   order.needsUpdate = true;
 }
 
-/* The scan as an object of three: a mesh where it has faces, Gaussians of a splat, else points. */
+/* Return the scan as a three.js object: a mesh if it has faces, Gaussians for a splat, else points. */
 async function scan({ header, text }, cut) {
   const buffer = await inflated(text);
   const { vertices, faces, low, step } = header;
@@ -164,7 +163,7 @@ async function scan({ header, text }, cut) {
   return new Mesh(geometry, new MeshBasicMaterial({ ...look, side: DoubleSide }));
 }
 
-/* Lines; what of them lies behind the scan shows through it, faintly. */
+/* Return lines; parts behind the scan shine through faintly. */
 function lines(points, colour, kind = LineSegments) {
   const geometry = new BufferGeometry().setFromPoints(points), look = { color: colour, transparent: true };
   const made = new kind(geometry, new LineBasicMaterial(look));
@@ -178,7 +177,7 @@ function lines(points, colour, kind = LineSegments) {
   return made;
 }
 
-/* The four corners of a view's picture, from its top left clockwise, `far` metres before its camera. */
+/* Return the four corners of a view's image, clockwise from the top left, `far` metres in front of its camera. */
 function picture({ position, forward, up, fov, part }, far) {
   const ahead = vector(forward), above = vector(up), right = ahead.clone().cross(above);
   const height = Math.tan((fov * Math.PI) / 360) * far, width = (height * part[2]) / part[3];
@@ -210,8 +209,8 @@ function box({ centre, size, axes }) {
   return lines(ends, COLOURS.never);
 }
 
-/* The CSS matrix that lays a rectangle of w × h pixels over four points of the screen, clockwise from its
-   top left: the projective map between two quadrilaterals (Heckbert 1989, "Fundamentals of Texture Mapping"). */
+/* Return the CSS matrix that maps a rectangle of w × h pixels to four screen points, clockwise from the top left:
+   the projective map between two quadrilaterals (Heckbert 1989, "Fundamentals of Texture Mapping"). */
 function laidOver(w, h, [a, b, c, d]) {
   const dx1 = b.x - c.x, dx2 = d.x - c.x, dx3 = a.x - b.x + c.x - d.x;
   const dy1 = b.y - c.y, dy2 = d.y - c.y, dy3 = a.y - b.y + c.y - d.y;
@@ -226,7 +225,7 @@ function laidOver(w, h, [a, b, c, d]) {
   return "matrix3d(" + columns.flat().join(",") + ")";
 }
 
-/* The box of a cloud whose sides leave out its strays: what a scanner saw through a window would make it small. */
+/* Return the bounding box of a cloud without outliers, such as points scanned through a window. */
 function withoutStrays({ attributes: { position }, boundingBox }) {
   const box = boundingBox.clone(), step = Math.max(1, Math.floor(position.count / STRAY_SAMPLES));
   for (const axis of ["x", "y"]) {
@@ -306,7 +305,7 @@ class View3D {
     this.fit();
   }
 
-  /* Draw the same question with the turns that it has taken since. */
+  /* Redraw the question with its latest turns. */
   renew(data) {
     const last = this.turn === this.data.turns.length - 1;
     this.scene.remove(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
@@ -331,7 +330,7 @@ class View3D {
     this.draw();
   }
 
-  /* Show everything from above, a little from the side. */
+  /* Show the whole scan obliquely from above. */
   overview() {
     const { min, max } = this.bounds, middle = min.clone().add(max).multiplyScalar(0.5);
     const tall = Math.min(max.z, this.data.cut) - min.z;
@@ -346,7 +345,7 @@ class View3D {
     this.draw();
   }
 
-  /* Fly to where the last view of this turn was taken, and look as it looked; ahead where that was all around. */
+  /* Fly to the pose of the turn's last view; for an around view, look ahead. */
   stand() {
     const turn = this.data.turns[this.turn], last = turn.views[turn.views.length - 1];
     const view = last ? turn.views.find(({ file }) => file === last.file) : turn;
@@ -401,7 +400,7 @@ class View3D {
     this.controls.update();
   }
 
-  /* Turn on the spot, to the left where `way` is 1. */
+  /* Turn in place; `way` 1 turns left. */
   look(way) {
     const ahead = this.controls.target.clone().sub(this.camera.position);
     ahead.applyAxisAngle(this.camera.up, (way * TURN_DEGREES * Math.PI) / 180);
@@ -409,7 +408,7 @@ class View3D {
     this.controls.update();
   }
 
-  /* Show a turn: where it stood, what it saw, what had been seen until then. */
+  /* Show a turn: its camera, its views, and what had been seen so far. */
   go(number) {
     const { turns, boxes } = this.data;
     this.turn = Math.max(0, Math.min(turns.length - 1, number));
@@ -453,7 +452,7 @@ class View3D {
     });
   }
 
-  /* A picture that can be laid over a frustum; one of a page from disk may be no texture. */
+  /* Return an image element to overlay on a frustum; pages opened from disk cannot use images as textures. */
   hung() {
     const image = document.createElement("img");
     image.alt = "";
@@ -462,7 +461,7 @@ class View3D {
     return image;
   }
 
-  /* Lay the pictures of the turn's views over their frustums, the nearest on top. */
+  /* Overlay the images of the turn's views on their frustums, nearest on top. */
   lay() {
     const { clientWidth: width, clientHeight: height } = this.stage, { views } = this.data.turns[this.turn];
     this.images.forEach((image, index) => {
