@@ -107,7 +107,7 @@ def audit_table(figures: dict[str, Any]) -> Any:
         "category",
         "text",
         "best − chance",
-        "95 % interval",
+        "95 % CI",
         "Holm",
     ):
         table.add_column(name, justify="right")
