@@ -173,7 +173,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
         (("--batch", "--benchmark", "rooms", "--base-url", "http://h:1/v1"), 2, "--engine openai"),
         (("--ply", 300 * "a" + ".ply", "--question", "?", *QUICK), 1, "the name is too long"),
         (("--batch", "--benchmark", "rooms", "--model", 300 * "a"), 1, "the name is too long"),
-        (("--batch", "--benchmark", "rooms", "--model", "~no-user/x"), 1, "a user who is not here"),
+        (("--batch", "--benchmark", "rooms", "--model", "~no-user/x"), 1, "unknown user"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
         (("--batch", "--benchmark", ".", *QUICK), 1, "is a folder"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "explorr"), 1, "'explorer'"),
