@@ -47,6 +47,11 @@ class Wording:
         return self.file == GENERAL_FILE
 
     @property
+    def version(self) -> str:
+        """Version of the texts, or of the general texts that a model's own wording is based on."""
+        return self.templates["about.version"]
+
+    @property
     def sha256(self) -> str:
         """The SHA-256 of all texts, those from the general file included; comments and layout do not count."""
         texts = json.dumps(dict(self.templates), sort_keys=True, ensure_ascii=False)

@@ -296,6 +296,7 @@ def record(
         "engine": dict(engine),
         "wording": {
             "model": None if wording.is_general else parts.model_name,
+            "version": wording.version,
             "sha256": wording.sha256,
         },
         "choosing": describe_choosing(parts, questions),

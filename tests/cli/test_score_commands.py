@@ -109,7 +109,7 @@ def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
     ]
     assert "You answer one question about a place that you are not shown" in texts[0]
     assert any(text.startswith("Nothing is shown and nothing moves here") for text in texts)
-    assert not any("View 0" in text or "You stand at" in text for text in texts)
+    assert not any("View 0" in text or "You are at" in text for text in texts)
 
 
 def test_rescoring_a_run_gives_its_results_again(run, call, tmp_path):

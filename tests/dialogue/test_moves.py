@@ -49,15 +49,15 @@ def done(camera=STOOD, where=None, **asked):
         ({"rotation": 45}, "turned 45° left"),
         ({"rotation": -22.5}, "turned 22.5° right"),
         ({"rotation": 180}, "turned 180° left"),
-        ({"rotation": 270}, "rotation_angle_degrees 270 was limited to 180° a turn; turned 180° left"),
+        ({"rotation": 270}, "rotation_angle_degrees 270 was limited to 180° per turn; turned 180° left"),
         ({"pitch": 20}, "tilted 20° up, pitch is now 20°"),
-        ({"pitch": -75}, "tilted 60° down, pitch is now -60°: pitch stays within ±60°"),
+        ({"pitch": -75}, "tilted 60° down, pitch is now -60° (the limit is ±60°)"),
         ({"forward": 1}, "moved 1 m forward"),
         ({"forward": -0.5, "left": 0.25}, "moved 0.5 m back and 0.25 m to the left"),
         ({"left": -1.5}, "moved 1.5 m to the right"),
         ({"up": 0.3}, "moved 0.3 m up"),
         ({"up": -0.3}, "moved 0.3 m down"),
-        ({"forward": 5}, "forward_meters 5 was limited to 2 m a turn; moved 2 m forward"),
+        ({"forward": 5}, "forward_meters 5 was limited to 2 m per turn; moved 2 m forward"),
         ({"up": 2}, "moved 0.89 of 2 m up: the ceiling is above"),
         ({"up": -2}, "moved 1.39 of 2 m down: the floor is below"),
         ({"rotation": 90, "forward": 1, "up": -0.1}, "turned 90° left; moved 1 m forward; moved 0.1 m down"),
@@ -108,7 +108,7 @@ def test_a_move_stops_at_the_end_of_the_scan():
 
 def test_pitch_at_its_limit_stays():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
-    assert done(high, pitch=10).feedback == "pitch stays within ±60°: it is 60° already"
+    assert done(high, pitch=10).feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
     assert done(high, pitch=10).camera == high
 
 
@@ -125,7 +125,7 @@ def test_look_at_turns_moves_and_turns_again():
     assert moved.camera.seen(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
     assert moved.feedback == (
         "turned to the point (4, 8, 1); moved 1 m to the left;"
-        " then turned to the point again from there"
+        " then turned to the point again"
     )
 
 
@@ -133,7 +133,7 @@ def test_look_at_leaves_rotation_and_pitch_out():
     both = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
     assert both.camera == done(look_at=(4, 8, 1.6)).camera
     assert both.feedback.startswith(
-        "rotation and pitch were left out, as look_at was given; turned"
+        "rotation and pitch were ignored because look_at was given; turned"
     )
 
 
@@ -141,11 +141,11 @@ def test_look_at_too_steep_keeps_the_pitch_limit():
     steep = done(look_at=(4.1, 5.0, 0.0))
     assert steep.camera.pitch == -60
     assert steep.feedback.endswith(
-        "pitch stays within ±60°, so the point is below the middle of the picture"
+        "pitch is limited to ±60°, so the point is below the centre of the view"
     )
     here = done(look_at=STOOD.position)
     assert here.camera == STOOD
-    assert here.feedback.endswith("the camera stands at that very point")
+    assert here.feedback.endswith("the camera is at that point")
 
 
 numbers = st.floats(-4, 4)

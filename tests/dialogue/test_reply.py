@@ -102,7 +102,7 @@ def test_line_breaks_inside_strings_are_forgiven():
         ("{'answer': 'A'}", "double quotes"),
         ("{\"answer\": 'A'}", "expecting value"),
         ('{"done": True, "answer": "A"}', "expecting value"),
-        ('{"answer": "A",}', "cannot be read"),
+        ('{"answer": "A",}', "is invalid"),
         ('{"answer": "A" "done": true}', "expecting ',' delimiter"),
         ('{"answer": "\\q"}', "escape"),
         ("{", "cut off"),
@@ -110,12 +110,12 @@ def test_line_breaks_inside_strings_are_forgiven():
         ('{"reasoning": "', "cut off"),
         ('{"answer": "A", "done": fals', "cut off"),
         ('{"answer": "A"', "cut off"),
-        ("{}", "asks for nothing"),
+        ("{}", "requests nothing"),
         (
             '{"reasoning": "x", "forward_meters": 0, "look_at": null, "done": false}',
-            "asks for nothing",
+            "requests nothing",
         ),
-        ('{"forward": 1}', "asks for nothing"),
+        ('{"forward": 1}', "requests nothing"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "too deeply"),
         ('{"a":' * 100_000 + '{"answer": "A"}' + "}" * 100_000, "too deeply"),
     ],
@@ -185,14 +185,14 @@ def test_every_unclear_field_is_told_at_once():
 def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made():
     action = asked('{"answer": "A or B", "forward_meters": 1}')
     assert (action.forward, action.answer, action.answer_text) == (1, None, "A or B")
-    assert action.notes == ('the answer "A or B" cannot be read: it must be one letter, A, B or C',)
+    assert action.notes == ('the answer "A or B" is not valid: it must be one letter, A, B or C',)
 
 
 @pytest.mark.parametrize("beside", ["", ', "forward_meters": 1', ', "view": "top"'])
 def test_an_unreadable_answer_with_done_is_malformed(beside):
     malformed = read(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
     assert malformed == Malformed(
-        'the answer "AB" cannot be read: it must be one letter, A, B or C', "AB"
+        'the answer "AB" is not valid: it must be one letter, A, B or C', "AB"
     )
 
 

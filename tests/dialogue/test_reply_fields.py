@@ -75,7 +75,7 @@ def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_p
     assert not [name for name in removed if f'"{name}"' in prompt.instructions]
     assert '"look_at": null, "answer": null, ' in prompt.instructions
     fault = prompt.read('{"view": "top", "forward_meters": "far"}', states.question())
-    assert fault.reason.startswith("it asks for nothing: give a move, look_at, ")
+    assert fault.reason.startswith("it requests nothing: give a move, look_at, ")
 
 
 @pytest.mark.parametrize(

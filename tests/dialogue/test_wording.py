@@ -161,6 +161,7 @@ def test_a_local_model_brings_its_own_wording(tmp_path, small_folder):
     record = RunData(path).record
     assert record["wording"] == {
         "model": str(small_folder),
+        "version": general().version,
         "sha256": wording_of(build(config)).sha256,
     }
     assert any(str(small_folder) in note for note in RunData(path).notes)

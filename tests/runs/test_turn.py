@@ -41,19 +41,19 @@ def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
     result = told(look, "I would go left")
     assert result.camera == HERE
     assert result.outcome is None
-    assert result.feedback.startswith("Your reply could not be read: it holds no JSON object")
+    assert result.feedback.startswith("Your reply could not be read: it contains no JSON object")
 
 
 def test_done_ignores_the_moves_beside_it_and_says_so(look):
     result = told(look, '{"answer": "4", "done": true, "forward_meters": 1}')
     assert result.camera == HERE
     assert result.outcome is None
-    assert result.feedback == "Done; the moves beside it were not made."
+    assert result.feedback == "Done; the requested moves were not made."
 
 
 def test_done_without_an_answer_is_told_so_and_its_move_is_made(look):
     result = told(look, '{"done": true, "forward_meters": 0.5}')
-    assert "You said done without an answer" in result.feedback
+    assert "You set done without an answer" in result.feedback
     assert result.outcome == Outcome(0.0, (0.5, 0.0, 0.0), (0.5, 0.0, 0.0))
     assert result.camera.position[0] == pytest.approx(3.0)
 
@@ -70,14 +70,14 @@ def test_a_blocked_move_says_how_far_it_came(look):
 
 def test_limits_are_told_with_the_field_as_it_is_spelled(look):
     result = told(look, '{"forward_meters": 1e300, "rotation_angle_degrees": 720}')
-    assert "rotation_angle_degrees 720 was limited to 180° a turn" in result.feedback
-    assert "forward_meters 1e+300 was limited to 2 m a turn" in result.feedback
+    assert "rotation_angle_degrees 720 was limited to 180° per turn" in result.feedback
+    assert "forward_meters 1e+300 was limited to 2 m per turn" in result.feedback
     assert len(result.feedback) < 250
 
 
 @pytest.mark.parametrize(
     ("view", "said"),
-    [("7", "There is no view 7 yet: views 0 to 1 were shown."), ("1", ""), ('"top"', "")],
+    [("7", "There is no view 7 yet: you have seen views 0 to 1."), ("1", ""), ('"top"', "")],
 )
 def test_views_that_are_not_to_be_had_are_named(look, view, said):
     assert told(look, f'{{"view": {view}}}').feedback.endswith(said or "did not move.")
@@ -85,12 +85,12 @@ def test_views_that_are_not_to_be_had_are_named(look, view, said):
 
 def test_kinds_that_were_switched_off_are_named(look):
     feedback = told(look, '{"view": "top"}', kinds=("ego",)).feedback
-    assert feedback.endswith('The view "top" is not to be had: ask for ego.')
+    assert feedback.endswith('The view "top" is not available: request ego.')
 
 
 def test_a_reply_cut_off_is_told_so(look):
     feedback = told(look, '{"forward_meters": 1', cut_off=True).feedback
-    assert feedback.startswith("Your reply was cut off at the token limit: write less.")
+    assert feedback.startswith("Your reply was cut off at the token limit. Write less.")
 
 
 def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made(look):

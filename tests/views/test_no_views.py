@@ -33,7 +33,7 @@ def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
     look = NoViews().observe(QuestionState(question(), None, 9, blind=True))
     system, user = prompt.opening(question(), look.views, look.camera)
     told = system["content"][0]["text"]
-    assert "not shown" in told
+    assert "without seeing it" in told
     assert not [
         word
         for word in ("camera", "view", "map", "forward", "{", "}}")
@@ -60,8 +60,8 @@ def test_the_schema_holds_no_moves():
 @pytest.mark.parametrize(
     ("action", "told"),
     [
-        (Action(forward=1.0), "Nothing is shown and nothing moves here: answer from the question alone."),
-        (Action(view="top"), "Nothing is shown and nothing moves here: answer from the question alone."),
+        (Action(forward=1.0), "There is nothing to see, and the camera cannot move: answer from the question alone."),
+        (Action(view="top"), "There is nothing to see, and the camera cannot move: answer from the question alone."),
         (Action(answer="A", done=True), "Done."),
         (Malformed("it is empty"), "Your reply could not be read: it is empty. The camera did not move."),
     ],

@@ -108,10 +108,10 @@ def test_what_the_model_is_told(tmp_path):
     for turn, told, number in ((second, first, 2), (third, second, 3)):
         (message,) = turn["messages"]
         assert message["content"][0]["text"] == f"{told['happened']}\n\nTurn {number} of 4."
-    assert first["happened"].startswith("Your reply could not be read: it holds no JSON object")
-    assert second["happened"].startswith("You said done without an answer: give one number")
+    assert first["happened"].startswith("Your reply could not be read: it contains no JSON object")
+    assert second["happened"].startswith("You set done without an answer: give one number")
     assert second["happened"].endswith(
-        "All views were shown, and the camera does not move: answer from them, with done true."
+        "You have seen all views, and the camera cannot move: answer now and set done to true."
     )
     cameras = [turn[name] for turn in (first, second, third) for name in ("stood", "camera")]
     assert all(camera == cameras[0] for camera in cameras)

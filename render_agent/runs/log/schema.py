@@ -55,6 +55,7 @@ class WordingRecord(TypedDict):
     """The texts that the model reads. model: the one that brought its own, None for the general ones."""
 
     model: str | None
+    version: NotRequired[str]
     sha256: str
 
 
