@@ -80,10 +80,10 @@ class Faulty(ScriptedEngine):
         super().__init__(MixedReplies(), batch_size)
         self.wrong = dialogue, turn
 
-    def _one(self, request, batch_size):
+    def _answer_one(self, request, batch_size):
         if (request.question_id, request.turn) == self.wrong:
             return Reply(error="the picture is too large", events=("retried",))
-        return replace(super()._one(request, batch_size), events=("mended",))
+        return replace(super()._answer_one(request, batch_size), events=("mended",))
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])

@@ -107,8 +107,8 @@ def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
         for message in line["messages"]
         for piece in message["content"]
     ]
-    assert "You answer one question about a place that you are not shown" in texts[0]
-    assert any(text.startswith("Nothing is shown and nothing moves here") for text in texts)
+    assert "You answer one question about a place without seeing it" in texts[0]
+    assert any(text.startswith("There is nothing to see") for text in texts)
     assert not any("View 0" in text or "You are at" in text for text in texts)
 
 

@@ -108,7 +108,9 @@ def test_a_move_stops_at_the_end_of_the_scan():
 
 def test_pitch_at_its_limit_stays():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
-    assert done(high, pitch=10).feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
+    assert (
+        done(high, pitch=10).feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
+    )
     assert done(high, pitch=10).camera == high
 
 
@@ -124,8 +126,7 @@ def test_look_at_turns_moves_and_turns_again():
     assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left of the way to the point
     assert moved.camera.seen(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
     assert moved.feedback == (
-        "turned to the point (4, 8, 1); moved 1 m to the left;"
-        " then turned to the point again"
+        "turned to the point (4, 8, 1); moved 1 m to the left; then turned to the point again"
     )
 
 

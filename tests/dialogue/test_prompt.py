@@ -193,7 +193,9 @@ def test_what_is_shown_at_once_is_explained_and_nothing_can_be_asked_for(kinds, 
     ]
     assert ("hidden behind others" in instructions) == (at_once > 1)
     assert ("map" in instructions) == ("top" in kinds)
-    camera = next(line for line in free.instructions.splitlines() if line.startswith("The camera starts"))
+    camera = next(
+        line for line in free.instructions.splitlines() if line.startswith("The camera starts")
+    )
     assert camera in instructions.splitlines()
     shown = instructions[instructions.index("{") : instructions.index("}") + 1]
     jsonschema.validate(json.loads(shown), reply_schema(passive.on_request))
@@ -214,9 +216,9 @@ def test_a_view_that_is_shown_at_once_says_where_it_was_taken():
 def test_the_limits_in_the_instructions_are_those_of_the_moves():
     instructions = Prompt(9, 75.0).instructions
     assert f"at most {MAX_ROTATION_DEGREES:g} per turn" in instructions
-    assert f"at most {MAX_MOVE_METRES:g} per turn" in instructions
-    assert f"keeps {CLEARANCE_METRES:g} m away" in instructions
-    assert f"within {MAX_PITCH:g} up and {MAX_PITCH:g} down" in instructions
+    assert f"at most {MAX_MOVE_METRES:g} each per turn" in instructions
+    assert f"{CLEARANCE_METRES:g} m before" in instructions
+    assert f"between -{MAX_PITCH:g} and {MAX_PITCH:g}" in instructions
     fields = reply_schema(KINDS)["properties"]
     assert fields["rotation_angle_degrees"]["maximum"] == MAX_ROTATION_DEGREES
     assert (

@@ -44,7 +44,7 @@ def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
     (later,) = prompt.following(8, "Done.", (), look.camera)
     assert [piece["text"] for piece in later["content"]] == [
         "Done.\n\nTurn 9 of 9.",
-        "This is your last turn: give your best answer now, with done true.",
+        "This is your last turn: give your best answer now and set done to true.",
     ]
     example = told[told.index("{") : told.index("}") + 1]
     jsonschema.validate(json.loads(example), reply_schema(()))
