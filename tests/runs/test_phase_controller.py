@@ -146,10 +146,10 @@ def test_what_an_engine_learns_about_its_rows_holds_from_then_on(tmp_path):
 class Mended(ScriptedEngine):
     """Tells of two retries before every reply, and of one fault before question 1 fails in turn 1."""
 
-    def _one(self, request, batch_size):
+    def _answer_one(self, request, batch_size):
         if (request.question_id, request.turn) == ("1", 1):
             return Reply(error="too much", events=("out_of_memory",))
-        return replace(super()._one(request, batch_size), events=("retried", "retried"))
+        return replace(super()._answer_one(request, batch_size), events=("retried", "retried"))
 
 
 def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
@@ -199,10 +199,10 @@ class Faulty(ScriptedEngine):
 
     broken = True
 
-    def _one(self, request, batch_size):
+    def _answer_one(self, request, batch_size):
         if self.broken and (request.question_id, request.turn) == ("2", 1):
             return Reply(error="the picture is too large")
-        return super()._one(request, batch_size)
+        return super()._answer_one(request, batch_size)
 
 
 def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
