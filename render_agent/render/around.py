@@ -42,8 +42,8 @@ def draw_around(
         view = ahead.turned(left)
         cell = Image.fromarray(renderer.draw(scene, view, *cell_size(size)).colours)
         scale = unit(*size)
-        words = f"{name}, yaw {round(view.yaw)}°"
-        write(cell, (cell.width / 2, 14 * scale), words, 17 * scale, fill=PAPER, edge=INK)
+        text = f"{name}, yaw {round(view.yaw)}°"
+        write(cell, (cell.width / 2, 14 * scale), text, 17 * scale, fill=PAPER, edge=INK)
         image.paste(cell, place)
     return np.array(image), ahead
 

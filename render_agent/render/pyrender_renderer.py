@@ -161,17 +161,17 @@ class Pyrender:
         textured: Material | None = None,
     ) -> Any:
         """Return a primitive with vertex colours, or with a texture multiplied by them."""
-        shades = None
+        vertex_colours = None
         if colours is not None:
-            shades = np.ones((len(points), 4), np.float32)
-            shades[:, :3] = colours / np.float32(255)
+            vertex_colours = np.ones((len(points), 4), np.float32)
+            vertex_colours[:, :3] = colours / np.float32(255)
         material = self._pyrender.MetallicRoughnessMaterial(
             doubleSided=True, baseColorTexture=None if textured is None else self._picture(textured)
         )
         return self._pyrender.Primitive(
             positions=points,
             indices=faces,
-            color_0=shades,
+            color_0=vertex_colours,
             # pyrender's texture coordinates start at the bottom.
             texcoord_0=None if uv is None else np.column_stack([uv[:, 0], 1 - uv[:, 1]]),
             mode=0 if faces is None else 4,

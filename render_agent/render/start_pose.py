@@ -157,5 +157,5 @@ def moved_start(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
     parsed = parse_start(where) if isinstance(where, str) else where
     if isinstance(parsed, str):
         return ()
-    wanted = Camera(parsed[0]).mirrored(scene.mirrored_at).position
-    return tuple(start_note(wanted, camera, general()))
+    requested = Camera(parsed[0]).mirrored(scene.mirrored_at).position
+    return tuple(start_note(requested, camera, general()))

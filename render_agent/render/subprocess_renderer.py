@@ -57,9 +57,9 @@ class SubprocessRenderer:
         self._stopped = False
         try:
             self._process: DrawingProcess | None = DrawingProcess(name)
-        except RendererCrashed as how:
+        except RendererCrashed as error:
             raise SetupError(
-                f"the renderer {name} {how} at start-up; use --renderer rasteriser"
+                f"the renderer {name} {error} at start-up; use --renderer rasteriser"
             ) from None
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
@@ -68,18 +68,18 @@ class SubprocessRenderer:
         Raises:
             RenderError: The renderer raises it, or its process died MAX_TRIES times.
         """
-        how = ""
+        reason = ""
         for _ in range(MAX_TRIES):
             try:
                 return self._drawn(scene, camera, width, height)
-            except RendererCrashed as death:
+            except RendererCrashed as error:
                 self._end()
                 if self._stopped:
                     raise RenderError("the run was stopped while this view was drawn") from None
-                how = str(death)
-                logger.warning("the renderer %s %s while drawing %s", self.name, how, scene.id)
+                reason = str(error)
+                logger.warning("the renderer %s %s while drawing %s", self.name, reason, scene.id)
         raise RenderError(
-            f"the renderer {self.name} {how} while drawing {scene.id}; use --renderer rasteriser"
+            f"the renderer {self.name} {reason} while drawing {scene.id}; use --renderer rasteriser"
         )
 
     def close(self) -> None:

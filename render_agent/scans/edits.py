@@ -146,7 +146,7 @@ class Parts:
             for n, box in enumerate(boxes_of_label)
         }
         for margin in MARGINS_METRES:
-            remaining = {thing: box for thing, box in named.items() if thing not in self.things}
+            remaining = {key: box for key, box in named.items() if key not in self.things}
             self._find(points, remaining, margin)
 
     def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
@@ -155,8 +155,8 @@ class Parts:
         free[0] = not self._labelled  # part 0 is unlabelled surface if there are labels
         for vertices in self.things.values():
             free[self._part_of[vertices]] = False
-        for thing in sorted(boxes, key=lambda thing: float(boxes[thing].size.prod())):
-            box = boxes[thing]
+        for key in sorted(boxes, key=lambda key: float(boxes[key].size.prod())):
+            box = boxes[key]
             low, high = box.grown(margin).bounds
             near = np.flatnonzero(((points >= low) & (points <= high)).all(1))
             inside = near[(np.abs(box.local(points[near])) <= box.size / 2 + margin).all(1)]
@@ -165,7 +165,7 @@ class Parts:
             deep = near[(np.abs(box.local(points[near])) < box.size / 2 - INSIDE_METRES).all(1)]
             foreign = free[self._part_of[deep]] & ~is_complete[self._part_of[deep]]
             if len(vertices) and _fills(box, points[vertices]) and not foreign.any():
-                self.things[thing] = vertices
+                self.things[key] = vertices
                 free &= ~is_complete
 
 
@@ -195,12 +195,12 @@ def _edit_all(scene: Scene, edit: Edit) -> Scene:
 
 def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     """Return the scene with one object edited; vertices keep their indices."""
-    thing = str(edit.label), edit.index
-    if thing not in parts.things or scene.faces is None:
+    key = str(edit.label), edit.index
+    if key not in parts.things or scene.faces is None:
         raise SceneError(
             f"its {edit.label} {edit.index + 1} cannot be separated from what it touches"
         )
-    vertices = parts.things[thing]
+    vertices = parts.things[key]
     points, colours, faces = scene.points, scene.colours, scene.faces
     if edit.verb == "recolour":
         colours = colours.copy()
@@ -285,9 +285,9 @@ def _with_floor(
 
 def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     """Return which points, (n, 2), lie in any of the triangles, (m, 3, 2), as (n,) bool; in metres."""
-    along = np.roll(triangles, -1, axis=1) - triangles
+    edges = np.roll(triangles, -1, axis=1) - triangles
     offsets = points[:, None, None] - triangles
-    sides = along[..., 0] * offsets[..., 1] - along[..., 1] * offsets[..., 0]
+    sides = edges[..., 0] * offsets[..., 1] - edges[..., 1] * offsets[..., 0]
     inside = np.all(sides >= -ROUNDING_SQUARE_METRES, axis=-1) | np.all(
         sides <= ROUNDING_SQUARE_METRES, axis=-1
     )

@@ -29,16 +29,16 @@ MAX_FACE_METRES = 100.0  # longer faces are scan artefacts and are ignored
 # A cloud's area is counted in occupied cells, so that its density does not matter.
 CELL_METRES = 0.05
 
-# Along each axis the room is where slices of BIN_METRES contain at least LEAST_SQUARE_METRES of surface.
+# Along each axis the room is where slices of BIN_METRES contain at least MIN_SQUARE_METRES of surface.
 # Parts separated from it by a gap of more than GAP_METRES are included if they have MIN_SHARE of the surface.
 BIN_METRES = 0.1
 GAP_METRES = 1.0
-LEAST_SQUARE_METRES = 0.02
+MIN_SQUARE_METRES = 0.02
 MIN_SHARE = 0.03
 
 LEVEL_METRES = 0.02  # bin height of the histogram in which floor and ceiling are found
 STRONG_SHARE = 0.25  # minimum area of a floor or ceiling, relative to the largest level surface
-LOWEST_CEILING_METRES = 1.8  # above the floor
+MIN_CEILING_METRES = 1.8  # above the floor
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,17 @@ def _cloud_pieces(scan: Scan) -> _Pieces:
 def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
     """Return the bounds, (2, 3) metres, of the dense part of the surface, axis by axis."""
     bounds = np.empty((2, 3))
-    least = min(LEAST_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
+    min_area = min(MIN_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
     used = scan.points
     if scan.faces is not None:
         mark = np.zeros(len(scan.points), bool)
         mark[scan.faces] = True
         used = scan.points[mark]
     for axis in range(3):
-        low, high = _dense_interval(pieces.centres[:, axis], pieces.areas, least)
+        low, high = _dense_interval(pieces.centres[:, axis], pieces.areas, min_area)
         reach = 0.5 * PIECE_METRES if scan.faces is not None else 0.0
-        along = used[:, axis]
-        near = along[(along >= low - reach) & (along <= high + reach)]
+        positions = used[:, axis]
+        near = positions[(positions >= low - reach) & (positions <= high + reach)]
         bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
         centres = pieces.centres[:, axis]
         is_inside = (centres >= low) & (centres <= high)
@@ -139,18 +139,18 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
 
 
 def _dense_interval(
-    heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
+    heights: NDArray[np.float32], areas: NDArray[np.float32], min_area: float
 ) -> tuple[float, float]:
     """Return the interval in metres along one axis that contains the surface without outliers."""
     if not len(heights):
         return -np.inf, np.inf
     order = np.argsort(heights)
-    along, mass = heights[order].astype(np.float64), np.cumsum(areas[order], dtype=np.float64)
-    middle = along[min(int(np.searchsorted(mass, mass[-1] / 2)), len(along) - 1)]
-    slices = np.floor((along - middle) / BIN_METRES).astype(np.int64)
+    positions, mass = heights[order].astype(np.float64), np.cumsum(areas[order], dtype=np.float64)
+    middle = positions[min(int(np.searchsorted(mass, mass[-1] / 2)), len(positions) - 1)]
+    slices = np.floor((positions - middle) / BIN_METRES).astype(np.int64)
     names, first = np.unique(slices, return_index=True)
     amounts = np.diff(np.append(np.concatenate([[0.0], mass])[first], mass[-1]))
-    dense = (amounts >= least) | (names == 0)
+    dense = (amounts >= min_area) | (names == 0)
     names, amounts = names[dense], amounts[dense]
     begins = np.append(0, np.flatnonzero(np.diff(names) * BIN_METRES > GAP_METRES) + 1)
     ends = np.append(begins[1:], len(names))
@@ -178,7 +178,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
     if not smooth.max() > 0:
         return bottom, top
     floor = _height(smooth, edges, int(strong[0]), 1, level)
-    above = strong[edges[strong] >= floor + LOWEST_CEILING_METRES]
+    above = strong[edges[strong] >= floor + MIN_CEILING_METRES]
     ceiling = _height(smooth, edges, int(above[-1]), -1, level) if len(above) else top
     return floor, ceiling
 

@@ -24,7 +24,7 @@ MIN_NEIGHBOURS = 8
 CELL_METRES = 0.1
 # Gaussians within this factor of the cell's size limit are of similar size.
 SIMILAR_SIZE_RATIO = 2.0
-WIDEST_METRES = 1.0  # Gaussians with a larger standard deviation are sky or haze
+MAX_GAUSSIAN_METRES = 1.0  # Gaussians with a larger standard deviation are sky or haze
 MAX_SAMPLES_ACROSS = 24  # samples along each side of a Gaussian
 
 
@@ -36,10 +36,12 @@ def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
         gaussians: Their shapes.
     """
     sizes = 2 * gaussians.scales.max(axis=1)
-    opaque = np.flatnonzero((gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * WIDEST_METRES))
+    opaque = np.flatnonzero(
+        (gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * MAX_GAUSSIAN_METRES)
+    )
     is_solid: NDArray[np.bool_] = np.zeros(len(points), bool)
     cell, smallest = CELL_METRES, -np.inf
-    while smallest < 2 * WIDEST_METRES:
+    while smallest < 2 * MAX_GAUSSIAN_METRES:
         indices = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
         similar = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
         is_solid[indices[_counts(points, indices, similar, cell) > MIN_NEIGHBOURS]] = True
@@ -91,12 +93,12 @@ def solid_samples(
     order = np.argsort(-gaussians.scales, axis=1)[:, :2]
     reach = np.sqrt(2 * np.log(np.maximum(gaussians.opacities / SOLID_OPACITY, 1)))
     sides = np.take_along_axis(gaussians.scales, order, axis=1) * reach[:, None]
-    across = np.minimum(2 * np.ceil(sides / spacing - 0.5).clip(0) + 1, MAX_SAMPLES_ACROSS).astype(
+    counts = np.minimum(2 * np.ceil(sides / spacing - 0.5).clip(0) + 1, MAX_SAMPLES_ACROSS).astype(
         int
     )
     parts = []
-    for pair in np.unique(across, axis=0):
-        indices = np.flatnonzero((across == pair).all(axis=1))
+    for pair in np.unique(counts, axis=0):
+        indices = np.flatnonzero((counts == pair).all(axis=1))
         steps = [np.linspace(-1, 1, count) if count > 1 else np.zeros(1) for count in pair]
         places = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2).astype(np.float32)
         places = places[(places**2).sum(axis=1) <= 1 + 1e-6]
@@ -105,8 +107,12 @@ def solid_samples(
             continue
         for index in np.array_split(indices, max(1, len(indices) * len(places) // (1 << 20))):
             axes = _axes(gaussians.rotations[index])
-            along = np.take_along_axis(axes, order[index][:, None], axis=2) * sides[index][:, None]
-            parts.append((points[index, None] + places @ along.transpose(0, 2, 1)).reshape(-1, 3))
+            half_sides = (
+                np.take_along_axis(axes, order[index][:, None], axis=2) * sides[index][:, None]
+            )
+            parts.append(
+                (points[index, None] + places @ half_sides.transpose(0, 2, 1)).reshape(-1, 3)
+            )
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 

@@ -58,19 +58,19 @@ class Display:
         self._line: TaskID | None = None
         self._last = time.monotonic()
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """Print a line, unless quiet."""
         if not self.quiet:
-            self.console.print(Text(words), soft_wrap=True)
+            self.console.print(Text(text), soft_wrap=True)
 
-    def warn(self, words: str) -> None:
+    def warn(self, text: str) -> None:
         """Print a line marked as a warning."""
-        self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
+        self.console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
 
-    def detail(self, words: str) -> None:
+    def detail(self, text: str) -> None:
         """Print a line if verbose."""
         if self.verbose:
-            self.note(words)
+            self.note(text)
 
     def update(self, line: str) -> None:
         """Show the current status: in place on a terminal, else one line every PLAIN_LINE_SECONDS."""
@@ -124,14 +124,14 @@ class Stage:
 
 @contextmanager
 def stage(
-    words: str, total: float | None = None, *, in_bytes: bool = False, announced: bool = False
+    text: str, total: float | None = None, *, in_bytes: bool = False, announced: bool = False
 ) -> Iterator[Stage]:
     """Show the progress of a long task on a terminal; with `announced`, print a line otherwise."""
     display = _shown[-1] if _shown else None
     if display is not None and announced and not display.live:
-        display.note(words)
+        display.note(text)
     progress = _progress() if display is None else display.progress
-    task = progress.add_task(words, total=total, amount=True, in_bytes=in_bytes)
+    task = progress.add_task(text, total=total, amount=True, in_bytes=in_bytes)
     progress.start()
     try:
         yield Stage(progress, task, in_bytes=in_bytes)
@@ -141,9 +141,9 @@ def stage(
             progress.stop()
 
 
-def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
+def tracked(items: Sequence[Item], text: str) -> Iterator[Item]:
     """Yield the items one by one while showing progress."""
-    with stage(words, len(items)) as part:
+    with stage(text, len(items)) as part:
         for item in items:
             yield item
             part.advance()

@@ -34,14 +34,14 @@ def hub_file(
     disable_progress_bars()
     place, noun = ("file", "dataset ") if dataset else ("directory", "model ")
     full_name = f"{name} at revision {revision}" if revision else name
-    where: dict[str, Any] = {"revision": revision, "repo_type": "dataset" if dataset else "model"}
+    source: dict[str, Any] = {"revision": revision, "repo_type": "dataset" if dataset else "model"}
     offline = constants.HF_HUB_OFFLINE
     try:
         validate_repo_id(name)
         if not offline:
             # Asked first because, unlike the download, it does not retry if the hub is unreachable.
-            repo: Any = HfApi().repo_info(name, timeout=HUB_SECONDS, **where)
-            path = hf_hub_download(name, file, **where)
+            repo: Any = HfApi().repo_info(name, timeout=HUB_SECONDS, **source)
+            path = hf_hub_download(name, file, **source)
             return Path(path), [entry.rfilename for entry in repo.siblings or []]
     except errors.HFValidationError as error:
         raise SetupError(f"{name!r} is neither a {place} nor a hub id: {otherwise}") from error
@@ -59,7 +59,7 @@ def hub_file(
     # errors.HTTPError is the base class of client errors in every supported version.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         pass
-    cached = try_to_load_from_cache(name, file, **where)
+    cached = try_to_load_from_cache(name, file, **source)
     if not isinstance(cached, str):
         why = "HF_HUB_OFFLINE is set" if offline else "the hub cannot be reached"
         raise SetupError(f"{name} is not in the local cache and {why}: {otherwise}")

@@ -37,8 +37,8 @@ def _control_groups(root: Path) -> list[Path]:
 
 
 @contextmanager
-def bounded_memory(most: int) -> Iterator[None]:
-    """Limit further allocations in this process to `most` bytes; raise ValueError if exceeded. Linux only."""
+def bounded_memory(limit: int) -> Iterator[None]:
+    """Limit further allocations in this process to `limit` bytes; raise ValueError if exceeded. Linux only."""
     if sys.platform != "linux":
         yield
         return
@@ -46,11 +46,11 @@ def bounded_memory(most: int) -> Iterator[None]:
 
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = used + most if soft == resource.RLIM_INFINITY else min(used + most, soft)
+    bound = used + limit if soft == resource.RLIM_INFINITY else min(used + limit, soft)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
     try:
         yield
     except MemoryError:
-        raise ValueError(f"it needs more than {most:,} bytes of memory") from None
+        raise ValueError(f"it needs more than {limit:,} bytes of memory") from None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -21,8 +21,8 @@ def reason_of(error: BaseException | str) -> str:
 
     For an OSError, this is the operating system's description (`strerror`).
     """
-    words = error.strerror if isinstance(error, OSError) else None
-    reason = " ".join(str(words or error).split()) or type(error).__name__
+    text = error.strerror if isinstance(error, OSError) else None
+    reason = " ".join(str(text or error).split()) or type(error).__name__
     return shortened(reason, LONGEST_REASON)
 
 
@@ -38,7 +38,7 @@ def short_repr(value: object, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else shortened(text, longest) + text[-1]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence that suggests the known word nearest to an unknown one; empty if none is near."""
-    near = difflib.get_close_matches(name, list(known), 1)
+    near = difflib.get_close_matches(name, list(names), 1)
     return f"; did you mean {near[0]!r}?" if near else ""

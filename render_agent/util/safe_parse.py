@@ -66,21 +66,21 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def decode(text: bytes, form: Any) -> Any:
+def decode(text: bytes, type_: Any) -> Any:
     """Parse JSON into a declared type; raise MisfitError if it does not match, ValueError if it is not JSON."""
     try:
-        return _decoder(form).decode(text)
+        return _decoder(type_).decode(text)
     except msgspec.ValidationError as error:
         raise MisfitError(str(error)) from None
     # Python's parser accepts lone surrogates and reports syntax errors with a position.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return convert(parse_json(text), form)
+        return convert(parse_json(text), type_)
 
 
-def convert(data: Any, form: Any) -> Any:
+def convert(data: Any, type_: Any) -> Any:
     """Convert plain JSON or YAML values to a declared type; raise MisfitError if they do not match."""
     try:
-        return msgspec.convert(data, form, dec_hook=_from_plain)
+        return msgspec.convert(data, type_, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
         raise MisfitError(str(error)) from None
     except RecursionError:
@@ -99,19 +99,19 @@ def encode(data: Any) -> bytes:
 
 
 @cache
-def _decoder(form: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(form, dec_hook=_from_plain)
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, dec_hook=_from_plain)
 
 
-def _from_plain(form: Any, data: Any) -> Any:
+def _from_plain(type_: Any, data: Any) -> Any:
     """Convert plain values to a type that msgspec does not support; its `dec_hook`."""
-    if form is Path:
+    if type_ is Path:
         if not is_path(data):
             raise ValueError(f"{short_repr(data)} is not a valid file path")
         return Path(data)
     if not isinstance(data, dict):
         raise ValueError(f"Expected `object`, got {short_repr(data)}")
-    *others, last = get_args(form)
+    *others, last = get_args(type_)
     kinds = (kind for kind in others if _first_field(kind) in data)
     return convert(data, next(kinds, last))
 
@@ -149,17 +149,17 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
-    """Return the content of a file; raise OSError if it cannot be read, ValueError if it exceeds `most` bytes."""
+def read_bounded(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a file; raise OSError if it cannot be read, ValueError if it exceeds `max_bytes` bytes."""
     with path.open("rb") as file:
         # read(n) allocates n bytes even if the file is shorter; the size of a pipe is unknown.
         status = os.fstat(file.fileno())
-        most = most if stat.S_ISREG(status.st_mode) else min(most, MAX_PIPED_BYTES)
-        content = file.read(min(status.st_size, most) + 1)
-        while len(content) <= most and (more := file.read(CHUNK_BYTES)):
+        max_bytes = max_bytes if stat.S_ISREG(status.st_mode) else min(max_bytes, MAX_PIPED_BYTES)
+        content = file.read(min(status.st_size, max_bytes) + 1)
+        while len(content) <= max_bytes and (more := file.read(CHUNK_BYTES)):
             content += more
-    if len(content) > most:
-        raise ValueError(f"it has more than {most:,} bytes")
+    if len(content) > max_bytes:
+        raise ValueError(f"it has more than {max_bytes:,} bytes")
     return content
 
 

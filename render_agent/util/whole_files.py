@@ -166,7 +166,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(
-    path: Path, read: Callable[[bytes], T] = parse_json, most: int | None = None
+    path: Path, read: Callable[[bytes], T] = parse_json, max_bytes: int | None = None
 ) -> tuple[list[T], int]:
     """Parse a JSON-lines file; return the parsed lines and the number of bytes they occupy.
 
@@ -175,20 +175,20 @@ def read_lines(
     Args:
         path: File to read.
         read: Parses one line.
-        most: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
+        max_bytes: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
 
     Raises:
         RunLogError: Any other line is invalid, or `read` raises MisfitError for a line.
     """
     lines: list[T] = []
-    whole, most = 0, most or MAX_LINE_BYTES
+    whole, max_bytes = 0, max_bytes or MAX_LINE_BYTES
     with os_errors(RunLogError, f"read {path}"), path.open("rb") as file:
-        while line := file.readline(most):
-            where = f"line {len(lines) + 1} of {path}"
+        while line := file.readline(max_bytes):
+            location = f"line {len(lines) + 1} of {path}"
             if not line.endswith(b"\n"):
-                if len(line) == most:
+                if len(line) == max_bytes:
                     raise RunLogError(
-                        f"{where} exceeds {most:,} bytes; restore the file, or truncate it before"
+                        f"{location} exceeds {max_bytes:,} bytes; restore the file, or truncate it before"
                         " that line and resume"
                     )
                 break
@@ -201,7 +201,7 @@ def read_lines(
             except ValueError as error:
                 if file.read(1):
                     raise RunLogError(
-                        f"{where} is not JSON ({error}); restore the file, or truncate it before that"
+                        f"{location} is not JSON ({error}); restore the file, or truncate it before that"
                         " line and resume"
                     ) from error
                 break

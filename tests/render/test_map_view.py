@@ -109,20 +109,20 @@ def test_axis_labels_give_the_position_of_a_box(renderer):
     picture, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
     plot = Plot.inside(*size)
     red = where_is(picture, RED, 60)
-    across, upwards = (
+    columns, rows = (
         grid_lines(picture[400], FLOOR) + 0.5,
         grid_lines(picture[:, 480], FLOOR) + 0.5,
     )
     words = [str(number) for number in range(-3, 8)]
-    x = [int(read_label(picture, (u, plot.bottom + 12), words, 15)) for u in across]
-    y = [int(read_label(picture, (plot.left - 7, v), words, 15, "rm")) for v in upwards]
+    x = [int(read_label(picture, (u, plot.bottom + 12), words, 15)) for u in columns]
+    y = [int(read_label(picture, (plot.left - 7, v), words, 15, "rm")) for v in rows]
     assert x == list(range(0, 5))
     assert y == list(range(2, -2, -1))
     centre_x, centre_y = (
-        np.polyval(np.polyfit(across, x, 1), red[:, 0].mean()),
-        np.polyval(np.polyfit(upwards, y, 1), red[:, 1].mean()),
+        np.polyval(np.polyfit(columns, x, 1), red[:, 0].mean()),
+        np.polyval(np.polyfit(rows, y, 1), red[:, 1].mean()),
     )
-    pixel = 1 / np.diff(across).mean()
+    pixel = 1 / np.diff(columns).mean()
     assert centre_x == pytest.approx(3.0, abs=pixel)
     assert centre_y == pytest.approx(1.0, abs=pixel)
     assert np.ptp(red, axis=0) + 1 == pytest.approx([0.3 / pixel] * 2, abs=2)

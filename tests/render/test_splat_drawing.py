@@ -137,10 +137,10 @@ def test_pixels_absorbing_less_than_half_have_no_depth(rasteriser):
 
 
 def test_flat_gaussians_have_exact_depth(rasteriser):
-    across = np.arange(-6, 6, 0.25)
-    points = np.stack([*np.meshgrid(across + 4, across), np.zeros((48, 48))], axis=-1).reshape(
-        -1, 3
-    )
+    coordinates = np.arange(-6, 6, 0.25)
+    points = np.stack(
+        [*np.meshgrid(coordinates + 4, coordinates), np.zeros((48, 48))], axis=-1
+    ).reshape(-1, 3)
     floor = balls(points, [BLUE])
     flat = np.tile(np.float32([0.2, 0.2, 1e-4]), (len(points), 1))
     floor = replace(floor, gaussians=replace(floor.gaussians, scales=flat))

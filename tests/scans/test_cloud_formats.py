@@ -396,7 +396,7 @@ def endless(path, size):
 
 
 def test_endless_reader_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading_process, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(reading_process, "MIN_SECONDS", 1.0)
     with pytest.raises(SceneError, match="1 s"):
         read_in_child(endless, tmp_path / "a.usd", 0)
 

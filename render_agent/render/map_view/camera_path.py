@@ -56,12 +56,12 @@ class Mark:
         return self.stops[-1].place
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Numbers of the stops, with runs of three or more abbreviated."""
         return ",".join(_runs([stop.number for stop in self.stops]))
 
     @property
-    def letters(self) -> float:
+    def text_pixels(self) -> float:
         """Text height in pixels."""
         return (15 if self.last else 13) * self.scale
 
@@ -70,7 +70,7 @@ class Mark:
         """Half of the width and height in pixels."""
         radius = (RADIUS_HERE_PIXELS if self.last else RADIUS_PIXELS) * self.scale
         return max(
-            radius, font(round(self.letters)).getlength(self.words) / 2 + 0.55 * radius
+            radius, font(round(self.text_pixels)).getlength(self.label) / 2 + 0.55 * radius
         ), radius
 
     def box(self, spot: Pixel) -> tuple[float, float, float, float]:
@@ -91,7 +91,7 @@ def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
     for mark in marks:
         position = mark.spot[0] - corner[0], mark.spot[1] - corner[1]
         pale = not mark.last and _brightness(_shade(mark.stops[-1], stops)) > 150
-        write(part, position, mark.words, mark.letters, fill=INK if pale else PAPER, edge=None)
+        write(part, position, mark.label, mark.text_pixels, fill=INK if pale else PAPER, edge=None)
     image.paste(part, corner)
 
 
@@ -127,9 +127,9 @@ def arrange_marks(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]
     marks = _group_stops(stops, scale)
     inside = (plot.left, plot.top, plot.right, plot.bottom)
     for index, mark in enumerate(marks[1:], 1):
-        taken = [other.box(other.spot) for other in marks[:index]]
+        occupied = [other.box(other.spot) for other in marks[:index]]
         places = [other.place for other in marks if other is not mark]
-        boxes = taken + [(*place, *place) for place in places]
+        boxes = occupied + [(*place, *place) for place in places]
         free = (
             spot
             for spot in _spots(mark)

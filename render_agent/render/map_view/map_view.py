@@ -90,29 +90,31 @@ class TopView:
         from render_agent.render.map_view.distances import downscale
 
         plot = self.plot
-        fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
+        fine_camera = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
         large = self.size[0] * SMOOTH, self.size[1] * SMOOTH
-        frame = self.renderer.draw(scene, fine, *large)
-        lines = section_lines(scene, fine, large)
+        frame = self.renderer.draw(scene, fine_camera, *large)
+        lines = section_lines(scene, fine_camera, large)
         faces = np.zeros(self.size[::-1], bool)
         if lines.any():
             crossed, scanned = _any_of_block(lines), _any_of_block(np.isfinite(frame.depth))
             higher = surface_above_cut(self.renderer, scene, camera, ceiling, self.size)
             reach = wall_reach(scene, camera.height)
-            seen = (
+            nearest_faces = (
                 np.full(large[::-1], -1, np.int32) if frame.primitive is None else frame.primitive
             )
-            facing = level_face_orientation(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
+            facing = level_face_orientation(
+                scene, camera, ceiling, nearest_faces[::SMOOTH, ::SMOOTH]
+            )
             faces = cut_faces(crossed, scanned, higher, facing, camera.metres_per_pixel, reach)
         each = (0,) * SMOOTH
-        picture = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
-        across, upwards, step = _ticks(camera, plot, self.size)
-        grid(picture, plot, across, upwards)
-        image = Image.fromarray(picture)
-        axes(image, plot, across, upwards)
+        image_array = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
+        x_ticks, y_ticks, step = _ticks(camera, plot, self.size)
+        grid(image_array, plot, x_ticks, y_ticks)
+        image = Image.fromarray(image_array)
+        axes(image, plot, x_ticks, y_ticks)
         end = scale_bar(image, plot, step, step / camera.metres_per_pixel)
-        words = [f"cut face at z = {camera.height:.2f} m", f"cut z = {camera.height:.2f} m", "cut"]
-        key(image, plot, words, end, FACE_COLOUR, WALL_COLOUR)
+        labels = [f"cut face at z = {camera.height:.2f} m", f"cut z = {camera.height:.2f} m", "cut"]
+        key(image, plot, labels, end, FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
@@ -140,10 +142,10 @@ def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int,
     inner = np.array(plot.size) * (1 - 2 * MARGIN_SHARE)
     extent = np.maximum(bounds[1, :2] - bounds[0, :2], 0.1)
     scale = float((extent / inner).max())
-    aside = ((plot.left + plot.right) / 2 - width / 2) * scale
-    below = ((plot.top + plot.bottom) / 2 - height / 2) * scale
+    offset_x = ((plot.left + plot.right) / 2 - width / 2) * scale
+    offset_y = ((plot.top + plot.bottom) / 2 - height / 2) * scale
     x, y = (bounds[0, :2] + bounds[1, :2]) / 2
-    return MapCamera((float(x - aside), float(y + below)), cut, scale)
+    return MapCamera((float(x - offset_x), float(y + offset_y)), cut, scale)
 
 
 def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks, Ticks, float]:
@@ -160,15 +162,15 @@ def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks,
             (camera.centre[1], (height / 2 - plot.bottom, height / 2 - plot.top)),
         )
     )
-    across, upwards = (
+    x_ticks, y_ticks = (
         np.arange(math.ceil(low / step), math.ceil(high / step)) * step for low, high in (x, y)
     )
-    zeros = np.zeros(max(len(across), len(upwards)))
-    u = camera.project(np.column_stack([across, *[zeros[: len(across)]] * 2]), width, height)[0]
+    zeros = np.zeros(max(len(x_ticks), len(y_ticks)))
+    u = camera.project(np.column_stack([x_ticks, *[zeros[: len(x_ticks)]] * 2]), width, height)[0]
     v = camera.project(
-        np.column_stack([zeros[: len(upwards)], upwards, zeros[: len(upwards)]]), width, height
+        np.column_stack([zeros[: len(y_ticks)], y_ticks, zeros[: len(y_ticks)]]), width, height
     )[0]
-    return _axis(across, u[:, 0]), _axis(upwards, v[:, 1]), step
+    return _axis(x_ticks, u[:, 0]), _axis(y_ticks, v[:, 1]), step
 
 
 def _axis(metres: NDArray[np.float64], pixels: NDArray[np.float64]) -> Ticks:

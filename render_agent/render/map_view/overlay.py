@@ -44,7 +44,7 @@ def font(size: int) -> ImageFont.FreeTypeFont:
 def write(
     image: Image.Image,
     pixel: Pixel,
-    words: str,
+    text: str,
     size: float,
     *,
     anchor: str = "mm",
@@ -56,7 +56,7 @@ def write(
     Args:
         image: Image to draw on.
         pixel: Position of the anchor.
-        words: The text.
+        text: The text.
         size: Height in pixels.
         anchor: Part of the text that is at the pixel, in PIL's notation.
         fill: Text colour.
@@ -64,7 +64,7 @@ def write(
     """
     ImageDraw.Draw(image).text(
         pixel,
-        words,
+        text,
         fill=fill,
         font=font(round(size)),
         anchor=anchor,
@@ -112,9 +112,9 @@ class Ticks:
     pixels: Sequence[float]
 
 
-def grid(picture: NDArray[np.uint8], plot: Plot, across: Ticks, upwards: Ticks) -> None:
+def grid(picture: NDArray[np.uint8], plot: Plot, x_ticks: Ticks, y_ticks: Ticks) -> None:
     """Tint the pixels of an image, (H, W, 3), on grid lines, in place."""
-    for ticks, vertical in ((across, True), (upwards, False)):
+    for ticks, vertical in ((x_ticks, True), (y_ticks, False)):
         for pixel in ticks.pixels:
             line = math.floor(pixel)
             pixels = (
@@ -126,7 +126,7 @@ def grid(picture: NDArray[np.uint8], plot: Plot, across: Ticks, upwards: Ticks) 
             picture[pixels] = np.rint(tinted)
 
 
-def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
+def axes(image: Image.Image, plot: Plot, x_ticks: Ticks, y_ticks: Ticks) -> None:
     """Clear the area around the plot and draw the axes: x at the bottom, y on the left."""
     width, height = image.size
     scale = unit(width, height)
@@ -141,10 +141,10 @@ def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
     draw.rectangle((plot.left - 1, plot.top - 1, plot.right, plot.bottom), outline=INK)
     size = 15 * scale
     row, column = plot.bottom + 12 * scale, plot.left - 7 * scale
-    for metres, u in zip(across.metres, across.pixels, strict=True):
+    for metres, u in zip(x_ticks.metres, x_ticks.pixels, strict=True):
         draw.line((u, plot.bottom, u, plot.bottom + 3 * scale), fill=INK)
         write(image, (math.floor(u) + 0.5, row), f"{metres:g}", size, edge=None)
-    for metres, v in zip(upwards.metres, upwards.pixels, strict=True):
+    for metres, v in zip(y_ticks.metres, y_ticks.pixels, strict=True):
         draw.line((plot.left - 1 - 3 * scale, v, plot.left - 1, v), fill=INK)
         write(image, (column, math.floor(v) + 0.5), f"{metres:g}", size, anchor="rm", edge=None)
     write(image, (3 * scale, row), "x (m)", 13 * scale, anchor="lm", edge=None)
@@ -160,20 +160,20 @@ def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> f
     draw.rectangle((left, row - 2 * scale, right, row + 1 * scale), fill=INK)
     for end in (left, right):
         draw.line((end, row - 6 * scale, end, row + 5 * scale), fill=INK, width=round(1.5 * scale))
-    words, size, words_end = f"{metres:g} m", 14 * scale, left - 6 * scale
-    write(image, (words_end, row), words, size, anchor="rm", edge=None)
-    return words_end - font(round(size)).getlength(words)
+    text, size, text_left = f"{metres:g} m", 14 * scale, left - 6 * scale
+    write(image, (text_left, row), text, size, anchor="rm", edge=None)
+    return text_left - font(round(size)).getlength(text)
 
 
 def key(
-    image: Image.Image, plot: Plot, words: Sequence[str], end: float, fill: Colour, edge: Colour
+    image: Image.Image, plot: Plot, labels: Sequence[str], end: float, fill: Colour, edge: Colour
 ) -> None:
     """Draw the key of cut faces above the plot's left end: a square in their colours and its meaning.
 
     Args:
         image: Image to draw on.
         plot: The plot.
-        words: Labels from longest to shortest; the first one that fits is used, and nothing is drawn if none does.
+        labels: From longest to shortest; the first one that fits is used, and nothing is drawn if none does.
         end: Pixel column where the key must end.
         fill: Colour of cut faces.
         edge: Colour of section lines.
@@ -181,7 +181,7 @@ def key(
     scale = unit(*image.size)
     left, row, half, size = plot.left, plot.top / 2, 5 * scale, 13 * scale
     available = end - (left + 4 * half) - size / 2
-    label = next((text for text in words if font(round(size)).getlength(text) <= available), None)
+    label = next((text for text in labels if font(round(size)).getlength(text) <= available), None)
     if label is None:
         return
     box = (left, row - half, left + 2 * half, row + half)

@@ -173,9 +173,9 @@ class Rasteriser:
             self._in_parts(task, height, ROWS_PER_BAND)
         return Frame(colours, keys, nearest)
 
-    def _in_parts(self, task: Callable[[Band], None], count: int, most: int) -> None:
-        """Run `task` on ranges of `count` rows or blocks, at most `most` each, on the renderer's threads."""
-        parts = [(first, min(first + most, count)) for first in range(0, count, most)]
+    def _in_parts(self, task: Callable[[Band], None], count: int, part_size: int) -> None:
+        """Run `task` on ranges of `count` rows or blocks, at most `part_size` each, on the renderer's threads."""
+        parts = [(first, min(first + part_size, count)) for first in range(0, count, part_size)]
         if len(parts) == 1 or self.threads == 1:
             for part in parts:
                 task(part)

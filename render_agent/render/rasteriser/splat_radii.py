@@ -43,8 +43,8 @@ def splat_radii(
     if not len(valid):
         return np.full(len(starts) - 1, ALONE_METRES)
     middle = float(np.median(valid))
-    most = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
-    radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, most)
+    max_radius = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
+    radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, max_radius)
     return radii
 
 

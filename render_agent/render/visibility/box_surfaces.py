@@ -95,8 +95,8 @@ class BoxSurfaces:
         """
         groups = np.zeros(len(corners) + 1, np.int32)
         rows: list[tuple[tuple[int, int], ...]] = [()]
-        along = np.ascontiguousarray(corners.transpose(1, 2, 0))
-        low, high = along.min(axis=0), along.max(axis=0)
+        coordinates = np.ascontiguousarray(corners.transpose(1, 2, 0))
+        low, high = coordinates.min(axis=0), coordinates.max(axis=0)
         for number, box in enumerate(boxes):
             ends = box.grown(RING_METRES).bounds
             near = np.flatnonzero((low[0] <= ends[1, 0]) & (high[0] >= ends[0, 0]))
@@ -181,11 +181,11 @@ class _BoxNeighbourhood:
         oriented: bool,
     ) -> None:
         local = (corners.reshape(-1, 3) - box.centre) @ box.axes.T
-        along = np.ascontiguousarray(local.reshape(corners.shape).transpose(1, 2, 0))
+        coordinates = np.ascontiguousarray(local.reshape(corners.shape).transpose(1, 2, 0))
         self.half = box.size / 2
-        self.low, self.high = along.min(axis=0), along.max(axis=0)
-        within = (self.half + MARGIN_METRES + ROUNDING_METRES)[:, None]
-        self.inside: NDArray[np.bool_] = ((self.low >= -within) & (self.high <= within)).all(axis=0)
+        self.low, self.high = coordinates.min(axis=0), coordinates.max(axis=0)
+        limits = (self.half + MARGIN_METRES + ROUNDING_METRES)[:, None]
+        self.inside: NDArray[np.bool_] = ((self.low >= -limits) & (self.high <= limits)).all(axis=0)
         self.shell = np.minimum(SHELL_METRES, THIN_SHARE * box.size)
         self.flat = np.ones((3, len(corners)), bool)
         self.normals = None
@@ -200,23 +200,23 @@ class _BoxNeighbourhood:
         for axis in range(3):
             for upper in (False, True):
                 low, high = self._heights(axis, upper)
-                along = np.flatnonzero(
+                candidates = np.flatnonzero(
                     self.flat[axis]
                     & (low >= -self.shell[axis])
                     & (high <= MARGIN_METRES + ROUNDING_METRES)
                 )
-                low, high = low[along], high[along]
+                low, high = low[candidates], high[candidates]
                 others = [other for other in range(3) if other != axis]
-                heights = self._ring_heights(along, (low + high) / 2, others)
+                heights = self._ring_heights(candidates, (low + high) / 2, others)
                 if heights is not None:
                     level = (low >= heights[0] - ROUGHNESS_METRES) & (
                         high <= heights[1] + ROUGHNESS_METRES
                     )
-                    bits[along[level]] |= SIDES[axis + 3 * upper]
+                    bits[candidates[level]] |= SIDES[axis + 3 * upper]
                     if self.normals is not None:
-                        normals = self.normals[axis, along]
-                        inwards = normals < 0 if upper else normals > 0
-                        bits[along[level & inwards]] |= NEVER_BIT
+                        normals = self.normals[axis, candidates]
+                        points_inwards = normals < 0 if upper else normals > 0
+                        bits[candidates[level & points_inwards]] |= NEVER_BIT
         return bits
 
     def _heights(self, axis: int, upper: bool) -> tuple[FloatArray, FloatArray]:
@@ -226,16 +226,16 @@ class _BoxNeighbourhood:
         return -self.high[axis] - self.half[axis], -self.low[axis] - self.half[axis]
 
     def _ring_heights(
-        self, along: NDArray[np.intp], height: FloatArray, others: list[int]
+        self, pieces: NDArray[np.intp], height: FloatArray, others: list[int]
     ) -> tuple[float, float] | None:
         """Return the height range of the surface that continues outside the box along a side; None if none does.
 
         Args:
-            along: Indices of the pieces along the side, (k,).
+            pieces: Indices of the pieces along the side, (k,).
             height: Heights of their middles, (k,) metres.
             others: The two axes parallel to the side.
         """
-        low, high = self.low[others][:, along], self.high[others][:, along]
+        low, high = self.low[others][:, pieces], self.high[others][:, pieces]
         half = self.half[others][:, None]
         near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=0)
         beyond = near & ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=0)

@@ -25,10 +25,10 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
 
-WIDEST_PIXELS = 320  # default width at which pixels are counted, at most
+MAX_WIDTH_PIXELS = 320  # default width at which pixels are counted, at most
 ALONE_PIXELS = 160  # approximate size at which an object is drawn alone
 # Objects that extend farther from the image centre (tangent) are drawn in six images.
-STEEPEST_TANGENT = 1.5
+MAX_TANGENT = 1.5
 FAR_ABOVE_METRES = 1e4  # viewpoint above a map's cut: so far that everything is seen from above
 
 # An object is clearly visible if at least this share of it, and this share of the image's pixels, show it.
@@ -85,7 +85,7 @@ class Sight:
         scene: Scene,
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
-        widest: int = WIDEST_PIXELS,
+        widest: int = MAX_WIDTH_PIXELS,
     ) -> None:
         self.renderer = renderer
         self.scene = scene
@@ -150,8 +150,8 @@ class Sight:
         for number in which:
             area, share = float(areas[number]), 0.0
             if area:
-                whole = self._whole_angle(counts[:, number], number, position)
-                share = min(1.0, float(angles[number]) / whole) if whole else 0.0
+                total_angle = self._whole_angle(counts[:, number], number, position)
+                share = min(1.0, float(angles[number]) / total_angle) if total_angle else 0.0
             sightings.append(Sighting(0, number, area, share, float(distances[number])))
         return sightings
 
@@ -244,11 +244,13 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     aimed = _aimed(position, middle)
     local = aimed.seen(corners)
     if (local[:, 2] > 1e-3).all():
-        across, upwards = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
-        if max(across, upwards) <= STEEPEST_TANGENT:
-            height = int(np.clip(ALONE_PIXELS * math.sqrt(upwards / across), 12, 8 * ALONE_PIXELS))
-            width = max(1, math.ceil(height * across / upwards))
-            fov = math.degrees(2 * math.atan(upwards))
+        half_width, half_height = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
+        if max(half_width, half_height) <= MAX_TANGENT:
+            height = int(
+                np.clip(ALONE_PIXELS * math.sqrt(half_height / half_width), 12, 8 * ALONE_PIXELS)
+            )
+            width = max(1, math.ceil(height * half_width / half_height))
+            fov = math.degrees(2 * math.atan(half_height))
             return [(replace(aimed, vertical_fov=fov), width, height)]
     size = ALONE_PIXELS, ALONE_PIXELS
     directions = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]

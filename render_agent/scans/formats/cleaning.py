@@ -16,8 +16,8 @@ from render_agent.scans.file_frame import UPRIGHT
 from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.texture import Texture
 
-FARTHEST_METRES = 1e8  # coordinates beyond this are scanner faults, like NaN
-NEAR_ENOUGH_METRES = 1000.0  # float32 resolves coordinates up to this distance to 0.1 mm
+MAX_COORDINATE_METRES = 1e8  # coordinates beyond this are scanner faults, like NaN
+PRECISE_METRES = 1000.0  # float32 resolves coordinates up to this distance to 0.1 mm
 
 
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
@@ -132,7 +132,7 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
                 path, f"a face refers to vertex {bad}, but there are {count:,} vertices"
             )
     with np.errstate(invalid="ignore"):
-        good = (np.abs(scan.points) < FARTHEST_METRES).all(axis=1)
+        good = (np.abs(scan.points) < MAX_COORDINATE_METRES).all(axis=1)
     if not good.all():
         scan = _without(scan, ~good)
         num_bad = count - int(good.sum())
@@ -170,7 +170,7 @@ def _near_zero(scan: Scan, path: Path) -> Scan:
         points if scan.faces is None else points[scan.faces[:: max(1, len(scan.faces) // 65536), 0]]
     )
     middle = np.median(used[:: max(1, len(used) // 65536)].astype(np.float64), axis=0)
-    is_far = bool((np.abs(middle) > NEAR_ENOUGH_METRES).any())
+    is_far = bool((np.abs(middle) > PRECISE_METRES).any())
     origin = np.round(middle) if is_far else np.zeros(3)
     shifted = (points - origin if is_far else points).astype(np.float32, copy=False)
     if float(np.ptp(shifted, axis=0).max()) < 1e-3:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 # Lower-case column names that programs use for the measured reflection of a point.
 INTENSITY_NAMES = ("intensity", "scalar_intensity", "reflectance", "scalar_reflectance")
 
-STRETCH = (0.02, 0.98)  # quantiles that become the darkest and the brightest grey
+GREY_QUANTILES = (0.02, 0.98)  # quantiles that become the darkest and the brightest grey
 DARKEST, BRIGHTEST = 25.0, 235.0  # grey levels
-SAMPLED = 65536  # intensities from which the quantiles are estimated
+SAMPLED_POINTS = 65536  # intensities from which the quantiles are estimated
 
 
 def stretch_contrast(intensity: NDArray[np.float32]) -> NDArray[np.float64] | None:
@@ -20,7 +20,9 @@ def stretch_contrast(intensity: NDArray[np.float32]) -> NDArray[np.float64] | No
     valid = intensity[np.isfinite(intensity)]
     if not len(valid):
         return None
-    low, high = np.quantile(valid[:: max(1, len(valid) // SAMPLED)].astype(np.float64), STRETCH)
+    low, high = np.quantile(
+        valid[:: max(1, len(valid) // SAMPLED_POINTS)].astype(np.float64), GREY_QUANTILES
+    )
     if not high > low:
         low, high = float(valid.min()), float(valid.max())
     if not high > low:

@@ -83,8 +83,8 @@ def load_scene(
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
         return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise unreadable(path, why, "check its name and permissions") from None
+        reason = (error.strerror or str(error)).lower()
+        raise unreadable(path, reason, "check its name and permissions") from None
     except MemoryError:
         raise unreadable(path, "it does not fit in memory", "reduce its size") from None
 
@@ -100,16 +100,16 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
     `Scan.up` and `Scan.metres` are what the file or its format specifies, None if unknown.
     """
     size = _size(path)
-    form = format_of(path, size)
-    scan = form.read(path, size)
-    metres = scan.metres or (METRES[form.unit] if form.unit else None)
-    file_up, notes = scan.up or form.up, scan.notes
+    file_format = format_of(path, size)
+    scan = file_format.read(path, size)
+    metres = scan.metres or (METRES[file_format.unit] if file_format.unit else None)
+    file_up, notes = scan.up or file_format.up, scan.notes
     if scan.gaussians is not None and scan.up is None:
-        file_up = form.up or CAMERA_UP
-        why = "the SPZ convention" if form.up else "as in photographs"
+        file_up = file_format.up or CAMERA_UP
+        reason = "the SPZ convention" if file_format.up else "as in photographs"
         if up == AUTO:
             notes += (
-                f"assumed {file_up} up ({why}; splats do not specify it); override with --up",
+                f"assumed {file_up} up ({reason}; splats do not specify it); override with --up",
             )
     scan = replace(scan, up=file_up, metres=metres, notes=notes)
     assumptions: dict[Literal["up", "unit"], bool] = {

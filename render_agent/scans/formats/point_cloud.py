@@ -16,20 +16,20 @@ from render_agent.scans.free_space.surface import cell_keys
 
 MAX_POINTS = 20_000_000  # larger clouds are thinned
 THINNED_CELL_METRES = 0.01  # initial cell; the points in a cell are replaced by their mean
-CELLS_A_SIDE = 1 << 20  # cells from the middle of a cloud outwards; points beyond are dropped
-SAMPLED = 65536  # points from which the middle is estimated
+CELLS_PER_SIDE = 1 << 20  # cells from the middle of a cloud outwards; points beyond are dropped
+SAMPLED_POINTS = 65536  # points from which the middle is estimated
 NEIGHBOURS = 16  # points per normal estimate
 MAX_NORMALS = 300_000  # in larger clouds, the points in a cell share a normal
 
-# Cells for shared normals start at FINEST_SHARED_METRES and grow by COARSER_FACTOR until there are few enough.
-FINEST_SHARED_METRES = 0.02
+# Cells for shared normals start at MIN_SHARED_METRES and grow by COARSER_FACTOR until there are few enough.
+MIN_SHARED_METRES = 0.02
 COARSER_FACTOR = 1.5
 
 
-def thin_cloud(scan: Scan, most: int = MAX_POINTS) -> Scan:
-    """Thin a cloud to at most `most` points by averaging positions and colours per cell."""
+def thin_cloud(scan: Scan, max_points: int = MAX_POINTS) -> Scan:
+    """Thin a cloud to at most `max_points` points by averaging positions and colours per cell."""
     cell = THINNED_CELL_METRES
-    while len(scan.points) > most:
+    while len(scan.points) > max_points:
         values = np.empty((len(scan.points), 0)) if scan.colours is None else scan.colours
         points, means = cell_means(scan.points, values.astype(np.float32), cell)
         colours = None if scan.colours is None else np.rint(means).astype(np.uint8)
@@ -51,21 +51,23 @@ def cell_means(
     Returns:
         Mean positions, (c, 3) float64, and mean values, (c, k), NaN if all values in a cell are.
     """
-    middle = np.median(points[:: max(1, len(points) // SAMPLED)], axis=0).astype(np.float64)
+    middle = np.median(points[:: max(1, len(points) // SAMPLED_POINTS)], axis=0).astype(np.float64)
     keys = np.zeros(len(points), np.int64)
     inside = np.ones(len(points), bool)
     for axis in range(3):
-        steps = np.floor((points[:, axis] - middle[axis]) / cell) + CELLS_A_SIDE
-        inside &= (steps >= 0) & (steps < 2 * CELLS_A_SIDE)
-        keys = keys * (2 * CELLS_A_SIDE) + np.clip(steps, 0, 2 * CELLS_A_SIDE - 1).astype(np.int64)
+        steps = np.floor((points[:, axis] - middle[axis]) / cell) + CELLS_PER_SIDE
+        inside &= (steps >= 0) & (steps < 2 * CELLS_PER_SIDE)
+        keys = keys * (2 * CELLS_PER_SIDE) + np.clip(steps, 0, 2 * CELLS_PER_SIDE - 1).astype(
+            np.int64
+        )
     order = np.argsort(keys, kind="stable")
     order = order[inside[order]]
     firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     counts = np.diff(firsts, append=len(order))
     means = np.empty((len(firsts), 3))
     for axis in range(3):
-        along = points[order, axis] - middle[axis]
-        means[:, axis] = np.add.reduceat(along, firsts) / counts + middle[axis]
+        coordinates = points[order, axis] - middle[axis]
+        means[:, axis] = np.add.reduceat(coordinates, firsts) / counts + middle[axis]
     mixed = np.empty((len(firsts), values.shape[1]), np.float32)
     for channel in range(values.shape[1]):
         sorted_values = values[order, channel].astype(np.float64)
@@ -79,7 +81,7 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
     """Estimate unit normals, (n, 3) with arbitrary sign, of points, (n, 3) in metres, from their neighbours."""
     sites: NDArray[Any] = points
     shared: NDArray[np.intp] | None = None
-    cell = FINEST_SHARED_METRES
+    cell = MIN_SHARED_METRES
     while len(sites) > MAX_NORMALS:
         keys = cell_keys(points, cell)
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
@@ -104,13 +106,13 @@ def import_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:
     return open3d
 
 
-LOW = np.array([0.82, 0.92, 1.00], np.float32)  # tint of a cloud's lowest points
-HIGH = np.array([1.00, 0.93, 0.80], np.float32)  # tint of its highest points
+LOW_TINT = np.array([0.82, 0.92, 1.00], np.float32)  # tint of a cloud's lowest points
+HIGH_TINT = np.array([1.00, 0.93, 0.80], np.float32)  # tint of its highest points
 
 
 def cloud_colours(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
     """Return colours, (n, 3) uint8, for a cloud: shaded by normals and tinted by height from `low` to `high` (metres)."""
     height = np.clip((points[:, 2] - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
-    tint = LOW + height[:, None] * (HIGH - LOW)
+    tint = LOW_TINT + height[:, None] * (HIGH_TINT - LOW_TINT)
     colours: NDArray[np.uint8] = (grey(cloud_normals(points))[:, None] * tint).astype(np.uint8)
     return colours

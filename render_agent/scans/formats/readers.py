@@ -17,7 +17,7 @@ from render_agent.scans.formats.clouds.las import read_las
 from render_agent.scans.formats.clouds.pcd import read_pcd
 from render_agent.scans.formats.clouds.text_columns import read_columns
 from render_agent.scans.formats.meshes import read_mesh
-from render_agent.scans.formats.ply.header import LONGEST_HEADER
+from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES
 from render_agent.scans.formats.ply.reader import ply_kind, read_ply
 from render_agent.scans.formats.splats.dot_splat import is_dot_splat, read_dot_splat
 from render_agent.scans.formats.splats.spz import MAGIC, is_packed_spz, read_spz
@@ -93,41 +93,44 @@ FORMATS = (
     DOT_SPLAT,
 )
 
-NOT_READ = {".sog": "SOG", ".ksplat": "KSPLAT"}  # splat formats without a maintained library
+UNSUPPORTED = {".sog": "SOG", ".ksplat": "KSPLAT"}  # splat formats without a maintained library
 
 # Suffixes of files that are found by scene name. TXT and CSV files next to a scan are usually metadata.
 SCAN_SUFFIXES = tuple(
-    suffix for form in FORMATS for suffix in form.suffixes if suffix not in (".txt", ".csv")
+    suffix
+    for file_format in FORMATS
+    for suffix in file_format.suffixes
+    if suffix not in (".txt", ".csv")
 )
 
 
 def require_readers(paths: Iterable[Path]) -> None:
     """Raise SetupError if a file's suffix requires a module that is not installed."""
     for suffix in sorted({path.suffix.lower() for path in paths}):
-        if (form := _form_of_suffix(suffix)) is not None:
-            require(form.name, *form.needs)
+        if (file_format := _format_by_suffix(suffix)) is not None:
+            require(file_format.name, *file_format.needs)
 
 
 def format_of(path: Path, size: int) -> Format:
     """Detect the format of a file of `size` bytes; raise SceneError if it is unknown."""
     with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
+        start = file.read(MAX_HEADER_BYTES)
     suffix = path.suffix.lower()
-    suffix_form = _form_of_suffix(suffix)
-    form = next((form for form in FORMATS if form.begins(start)), None)
-    if form is None and suffix_form is not None and not suffix_form.magic:
-        form = suffix_form
-    if form is not None:
-        require_reader(path, form.name, *form.needs)
-        return form
-    if suffix in NOT_READ:
+    suffix_format = _format_by_suffix(suffix)
+    file_format = next((file_format for file_format in FORMATS if file_format.begins(start)), None)
+    if file_format is None and suffix_format is not None and not suffix_format.magic:
+        file_format = suffix_format
+    if file_format is not None:
+        require_reader(path, file_format.name, *file_format.needs)
+        return file_format
+    if suffix in UNSUPPORTED:
         remedy = "convert it to PLY with splat-transform (npm) or SuperSplat"
-        raise unreadable(path, f"{NOT_READ[suffix]} is not supported", remedy)
-    if suffix_form is not None:
-        raise unreadable(path, f"it does not start like a {suffix_form.name} file")
+        raise unreadable(path, f"{UNSUPPORTED[suffix]} is not supported", remedy)
+    if suffix_format is not None:
+        raise unreadable(path, f"it does not start like a {suffix_format.name} file")
     if is_dot_splat(start, size):  # checked last, because the format has no header
         return DOT_SPLAT
-    *names, last = (form.name for form in FORMATS)
+    *names, last = (file_format.name for file_format in FORMATS)
     remedy = f"convert it to {', '.join(names)} or {last}"
     raise unreadable(path, "its format is unknown", remedy)
 
@@ -136,15 +139,15 @@ def scan_kind(path: Path) -> ScanKind:
     """Return the kind of scan in a file from its PLY header or suffix; "mesh" if it is unreadable."""
     try:
         with path.open("rb") as file:
-            start = file.read(LONGEST_HEADER)
+            start = file.read(MAX_HEADER_BYTES)
     except OSError:
         return "mesh"
     if start.startswith(b"ply"):
         return ply_kind(path, start)
-    form = _form_of_suffix(path.suffix.lower())
-    return "mesh" if form is None else form.kind
+    file_format = _format_by_suffix(path.suffix.lower())
+    return "mesh" if file_format is None else file_format.kind
 
 
-def _form_of_suffix(suffix: str) -> Format | None:
+def _format_by_suffix(suffix: str) -> Format | None:
     """Return the format with this file name suffix."""
-    return next((form for form in FORMATS if suffix in form.suffixes), None)
+    return next((file_format for file_format in FORMATS if suffix in file_format.suffixes), None)

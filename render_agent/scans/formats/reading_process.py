@@ -17,9 +17,9 @@ from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.util.processes import prefer_for_oom_kill, signal_name, start_child
 from render_agent.util.reasons import reason_of
 
-# Timeout of the child process: LEAST_SECONDS plus SECONDS_A_MEGABYTE per megabyte.
-LEAST_SECONDS = 600.0
-SECONDS_A_MEGABYTE = 5.0
+# Timeout of the child process: MIN_SECONDS plus SECONDS_PER_MEGABYTE per megabyte.
+MIN_SECONDS = 600.0
+SECONDS_PER_MEGABYTE = 5.0
 
 MIN_MEMORY_BYTES = 2 << 30  # memory limit of the child process is at least this
 
@@ -35,8 +35,8 @@ class ScanRejectedError(Exception):
 
 
 @contextmanager
-def parser_errors(path: Path, form: str) -> Iterator[None]:
-    """Turn any exception a parser raises on a malformed file of format `form` into a SceneError.
+def parser_errors(path: Path, format_name: str) -> Iterator[None]:
+    """Turn any exception a parser raises on a malformed file of format `format_name` into a SceneError.
 
     Errors that are not the file's fault pass through: I/O and memory errors, NeedsChildProcess, and exceptions that
     end the program.
@@ -51,7 +51,9 @@ def parser_errors(path: Path, form: str) -> Iterator[None]:
     except BaseException as error:
         if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
             raise
-        raise unreadable(path, f"it is not a valid {form} file ({reason_of(error)})") from error
+        raise unreadable(
+            path, f"it is not a valid {format_name} file ({reason_of(error)})"
+        ) from error
 
 
 def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
@@ -60,7 +62,7 @@ def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
     Raises:
         SceneError: The child process crashed or timed out, or raised a SceneError itself.
     """
-    seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
+    seconds = MIN_SECONDS + SECONDS_PER_MEGABYTE * size / 1e6
     ours, process = start_child(
         serve,
         reader.__module__,
@@ -94,9 +96,9 @@ def serve(connection: int, module: str, function: str, path: str, size: int) -> 
     """
     pipe: Connection[Scan | Exception, None] = Connection(connection)
     prefer_for_oom_kill()
-    most = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
+    limit = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         pipe.send(getattr(import_module(module), function)(Path(path), size))
     except (SceneError, MemoryError, OSError) as error:

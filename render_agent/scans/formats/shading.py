@@ -23,7 +23,7 @@ DARKEST, BRIGHTEST = 70.0, 235.0
 UNLIT_SHARE = 0.6  # brightness of a plain colour that faces away from the light
 CORNER_LOSS_SHARE = 0.4  # brightness that a plain colour loses in a corner
 # Longer faces with plain colours are cut, so that occlusion stays local to corners.
-LONGEST_METRES = 0.2
+MAX_EDGE_METRES = 0.2
 MAX_CUTS = 400_000  # faces that cutting may add; if it is too few, some faces stay larger
 
 CELL_METRES = 0.05  # side of the occupancy grid's cells; larger if there are more than MAX_CELLS
@@ -74,7 +74,7 @@ def _plain(scan: Scan) -> NDArray[np.bool_]:
 
 
 def _refined(scan: Scan) -> Scan:
-    """Cut the faces with plain colours across their longest edges until none is longer than LONGEST_METRES."""
+    """Cut the faces with plain colours across their longest edges until none is longer than MAX_EDGE_METRES."""
     points, colours, texture = scan.points, scan.colours, scan.texture
     assert texture is not None
     assert scan.faces is not None
@@ -85,11 +85,11 @@ def _refined(scan: Scan) -> Scan:
         texture.vertex_tints,
         texture.face_materials,
     )
-    plain, most = _plain(scan), len(faces) + MAX_CUTS
+    plain, max_faces = _plain(scan), len(faces) + MAX_CUTS
     while True:
         lengths, first = longest_edges(points[faces])
-        rows = np.flatnonzero(plain & (lengths > LONGEST_METRES))
-        if not len(rows) or len(faces) + len(rows) > most:
+        rows = np.flatnonzero(plain & (lengths > MAX_EDGE_METRES))
+        if not len(rows) or len(faces) + len(rows) > max_faces:
             break
         a, b, c = (faces[rows, (first[rows] + turn) % 3] for turn in range(3))
         edges = np.minimum(a, b).astype(np.int64) * len(points) + np.maximum(a, b)
@@ -163,8 +163,8 @@ def grey(normals: NDArray[Any]) -> NDArray[np.float32]:
 
 def _agreement(normals: NDArray[Any]) -> NDArray[np.float32]:
     """Return |cos| of the angle between normals, (n, 3), and the light, (n,)."""
-    along = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
-    return np.asarray(np.clip(along, 0, 1), np.float32)
+    cosines = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
+    return np.asarray(np.clip(cosines, 0, 1), np.float32)
 
 
 def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -15,19 +15,19 @@ from render_agent.scans.extent import Extent
 from render_agent.scans.file_frame import METRES, UNIT_WORDS
 from render_agent.scans.formats.cleaning import unreadable
 
-LARGEST_METRES = 1000.0  # no scan may be wider, even with a declared unit
+MAX_DECLARED_METRES = 1000.0  # no scan may be wider, even with a declared unit
 
 # Limits for scans whose unit was not declared.
-WIDEST_METRES = 200.0
-HIGHEST_METRES = 50.0
-NARROWEST_METRES = 0.4
+MAX_WIDTH_METRES = 200.0
+MAX_HEIGHT_METRES = 50.0
+MIN_WIDTH_METRES = 0.4
 
 # No scan may be smaller, even with a declared unit: a camera keeps this clearance.
-SMALLEST_METRES = 0.2
+MIN_DECLARED_METRES = 0.2
 ROOM_HEIGHT_METRES = 2.6  # typical
 LIKELY_WIDTH_METRES = (1.5, 60.0)  # plausible widths for a suggested unit
 # Room heights in feet that are also possible in metres; in inches they are not.
-FEET_HIGH = (7.0, 12.0)
+ROOM_HEIGHTS_FEET = (7.0, 12.0)
 
 QUANTILES = (0.01, 0.99)
 SAMPLED_POINTS = 65536
@@ -51,15 +51,15 @@ def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, declared
 def refuse_impossible(measured: Extent, path: Path, metres: float, *, declared: bool) -> None:
     """Raise SceneError if no room can be this large or small; arguments as in `refuse_too_wide`."""
     size = measured.bounds[1] - measured.bounds[0]
-    least = SMALLEST_METRES if declared else NARROWEST_METRES
-    if size.max() <= least or _too_large(size, declared=declared):
+    min_size = MIN_DECLARED_METRES if declared else MIN_WIDTH_METRES
+    if size.max() <= min_size or _too_large(size, declared=declared):
         raise _impossible(size, path, metres, declared=declared)
 
 
 def unit_note(measured: Extent) -> str | None:
     """Return a hint if a scan assumed to be in metres could be in feet, judging by its height."""
     height = measured.ceiling - measured.floor
-    if not FEET_HIGH[0] <= height <= FEET_HIGH[1]:
+    if not ROOM_HEIGHTS_FEET[0] <= height <= ROOM_HEIGHTS_FEET[1]:
         return None
     return f"the ceiling is {height:.1f} m above the floor; if the file is in feet, pass --unit ft"
 
@@ -77,15 +77,15 @@ def side_note(measured: Extent) -> str | None:
 def _too_large(size: NDArray[np.float64], *, declared: bool) -> bool:
     """Return True if a scan of this size, (3,) metres, is too large for a room."""
     if declared:
-        return bool(size.max() > LARGEST_METRES)
-    return bool(size.max() > WIDEST_METRES or size[2] > HIGHEST_METRES)
+        return bool(size.max() > MAX_DECLARED_METRES)
+    return bool(size.max() > MAX_WIDTH_METRES or size[2] > MAX_HEIGHT_METRES)
 
 
 def _impossible(
     size: NDArray[np.float64], path: Path, metres: float, *, declared: bool
 ) -> SceneError:
     sides = (f"{side:,.0f}" if side >= 100 else f"{side:.3g}" for side in size)
-    why = "its size, " + " x ".join(sides) + " m, is impossible for a room"
+    reason = "its size, " + " x ".join(sides) + " m, is impossible for a room"
     unit = _likely_unit(size / metres)
     remedy = "pass its unit, such as --unit mm" if size.max() > 1 else "export it in metres"
     if declared:
@@ -93,9 +93,9 @@ def _impossible(
     if unit is not None:
         converted = " x ".join(f"{side:.3g}" for side in size / metres * METRES[unit])
         remedy = f"if it is in {UNIT_WORDS[unit]}, pass --unit {unit} ({converted} m)"
-    if not declared and SMALLEST_METRES < size.max() <= LARGEST_METRES:
+    if not declared and MIN_DECLARED_METRES < size.max() <= MAX_DECLARED_METRES:
         remedy += "; if it really is in metres, pass --unit m"
-    return unreadable(path, why, remedy)
+    return unreadable(path, reason, remedy)
 
 
 def _likely_unit(size: NDArray[np.float64]) -> Unit | None:

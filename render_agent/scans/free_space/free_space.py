@@ -131,11 +131,11 @@ class FreeSpace:
 
         A place is free if it is within the bounds and at least `radius` metres from all surfaces.
         """
-        wanted = np.array(position, np.float64)
-        inside = (wanted >= self.bounds[0]).all() and (wanted <= self.bounds[1]).all()
-        if inside and self.clearance(wanted) >= radius:
-            return wanted
-        free = free_place(self._unmirrored_clearances, self.bounds, self._mirrored(wanted), radius)
+        target = np.array(position, np.float64)
+        inside = (target >= self.bounds[0]).all() and (target <= self.bounds[1]).all()
+        if inside and self.clearance(target) >= radius:
+            return target
+        free = free_place(self._unmirrored_clearances, self.bounds, self._mirrored(target), radius)
         return self.start_position() if free is None else self._mirrored(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
@@ -177,10 +177,10 @@ class FreeSpace:
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
         available = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
-        wanted, available = np.abs(offset), np.maximum(available, 0.0)
+        target, available = np.abs(offset), np.maximum(available, 0.0)
         shares = np.ones(3)
-        beyond = wanted > available + ROUNDING_METRES
-        shares[beyond] = available[beyond] / wanted[beyond]
+        beyond = target > available + ROUNDING_METRES
+        shares[beyond] = available[beyond] / target[beyond]
         axis = int(shares.argmin())
         return float(shares[axis]), axis
 

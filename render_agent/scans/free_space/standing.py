@@ -24,9 +24,9 @@ NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
 
 
 def free_place(
-    clearances: Clearances, bounds: FloatArray, wanted: FloatArray, radius: float
+    clearances: Clearances, bounds: FloatArray, target: FloatArray, radius: float
 ) -> FloatArray | None:
-    """Return the place nearest to `wanted` with enough clearance, or None if there is none within a few metres.
+    """Return the place nearest to `target` with enough clearance, or None if there is none within a few metres.
 
     Args:
         clearances: Measures distances to the surface.
@@ -34,13 +34,13 @@ def free_place(
         wanted: (3,) metres.
         radius: Required clearance in metres.
     """
-    middle = np.clip(wanted, bounds[0], bounds[1])
+    middle = np.clip(target, bounds[0], bounds[1])
     for step, reach in NEAR:
         around = np.arange(-round(reach / step), round(reach / step) + 1) * step
         offsets = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1)
         places = middle + offsets.reshape(-1, 3)
         places = places[((places >= bounds[0]) & (places <= bounds[1])).all(axis=1)]
-        places = places[np.argsort(((places - wanted) ** 2).sum(axis=1), kind="stable")]
+        places = places[np.argsort(((places - target) ** 2).sum(axis=1), kind="stable")]
         free = np.flatnonzero(
             clearances(places, radius + 2 * SLACK_METRES) >= radius + SLACK_METRES
         )
@@ -165,9 +165,9 @@ def _over_furniture(samples: FloatArray, places: FloatArray, floor: float) -> ND
 def _counts(samples: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the number of samples in the cell around each lattice place, (len(x), len(y))."""
     edges = [
-        np.append(along - step / 2, along[-1] + step / 2)
-        for along in (x, y)
-        for step in (along[1] - along[0] if len(along) > 1 else LATTICE_METRES,)
+        np.append(centres - step / 2, centres[-1] + step / 2)
+        for centres in (x, y)
+        for step in (centres[1] - centres[0] if len(centres) > 1 else LATTICE_METRES,)
     ]
     counts: FloatArray = np.histogram2d(samples[:, 0], samples[:, 1], edges)[0]
     return counts

@@ -56,20 +56,20 @@ class Pieces:
 
 
 def cut(
-    corners: Corners, longest: float, most: int, box: NDArray[np.float64] | None = None
+    corners: Corners, longest: float, max_pieces: int, box: NDArray[np.float64] | None = None
 ) -> Pieces | None:
     """Bisect triangles across their longest edge until no edge is longer than `longest`.
 
     Args:
         corners: Triangles, (k, 3, 3) metres.
         longest: Maximum edge length in metres.
-        most: Maximum number of pieces.
+        max_pieces: Maximum number of pieces.
         box: (2, 3) metres; pieces completely outside are dropped.
 
     Returns:
-        The pieces, or None if there would be more than `most`.
+        The pieces, or None if there would be more than `max_pieces`.
     """
-    done = [corners[:0]]
+    finished = [corners[:0]]
     new = [corners[:0, 0]]
     count = 0
     while len(corners):
@@ -78,14 +78,14 @@ def cut(
             corners = corners[((high >= box[0]) & (low <= box[1])).all(axis=1)]
         lengths, first = longest_edges(corners)
         short = lengths <= longest
-        done.append(corners.take(np.flatnonzero(short), axis=0))
+        finished.append(corners.take(np.flatnonzero(short), axis=0))
         long = np.flatnonzero(~short)
         count += len(corners) - len(long)
-        if count + 2 * len(long) > most:
+        if count + 2 * len(long) > max_pieces:
             return None
         corners, middles = _halved(corners, long, first)
         new.append(middles)
-    return Pieces(np.concatenate(done), np.concatenate(new))
+    return Pieces(np.concatenate(finished), np.concatenate(new))
 
 
 def _halved(
@@ -124,9 +124,9 @@ def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
 def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
     """Return an integer key for the cubic cell that contains each point, (n, 3) metres."""
     keys = np.zeros(len(points), np.int64)
-    for along in points.T:
+    for axis_values in points.T:
         # At most 21 bits per axis; keys repeat if points are spread over more cells than that.
-        steps = ((along - along.min()) / cell).astype(np.int64) & 0x1FFFFF
+        steps = ((axis_values - axis_values.min()) / cell).astype(np.int64) & 0x1FFFFF
         keys = keys << int(steps.max()).bit_length() | steps
     return keys
 
@@ -150,22 +150,22 @@ COARSER_FACTOR = 1.5  # growth of spacing and cells per attempt
 MARGIN_METRES = 0.5  # surface farther than this outside the bounds is out of reach
 
 
-def surface_samples(scene: Scene, most: int = MAX_SAMPLES) -> NDArray[np.float32]:
+def surface_samples(scene: Scene, max_samples: int = MAX_SAMPLES) -> NDArray[np.float32]:
     """Return samples of the surface within reach, (s, 3) metres; empty if all of it is out of reach."""
     box = scene.bounds + np.array([[-MARGIN_METRES], [MARGIN_METRES]])
     spacing, cell = SPACING_METRES, CELL_METRES
     while True:
-        samples = _spread(scene, box, spacing, 2 * most)
+        samples = _spread(scene, box, spacing, 2 * max_samples)
         if samples is not None:
             samples = samples[one_each(samples, cell)]
-            if len(samples) <= most:
+            if len(samples) <= max_samples:
                 return samples
         spacing *= COARSER_FACTOR
         cell *= COARSER_FACTOR
 
 
 def _spread(
-    scene: Scene, box: NDArray[np.float64], spacing: float, most: int
+    scene: Scene, box: NDArray[np.float64], spacing: float, max_samples: int
 ) -> NDArray[np.float32] | None:
     """Return the vertices of all pieces in the box, (s, 3), or None if there are too many.
 
@@ -184,7 +184,7 @@ def _spread(
         pieces = cut(
             corners[longest_edges(corners)[0] > spacing],
             spacing,
-            most - count,
+            max_samples - count,
             None if inside.all() else box,
         )
         if pieces is None:

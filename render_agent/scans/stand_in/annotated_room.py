@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 WALL_METRES = 0.5  # wall height, low enough to see over
 # Minimum height of the bounds above the floor, so that the camera can rise.
 ROOM_HEIGHT_METRES = 2.6
-WIDEST_METRES = 200.0  # boxes spread wider than this indicate faulty annotations
+MAX_WIDTH_METRES = 200.0  # boxes spread wider than this indicate faulty annotations
 
 TILE_METRES = 0.5
 TILE_COLOURS = ((206, 203, 196), (186, 182, 174))
@@ -57,21 +57,21 @@ def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> 
     Raises:
         SceneError: There are no boxes, or they are too far apart to be in one room.
     """
-    things = annotation.objects
-    if not things:
+    boxes = annotation.objects
+    if not boxes:
         raise SceneError(f"the annotations of scene {annotation.scene} contain no boxes")
-    corners = np.array([thing.corners for thing in things])
-    if np.ptp(corners.reshape(-1, 3), axis=0).max() > WIDEST_METRES:
+    corners = np.array([box.corners for box in boxes])
+    if np.ptp(corners.reshape(-1, 3), axis=0).max() > MAX_WIDTH_METRES:
         raise SceneError(
-            f"the boxes of scene {annotation.scene} are more than {WIDEST_METRES:g} m apart, too far for one room"
+            f"the boxes of scene {annotation.scene} are more than {MAX_WIDTH_METRES:g} m apart, too far for one room"
         )
     level = float(corners[:, :, 2].min())
-    edges = np.concatenate([thing.axes[:, :2] * thing.size[:, None] for thing in things])
+    edges = np.concatenate([box.axes[:, :2] * box.size[:, None] for box in boxes])
     floor = floor_under(corners, edges, annotation.room_size)
     parts = [_floor(floor, level), _walls(floor, level)]
-    for thing, holds in zip(things, _holders(things, corners), strict=True):
-        colour = category_colour(thing.label)
-        parts.append(_edges(thing, colour) if holds else _box(thing, colour))
+    for box, holds in zip(boxes, _holders(boxes, corners), strict=True):
+        colour = category_colour(box.label)
+        parts.append(_edges(box, colour) if holds else _box(box, colour))
     return _scene(annotation.scene, parts, level, source)
 
 
@@ -83,35 +83,35 @@ def category_colour(label: str) -> NDArray[np.uint8]:
     return np.round(255 * np.array(colour)).astype(np.uint8)
 
 
-def _box(thing: OrientedBox, colour: NDArray[np.uint8]) -> _Quads:
+def _box(box: OrientedBox, colour: NDArray[np.uint8]) -> _Quads:
     """Return the six faces of a box, shaded by their direction."""
-    normals = np.repeat(thing.axes, 2, axis=0) * np.tile([-1.0, 1.0], 3)[:, None]
-    shades = 0.8 + 0.2 * normals @ (LIGHT / np.linalg.norm(LIGHT))
-    return _Quads(thing.corners[BOX_FACES], _coloured(shades[:, None] * colour))
+    normals = np.repeat(box.axes, 2, axis=0) * np.tile([-1.0, 1.0], 3)[:, None]
+    brightness = 0.8 + 0.2 * normals @ (LIGHT / np.linalg.norm(LIGHT))
+    return _Quads(box.corners[BOX_FACES], _coloured(brightness[:, None] * colour))
 
 
-def _edges(thing: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
+def _edges(box: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
     """Return the twelve edges of a box as bars inside its outline."""
-    bar = np.minimum(BAR_METRES, thing.size / 3)
+    bar = np.minimum(BAR_METRES, box.size / 3)
     bars = []
     for axis in range(3):
         first, second = (axis + 1) % 3, (axis + 2) % 3
         size = bar.copy()
-        size[axis] = thing.size[axis]
+        size[axis] = box.size[axis]
         for sides in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
             offset = np.zeros(3)
-            offset[[first, second]] = np.array(sides) * (thing.size - bar)[[first, second]] / 2
-            bars.append(OrientedBox(thing.centre + offset @ thing.axes, size, thing.axes))
+            offset[[first, second]] = np.array(sides) * (box.size - bar)[[first, second]] / 2
+            bars.append(OrientedBox(box.centre + offset @ box.axes, size, box.axes))
     return _joined(_box(bar, colour) for bar in bars)
 
 
-def _holders(things: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
+def _holders(boxes: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
     """Return which boxes contain another one completely, (n,) bool; corners: (n, 8, 3) metres."""
-    holds_another = np.zeros(len(things), bool)
-    volumes = np.array([thing.size.prod() for thing in things])
-    for number, thing in enumerate(things):
-        local = np.abs((corners - thing.centre) @ thing.axes.T)
-        inside = (local <= thing.size / 2 + 1e-3).all(axis=(1, 2))
+    holds_another = np.zeros(len(boxes), bool)
+    volumes = np.array([box.size.prod() for box in boxes])
+    for number, box in enumerate(boxes):
+        local = np.abs((corners - box.centre) @ box.axes.T)
+        inside = (local <= box.size / 2 + 1e-3).all(axis=(1, 2))
         holds_another[number] = bool((inside & (volumes < volumes[number])).any())
     return holds_another
 
@@ -127,9 +127,9 @@ def _walls(floor: Floor, level: float) -> _Quads:
     ends = floor.border()
     low, high = _raised(ends, level), _raised(ends, level + WALL_METRES)
     corners = np.concatenate([low, high[:, ::-1]], axis=1)
-    along = np.abs((ends[:, 1] - ends[:, 0]) @ floor.turn.T)
-    shades = np.where(along[:, 0] > along[:, 1], 1.0, 0.9)
-    return _Quads(corners, _coloured(shades[:, None] * np.array(WALL_COLOUR)))
+    lengths = np.abs((ends[:, 1] - ends[:, 0]) @ floor.turn.T)
+    brightness = np.where(lengths[:, 0] > lengths[:, 1], 1.0, 0.9)
+    return _Quads(corners, _coloured(brightness[:, None] * np.array(WALL_COLOUR)))
 
 
 def _raised(places: FloatArray, height: float) -> FloatArray:

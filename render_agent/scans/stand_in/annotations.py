@@ -20,8 +20,11 @@ from render_agent.util.sanitize import is_plain
 
 FILES = "*_meta_info*.json"  # annotation files, one per dataset and split
 MIN_SIZE_METRES = 1e-3  # minimum thickness of a box
-LARGEST_METRES = 1e6  # largest plausible coordinate or length
-SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000  # square metres; the smallest official room has 2.4
+MAX_LENGTH_METRES = 1e6  # largest plausible coordinate or length
+MIN_ROOM_SQUARE_METRES, MAX_ROOM_SQUARE_METRES = (
+    0.1,
+    10_000,
+)  # square metres; the smallest official room has 2.4
 
 # Errors raised by malformed entries, including strings evaluated as Python literals.
 ENTRY_ERRORS = (
@@ -124,7 +127,7 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
     boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
     centre = entry.get("room_center")
     room_size = float(entry["room_size"])
-    if not SMALLEST_ROOM <= room_size <= LARGEST_ROOM:
+    if not MIN_ROOM_SQUARE_METRES <= room_size <= MAX_ROOM_SQUARE_METRES:
         raise ValueError(f"the room size {room_size} is not plausible in square metres")
     return SceneAnnotation(
         dataset=str(entry.get("dataset", dataset)),
@@ -166,9 +169,9 @@ def vector(values: Any, length: int) -> FloatArray:
         numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{short_repr(values)} is not a list of {length} numbers") from error
-    if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_METRES).all():
+    if numbers.shape != (length,) or not (np.abs(numbers) <= MAX_LENGTH_METRES).all():
         raise ValueError(
-            f"{short_repr(values)} is not a list of {length} numbers up to {LARGEST_METRES:g}"
+            f"{short_repr(values)} is not a list of {length} numbers up to {MAX_LENGTH_METRES:g}"
         )
     return numbers
 

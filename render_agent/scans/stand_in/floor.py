@@ -102,6 +102,6 @@ def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]
     """
     nearest = np.full(len(places), np.inf)
     for lowest, highest in zip(low, high, strict=True):
-        along = np.maximum(lowest - places, places - highest).T
-        nearest = np.minimum(nearest, np.maximum(np.maximum(*along), 0.0))
+        distances = np.maximum(lowest - places, places - highest).T
+        nearest = np.minimum(nearest, np.maximum(np.maximum(*distances), 0.0))
     return nearest

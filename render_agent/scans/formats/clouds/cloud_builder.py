@@ -7,34 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import FARTHEST_METRES, Scan
+from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan
 from render_agent.scans.formats.intensity import stretch_contrast
 from render_agent.scans.formats.point_cloud import (
     COARSER_FACTOR,
     MAX_POINTS,
-    SAMPLED,
+    SAMPLED_POINTS,
     cell_means,
 )
 
-MOST_POINTS_A_BYTE = 8  # a compressed point needs at least one bit
-CELLS_ACROSS = 2000  # cells along the widest side when a cloud is first thinned
-SPREAD = (0.02, 0.98)  # quantiles that define the extent of a cloud, to ignore outliers
+MAX_POINTS_PER_BYTE = 8  # a compressed point needs at least one bit
+CELLS_PER_SIDE = 2000  # cells along the widest side when a cloud is first thinned
+EXTENT_QUANTILES = (0.02, 0.98)  # quantiles that define the extent of a cloud, to ignore outliers
 UNKNOWN_GREY = 128.0  # grey of points with neither colour nor intensity
-LARGEST = np.float32(1e30)  # limit of colours and intensities, so that sums stay finite
+MAX_VALUE = np.float32(1e30)  # limit of colours and intensities, so that sums stay finite
 
 
 class CloudBuilder:
-    """Collects points chunk by chunk; beyond about `most`, they are replaced by cell means.
+    """Collects points chunk by chunk; beyond about `max_points`, they are replaced by cell means.
 
     Args:
         bits: Bits per colour channel: 8, 16, or 0 for values from 0 to 1. 16-bit colours that never exceed 255 are
             treated as 8-bit ones.
-        most: Approximate maximum number of points in memory.
+        max_points: Approximate maximum number of points in memory.
     """
 
-    def __init__(self, bits: int = 8, most: int = MAX_POINTS) -> None:
+    def __init__(self, bits: int = 8, max_points: int = MAX_POINTS) -> None:
         self.bits = bits
-        self.most = most
+        self.max_points = max_points
         self._parts: list[tuple[NDArray[np.float64], NDArray[np.float32]]] = []
         self._count = 0
         self._cell = 0.0
@@ -47,15 +47,15 @@ class CloudBuilder:
     ) -> None:
         """Add points, (k, 3) in any unit, with colours, (k, 3), and intensities, (k,), if available."""
         with np.errstate(invalid="ignore"):
-            good = (np.abs(points) < FARTHEST_METRES / 1e-3).all(axis=1)
+            good = (np.abs(points) < MAX_COORDINATE_METRES / 1e-3).all(axis=1)
         values = np.full((int(good.sum()), 4), np.nan, np.float32)
         if colours is not None:
-            values[:, :3] = np.clip(colours[good], 0, LARGEST)
+            values[:, :3] = np.clip(colours[good], 0, MAX_VALUE)
         if intensity is not None:
-            values[:, 3] = np.clip(intensity[good], -LARGEST, LARGEST)
+            values[:, 3] = np.clip(intensity[good], -MAX_VALUE, MAX_VALUE)
         self._parts.append((points[good].astype(np.float64), values))
         self._count += len(values)
-        if self._count > self.most:
+        if self._count > self.max_points:
             self._thin()
 
     def scan(self) -> Scan:
@@ -79,10 +79,12 @@ class CloudBuilder:
         points, values = self._joined()
         self._parts = []
         if not self._cell:
-            low, high = np.quantile(points[:: max(1, len(points) // SAMPLED)], SPREAD, axis=0)
-            self._cell = max(float((high - low).max()) / CELLS_ACROSS, 1e-6)
+            low, high = np.quantile(
+                points[:: max(1, len(points) // SAMPLED_POINTS)], EXTENT_QUANTILES, axis=0
+            )
+            self._cell = max(float((high - low).max()) / CELLS_PER_SIDE, 1e-6)
         points, values = cell_means(points, values, self._cell)
-        while len(points) > self.most // 2:
+        while len(points) > self.max_points // 2:
             self._cell *= COARSER_FACTOR
             points, values = cell_means(points, values, self._cell)
         self._parts = [(points, values)]
@@ -103,10 +105,10 @@ class CloudBuilder:
         else:
             fallback = np.full(len(values), UNKNOWN_GREY) if grey is None else grey
             colours = np.where(has_colour[:, None], rgb, 0)
-        shades = self._bytes(colours, top)
+        colour_bytes = self._bytes(colours, top)
         if not has_colour.all():
-            shades[~has_colour] = np.rint(fallback[~has_colour])[:, None]
-        return shades
+            colour_bytes[~has_colour] = np.rint(fallback[~has_colour])[:, None]
+        return colour_bytes
 
     def _bytes(self, colours: NDArray[np.float32], top: float) -> NDArray[np.uint8]:
         if self.bits == 0:

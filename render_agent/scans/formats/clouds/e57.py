@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
+from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 1_000_000
@@ -52,7 +52,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
 
     scans = [ScanHeader(node) for node in file.root()["data3D"]]
     declared = sum(scan.points.childCount() for scan in scans)
-    if declared > size * MOST_POINTS_A_BYTE:
+    if declared > size * MAX_POINTS_PER_BYTE:
         raise unreadable(path, f"it declares {declared:,} points, too many for {size:,} bytes")
     cloud = CloudBuilder(bits=0)
     for scan in scans:
@@ -82,12 +82,12 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
     while count := reader.read():
         part = {name: column[:count] for name, column in columns.items()}
         good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
-        along = np.column_stack([part[name] for name in axes])[good]
-        points = along if axes is CARTESIAN else convert_spherical_to_cartesian(along)
-        shades = np.column_stack([part[name] for name in colours])[good] if colours else None
+        coordinates = np.column_stack([part[name] for name in axes])[good]
+        points = coordinates if axes is CARTESIAN else convert_spherical_to_cartesian(coordinates)
+        levels = np.column_stack([part[name] for name in colours])[good] if colours else None
         cloud.add(
             points @ turn.T + shift,
-            None if shades is None else (shades - low) / (high - low),
+            None if levels is None else (levels - low) / (high - low),
             part["intensity"][good] if "intensity" in part else None,
         )
     reader.close()

@@ -16,7 +16,7 @@ import numpy as np
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
+from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 2_000_000
@@ -43,18 +43,18 @@ def _check_header(path: Path, header: bytes, size: int) -> bool:
         raise unreadable(path, "it ends within its header")
     version = header[24], header[25]
     header_size, start, records = struct.unpack_from("<HII", header, 94)
-    form, length, points = struct.unpack_from("<BHI", header, 104)
+    point_format, length, points = struct.unpack_from("<BHI", header, 104)
     extended = 0
     if version >= (1, 4) and len(header) >= 375:
         first, extended, points_14 = struct.unpack_from("<QIQ", header, 235)
         points = points_14 or points
         if extended and first > size:
             raise unreadable(path, "its extended records start after its end")
-    compressed = bool(form & 0x80)
+    compressed = bool(point_format & 0x80)
     if max(start, header_size) > size or 54 * records + 60 * extended > size:
         raise unreadable(path, f"its header declares too many records for {size:,} bytes")
-    most = size * MOST_POINTS_A_BYTE if compressed else (size - start) // max(length, 1)
-    if points > most:
+    max_points = size * MAX_POINTS_PER_BYTE if compressed else (size - start) // max(length, 1)
+    if points > max_points:
         raise unreadable(
             path, f"its header declares {points:,} points, too many for {size:,} bytes"
         )

@@ -17,7 +17,7 @@ from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scans.formats.ply.ascii import cast_numbers, text_numbers
 
-LONGEST_HEADER = 1 << 16
+MAX_HEADER_BYTES = 1 << 16
 CHUNK_POINTS = 2_000_000
 
 # PCD type and size -> numpy type.
@@ -27,30 +27,30 @@ TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
     for size in (1, 2, 4, 8)
 }
 
-MOST_COMPRESSED = 88  # maximum bytes per byte of LZF data: three bytes can encode 264
+MAX_EXPANSION = 88  # maximum bytes per byte of LZF data: three bytes can encode 264
 # 4-byte fields with blue, green, red and opacity, whatever their declared type.
-PACKED = ("rgb", "rgba")
+PACKED_FIELDS = ("rgb", "rgba")
 
 
 def read_pcd(path: Path, size: int) -> Scan:
     """Read a PCD file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
-        fields, count, form, header_size = _header(path, start)
+        start = file.read(MAX_HEADER_BYTES)
+        fields, count, storage, header_size = _header(path, start)
         file.seek(header_size)
         row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
         left = size - header_size
         limits = {"binary": left // row, "ascii": left + 1}
-        most = limits.get(form, left * MOST_COMPRESSED // row)
-        if count > most:
+        max_points = limits.get(storage, left * MAX_EXPANSION // row)
+        if count > max_points:
             raise unreadable(
                 path,
                 f"its header declares {count:,} points, more than fit in the remaining {left:,} bytes",
             )
         data = file.read()
-    if form == "ascii":
+    if storage == "ascii":
         columns = _ascii(path, fields, count, data)
-    elif form == "binary":
+    elif storage == "binary":
         rows = np.frombuffer(data, [(n, k, (w,)) for n, k, w in fields], count)
         columns = {name: rows[name][:, 0] for name, _, _ in fields}
     else:
@@ -82,8 +82,8 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
                 zip(names, entries["TYPE"], sizes, widths, strict=True)
             )
         ]
-        area = int(entries["WIDTH"][0]) * int(entries["HEIGHT"][0])
-        count = int(entries["POINTS"][0]) if "POINTS" in entries else area
+        grid_points = int(entries["WIDTH"][0]) * int(entries["HEIGHT"][0])
+        count = int(entries["POINTS"][0]) if "POINTS" in entries else grid_points
     except (KeyError, ValueError, IndexError):
         raise unreadable(path, "its PCD header is invalid") from None
     field_names = [name for name, _, _ in fields]
@@ -95,11 +95,11 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
 
 
 def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
-    across = sum(width for _, _, width in fields)
+    row_length = sum(width for _, _, width in fields)
     numbers = text_numbers(path, data)
-    if count * across > len(numbers):
+    if count * row_length > len(numbers):
         raise unreadable(path, f"it ends before the last of its {count:,} points")
-    table = numbers[: count * across].reshape(count, across)
+    table = numbers[: count * row_length].reshape(count, row_length)
     columns, at = {}, 0
     for name, kind, width in fields:
         columns[name] = cast_numbers(table[:, at], kind)
@@ -114,7 +114,7 @@ def _columns(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, N
     if (
         compressed_size > len(data) - 8
         or raw_size < count * row
-        or raw_size > int(compressed_size) * MOST_COMPRESSED
+        or raw_size > int(compressed_size) * MAX_EXPANSION
     ):
         raise unreadable(path, "the size of its compressed points does not match its header")
     raw = decompress_lzf(data[8 : 8 + int(compressed_size)], int(raw_size))
@@ -162,7 +162,7 @@ def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
     if not columns.keys() >= {"x", "y", "z"}:
         raise unreadable(path, "its points have no x, y and z fields")
     colours, bits = None, 8
-    packed = next((name for name in PACKED if name in columns), None)
+    packed = next((name for name in PACKED_FIELDS if name in columns), None)
     if packed is not None and columns[packed].dtype.itemsize == 4:
         bytes_of = np.ascontiguousarray(columns[packed]).view(np.uint8).reshape(-1, 4)
         colours = bytes_of[:, [2, 1, 0]]

@@ -19,9 +19,9 @@ from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 
 BLOCK_BYTES = 32 << 20  # text read at a time
-FIRST_BYTES = 1 << 16  # text that contains the header line and the first points
-GUESSED_FROM = 1000  # points from which the columns are guessed
-MOST_COLUMNS = 64
+START_BYTES = 1 << 16  # text that contains the header line and the first points
+SAMPLED_ROWS = 1000  # points from which the columns are guessed
+MAX_COLUMNS = 64
 
 # Lower-case column names.
 NAMES = {
@@ -31,7 +31,7 @@ NAMES = {
 }  # fmt: skip
 
 # Characters that occur in no number, including nan, inf and 1e-9; such a line is a header or a comment.
-NO_NUMBERS = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
+NON_NUMERIC = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
 
 Columns = dict[str, int]
 """Column index of x, y, z, r, g, b and i (the intensity)."""
@@ -40,25 +40,25 @@ Columns = dict[str, int]
 def read_columns(path: Path, size: int) -> Scan:
     """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
-        first = file.read(FIRST_BYTES)
-    lines = _lines(first, is_whole_file=size <= FIRST_BYTES)
-    names = next((line for line in lines if NO_NUMBERS.search(line)), None)
+        first = file.read(START_BYTES)
+    lines = _lines(first, is_whole_file=size <= START_BYTES)
+    names = next((line for line in lines if NON_NUMERIC.search(line)), None)
     points = [line for line in lines if _is_row(line)]
     if not points:
         raise unreadable(path, "it has no lines of numbers")
     decimal_comma = b";" in points[0] and b"," in points[0] and b"." not in points[0]
-    rows = [text_numbers(path, _separated(line, decimal_comma)) for line in points[:GUESSED_FROM]]
-    across = len(rows[0])
-    if not 3 <= across <= MOST_COLUMNS:
-        raise unreadable(path, f"its lines have {across} numbers; x, y and z are required")
-    table = np.array([row for row in rows if len(row) == across])
-    columns = _columns_of_header(names, across, decimal_comma) or _guess_columns(table)
+    rows = [text_numbers(path, _separated(line, decimal_comma)) for line in points[:SAMPLED_ROWS]]
+    num_columns = len(rows[0])
+    if not 3 <= num_columns <= MAX_COLUMNS:
+        raise unreadable(path, f"its lines have {num_columns} numbers; x, y and z are required")
+    table = np.array([row for row in rows if len(row) == num_columns])
+    columns = _columns_of_header(names, num_columns, decimal_comma) or _guess_columns(table)
     floats = _are_shares(table, columns)
     cloud = CloudBuilder(bits=0 if floats else 8)
     for numbers, rows_read in _blocks(path, decimal_comma, lines[0].isdigit()):
-        if len(numbers) != across * rows_read:
-            raise unreadable(path, f"not all of its lines have {across} numbers")
-        part = numbers.reshape(-1, across)
+        if len(numbers) != num_columns * rows_read:
+            raise unreadable(path, f"not all of its lines have {num_columns} numbers")
+        part = numbers.reshape(-1, num_columns)
         cloud.add(
             part[:, [columns[axis] for axis in "xyz"]],
             part[:, [columns[channel] for channel in "rgb"]] if "r" in columns else None,
@@ -75,7 +75,7 @@ def _lines(text: bytes, *, is_whole_file: bool) -> list[bytes]:
 
 def _is_row(line: bytes) -> bool:
     """Return True if a line is a point, not a comment, a header, or a count of the following lines."""
-    return len(re.split(rb"[\s,;]+", line.strip(b" \t,;"))) > 1 and not NO_NUMBERS.search(line)
+    return len(re.split(rb"[\s,;]+", line.strip(b" \t,;"))) > 1 and not NON_NUMERIC.search(line)
 
 
 def _separated(text: bytes, decimal_comma: bool) -> bytes:
@@ -117,14 +117,14 @@ def _blocks(
 def _rows_only(text: bytes) -> bytes:
     """Return the text without header and comment lines."""
     parts, at = [], 0
-    while match := NO_NUMBERS.search(text, at):
+    while match := NON_NUMERIC.search(text, at):
         parts.append(text[at : text.rfind(b"\n", 0, match.start()) + 1])
         at = text.find(b"\n", match.end())
         at = len(text) if at < 0 else at
     return b"".join([*parts, text[at:]])
 
 
-def _columns_of_header(line: bytes | None, across: int, decimal_comma: bool) -> Columns | None:
+def _columns_of_header(line: bytes | None, num_columns: int, decimal_comma: bool) -> Columns | None:
     """Return the columns named in a header line, or None if it does not name x, y and z."""
     if line is None:
         return None
@@ -132,10 +132,10 @@ def _columns_of_header(line: bytes | None, across: int, decimal_comma: bool) -> 
     parts = re.split(r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+", text.strip())
     words = [re.sub(r"[\"'\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]
     columns: Columns = {}
-    for at, word in enumerate(words[:across]):
+    for at, word in enumerate(words[:num_columns]):
         if word in NAMES:
             columns.setdefault(NAMES[word], at)
-    if len(words) != across or not columns.keys() >= set("xyz"):
+    if len(words) != num_columns or not columns.keys() >= set("xyz"):
         return None
     return (
         columns
@@ -146,19 +146,19 @@ def _columns_of_header(line: bytes | None, across: int, decimal_comma: bool) -> 
 
 def _guess_columns(table: NDArray[np.float64]) -> Columns:
     """Guess the columns from the values of the first points, (n, c)."""
-    across = table.shape[1]
+    num_columns = table.shape[1]
     columns = {"x": 0, "y": 1, "z": 2}
-    if across == 4:
+    if num_columns == 4:
         return {**columns, "i": 3}
     # With seven or more columns, an intensity may precede or follow the colour.
-    for at in (4, 3, 6) if across >= 7 else (3,):
-        if at + 3 <= across and _is_colour(table[:, at : at + 3]):
+    for at in (4, 3, 6) if num_columns >= 7 else (3,):
+        if at + 3 <= num_columns and _is_colour(table[:, at : at + 3]):
             columns |= {"r": at, "g": at + 1, "b": at + 2}
             if at == 4:
                 columns["i"] = 3
             break
     else:
-        if across in (5, 7, 8):
+        if num_columns in (5, 7, 8):
             columns["i"] = 3
     return columns
 

@@ -13,7 +13,7 @@ from render_agent.scans.formats.cleaning import Polygons, unreadable
 from render_agent.scans.formats.ply.header import Columns, Element, Header, corner_list, cut_short
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
-LONGEST_ROW_BYTES = 1 << 30  # numpy's limit is 2 GiB
+MAX_ROW_BYTES = 1 << 30  # numpy's limit is 2 GiB
 POLYGONS_PER_CHUNK = 1 << 20  # polygons gathered at a time, to bound memory
 
 
@@ -97,11 +97,11 @@ def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArr
         length = np.frombuffer(file.read(count.itemsize).ljust(count.itemsize, b"\0"), count)[0]
         fields += [(f"n{i}", count), (f"v{i}", order + column.type, (int(length),))]
         size += count.itemsize + width * int(length)
-        if length < 0 or size > LONGEST_ROW_BYTES:
+        if length < 0 or size > MAX_ROW_BYTES:
             break
     file.seek(start)
     negative = any(field[2][0] < 0 for field in fields if len(field) > 2)
-    if negative or size > LONGEST_ROW_BYTES or element.count * size > left:
+    if negative or size > MAX_ROW_BYTES or element.count * size > left:
         return None
     rows = np.fromfile(file, np.dtype(fields), element.count)
     lists = [i for i, column in enumerate(element.properties) if column.count]

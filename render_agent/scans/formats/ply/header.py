@@ -17,7 +17,7 @@ from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import unreadable
 from render_agent.util.reasons import short_repr, shortened
 
-LONGEST_HEADER = 1 << 20
+MAX_HEADER_BYTES = 1 << 20
 
 TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1",

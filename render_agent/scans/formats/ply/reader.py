@@ -14,14 +14,14 @@ from render_agent.scans.formats.cleaning import Scan, ScanKind, triangles, unrea
 from render_agent.scans.formats.intensity import INTENSITY_NAMES, intensity_to_grey
 from render_agent.scans.formats.ply.ascii import read_ascii
 from render_agent.scans.formats.ply.binary import read_binary
-from render_agent.scans.formats.ply.header import LONGEST_HEADER, Columns, read_header
+from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES, Columns, read_header
 from render_agent.scans.formats.splats import ply_splat
 
 
 def read_ply(path: Path, size: int) -> Scan:
     """Read a PLY file of `size` bytes, with the file's axes; raise SceneError if it is damaged."""
     with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
+        start = file.read(MAX_HEADER_BYTES)
         header = read_header(path, start, size)
         file.seek(header.size)
         up = ply_splat.up_comment(start)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import FARTHEST_METRES, Scan, unreadable
+from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, unreadable
 from render_agent.scans.gaussians import CONSTANT_HARMONIC, Gaussians
 
 MAX_GAUSSIANS = 20_000_000  # larger splats are rejected
-WIDEST_METRES = 1e4  # wider Gaussians are faulty, like NaN, and are dropped
-BRIGHTEST = 1e4  # larger colour coefficients are faulty; white is 1
+MAX_GAUSSIAN_METRES = 1e4  # wider Gaussians are faulty, like NaN, and are dropped
+MAX_COEFFICIENT = 1e4  # larger colour coefficients are faulty; white is 1
 COEFFICIENTS = (1, 4, 9, 16)  # coefficients per colour channel for degrees 0 to 3
 
 
@@ -54,10 +54,10 @@ def splat_scan(
     """
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(rotations, axis=1)
-        good = (np.abs(points) < FARTHEST_METRES).all(axis=1)
-        good &= ((scales >= 0) & (scales < WIDEST_METRES)).all(axis=1)
+        good = (np.abs(points) < MAX_COORDINATE_METRES).all(axis=1)
+        good &= ((scales >= 0) & (scales < MAX_GAUSSIAN_METRES)).all(axis=1)
         good &= (lengths > 1e-6) & (lengths < 1e6) & (opacities >= 0) & (opacities <= 1)
-        good &= (np.abs(harmonics) < BRIGHTEST).all(axis=(1, 2))
+        good &= (np.abs(harmonics) < MAX_COEFFICIENT).all(axis=(1, 2))
     if not good.any():
         raise unreadable(path, "it has no Gaussians with finite coordinates")
     parts = points, scales, rotations, opacities, harmonics

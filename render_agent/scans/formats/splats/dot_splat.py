@@ -7,30 +7,30 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import FARTHEST_METRES, Scan, unreadable
-from render_agent.scans.formats.splats.assemble import WIDEST_METRES, check_count, splat_scan
+from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, unreadable
+from render_agent.scans.formats.splats.assemble import MAX_GAUSSIAN_METRES, check_count, splat_scan
 from render_agent.scans.gaussians import CONSTANT_HARMONIC
 
 # Position, standard deviations, RGB with opacity, and quaternion (w, x, y, z) of a Gaussian.
 ROW = np.dtype(
     [("point", "<f4", 3), ("scale", "<f4", 3), ("colour", "u1", 4), ("rotation", "u1", 4)]
 )
-MOST_LOOKED_AT = 4096  # rows inspected to detect the format, which has no header
-SOUND_SHARE = 0.95  # share of them that must be valid: positive sizes, nearly unit quaternions
+MAX_SAMPLED_ROWS = 4096  # rows inspected to detect the format, which has no header
+MIN_VALID_SHARE = 0.95  # share of them that must be valid: positive sizes, nearly unit quaternions
 
 
 def is_dot_splat(start: bytes, size: int) -> bool:
     """Return True if a file of `size` bytes with these first bytes looks like rows of Gaussians."""
     if not size or size % ROW.itemsize:
         return False
-    rows = np.frombuffer(start, ROW, min(len(start) // ROW.itemsize, MOST_LOOKED_AT))
-    return bool(len(rows)) and float(np.mean(_is_valid(rows))) >= SOUND_SHARE
+    rows = np.frombuffer(start, ROW, min(len(start) // ROW.itemsize, MAX_SAMPLED_ROWS))
+    return bool(len(rows)) and float(np.mean(_is_valid(rows))) >= MIN_VALID_SHARE
 
 
 def _is_valid(rows: NDArray[np.void]) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore", over="ignore"):
-        is_valid = (np.abs(rows["point"]) < FARTHEST_METRES).all(axis=1)
-        is_valid &= ((rows["scale"] > 0) & (rows["scale"] < WIDEST_METRES)).all(axis=1)
+        is_valid = (np.abs(rows["point"]) < MAX_COORDINATE_METRES).all(axis=1)
+        is_valid &= ((rows["scale"] > 0) & (rows["scale"] < MAX_GAUSSIAN_METRES)).all(axis=1)
     lengths = np.linalg.norm(_quaternions(rows), axis=1)
     is_valid &= np.abs(lengths - 1) < 0.05
     return np.asarray(is_valid)

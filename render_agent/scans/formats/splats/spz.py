@@ -21,11 +21,11 @@ from render_agent.scans.formats.splats.ply_splat import with_largest
 MAGIC = b"NGSP"
 GZIP = b"\x1f\x8b"
 
-MOST_EXPANSION = 250  # maximum ratio of decompressed to file size; larger claims are malformed
+MAX_EXPANSION = 250  # maximum ratio of decompressed to file size; larger claims are malformed
 OLD_HEADER = struct.Struct("<4sIIBBBB")
 NEW_HEADER = struct.Struct("<4sIIBBBBI12x")
 COLOUR_STEP = 0.15  # scale of the constant harmonic in the file
-LARGEST_DEGREE = 4  # a file may contain degree 4, which is ignored
+MAX_DEGREE = 4  # a file may contain degree 4, which is ignored
 
 Parts = list[NDArray[np.uint8]]
 """Positions, opacities, colours, scales, rotations and harmonics, each (n, bytes per Gaussian)."""
@@ -88,9 +88,9 @@ def _checked(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
         raise unreadable(
             path, f"SPZ version {version} is not supported (only 1 to 4)", "convert it to PLY"
         )
-    if degree > LARGEST_DEGREE or fraction_bits > 24:
+    if degree > MAX_DEGREE or fraction_bits > 24:
         raise unreadable(path, "its SPZ header is invalid")
-    if sum(header.widths) * count > MOST_EXPANSION * len(data):
+    if sum(header.widths) * count > MAX_EXPANSION * len(data):
         raise unreadable(
             path,
             f"its header declares {count:,} Gaussians, too many for {len(data):,} bytes",

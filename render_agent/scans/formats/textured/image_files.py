@@ -124,12 +124,12 @@ class EncodedImage:
             raise ImageError("it is corrupt") from error
 
 
-def _check_size(size: tuple[int, int], most: int) -> None:
+def _check_size(size: tuple[int, int], max_pixels: int) -> None:
     width, height = size
     if width < 1 or height < 1:
         raise ImageError("it has no pixels")
-    if width * height > most:
-        side = int(most**0.5)
+    if width * height > max_pixels:
+        side = int(max_pixels**0.5)
         raise ScanRejectedError(
             f"a texture has {width:,} x {height:,} pixels",
             f"reduce it to at most {side:,} x {side:,}",

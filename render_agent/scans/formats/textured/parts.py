@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 MAX_VERTICES = 20_000_000  # vertices of all mesh instances together
 MAX_CORNERS = 120_000_000  # face corners of all mesh instances together
-FARTHEST_UV = 1e5  # texture coordinates beyond this are faulty, like NaN
+MAX_UV = 1e5  # texture coordinates beyond this are faulty, like NaN
 # Linear light of uncoloured parts in a coloured scan.
 PLAIN_LIGHT = float(linear(np.array(180 / 255)))
 PLAIN = Material(None, (PLAIN_LIGHT, PLAIN_LIGHT, PLAIN_LIGHT, 1.0), captured=False)
@@ -72,7 +72,7 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
         has_no_uv = np.full(size, material.picture is not None)
         if part.uv is not None and material.picture is not None:
             with np.errstate(invalid="ignore"):
-                has_no_uv = ~(np.abs(part.uv) <= FARTHEST_UV).all(axis=1)
+                has_no_uv = ~(np.abs(part.uv) <= MAX_UV).all(axis=1)
             uv = np.where(has_no_uv[:, None], 0, part.uv).astype(np.float32)
         if part.faces is not None:
             corners = np.asarray(part.faces).astype(np.int64, copy=False).reshape(-1, 3)

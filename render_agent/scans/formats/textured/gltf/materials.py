@@ -122,9 +122,9 @@ def _cutoff(material: Tree, alpha: float) -> float | None:
 
 def _uv_transform(change: Tree) -> FloatArray:
     """Return the (2, 3) matrix of KHR_texture_transform: scale, then rotate, then translate."""
-    (x, y), (across, down) = change.get("offset", (0, 0)), change.get("scale", (1, 1))
+    (x, y), (scale_u, scale_v) = change.get("offset", (0, 0)), change.get("scale", (1, 1))
     angle = float(change.get("rotation", 0))
     cosine, sine = math.cos(angle), math.sin(angle)
     return np.array(
-        [[cosine * across, sine * down, x], [-sine * across, cosine * down, y]], np.float64
+        [[cosine * scale_u, sine * scale_v, x], [-sine * scale_u, cosine * scale_v, y]], np.float64
     )

@@ -115,8 +115,8 @@ def _check_promises(gltf: GltfFile) -> None:
     declared = sum(max(0, int(count)) for count in counts)
     # Draco needs at least two bits per vertex.
     if declared > gltf.size * (32 if compressed else 1):
-        why = f"it declares {declared:,} values that it does not have"
-        raise unreadable(gltf.path, why)
+        reason = f"it declares {declared:,} values that it does not have"
+        raise unreadable(gltf.path, reason)
 
 
 def _check_sizes(
@@ -129,19 +129,19 @@ def _check_sizes(
         NeedsChildProcess: There are many, and this is not a child process.
     """
     times = Counter(mesh for mesh, _ in instances)
-    for what, most, size in (
+    for noun, limit, size in (
         ("vertices", MAX_VERTICES, _vertices),
         ("corners of faces", MAX_CORNERS, _corners),
     ):
         sizes = {mesh: size(gltf.tree, gltf.tree["meshes"][mesh]) for mesh in times}
         total = sum(sizes[mesh] * count for mesh, count in times.items())
-        if total > max(most, sum(sizes.values())):
+        if total > max(limit, sum(sizes.values())):
             raise unreadable(
                 gltf.path,
-                f"its mesh instances have {total:,} {what} in total",
-                f"reduce them to {most:,}",
+                f"its mesh instances have {total:,} {noun} in total",
+                f"reduce them to {limit:,}",
             )
-        if total > most // 16 and not in_child:
+        if total > limit // 16 and not in_child:
             raise NeedsChildProcess
 
 
