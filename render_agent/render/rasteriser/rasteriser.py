@@ -200,10 +200,11 @@ def compile_kernels(*kinds: str) -> None:
     corners = np.array([[1, -1, 0], [1, 1, 0], [1, 0, 1]], np.float32)
     bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
     plain = Scene("cloud", corners, np.full((3, 3), 128, np.uint8), None, 0.0, 1.0, bounds)
+    nine_points = np.tile(corners, (3, 1))  # enough to measure a point spacing
     size, turn = np.full((3, 3), 0.1, np.float32), np.full((3, 4), 0.5, np.float32)
     scenes = {
         "mesh": replace(plain, faces=np.array([[0, 1, 2]], np.int32)),
-        "cloud": plain,
+        "cloud": replace(plain, points=nine_points, colours=np.full((9, 3), 128, np.uint8)),
         "splat": replace(plain, gaussians=Gaussians(size, turn, size[0], size[:, None], np.eye(3))),
     }
     renderer = Rasteriser(threads=1)
