@@ -191,7 +191,7 @@ def test_stops_at_one_place_share_a_mark():
     stops = [
         Stop(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75) for n in range(1, 9)
     ]
-    words = {mark.words for mark in arrange_marks(stops, Plot.inside(640, 480), 1.0)}
+    words = {mark.label for mark in arrange_marks(stops, Plot.inside(640, 480), 1.0)}
     assert words == {"1-3,5,7,8", "4", "6"}
 
 

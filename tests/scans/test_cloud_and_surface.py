@@ -17,7 +17,7 @@ def test_thinning_keeps_positions_and_colours():
     points = sampled(*block((0, 0, 0), (2, 2, 2)), 50_000).astype(np.float32)
     red = points[:, 0] < 1
     colours = np.where(red[:, None], (200, 0, 0), (0, 0, 200)).astype(np.uint8)
-    thin = cloud.thin_cloud(Scan(points, colours), most=5000)
+    thin = cloud.thin_cloud(Scan(points, colours), max_points=5000)
     assert 1000 < len(thin.points) <= 5000
     assert thin.points.dtype == np.float32
     assert np.abs(np.abs(thin.points - 1).max(axis=1) - 1).max() < 0.05

@@ -298,7 +298,7 @@ def test_usd_texture_is_read(tmp_path):
 
 
 def test_cloud_builder_limits_memory():
-    cloud = CloudBuilder(most=6000)
+    cloud = CloudBuilder(max_points=6000)
     for part in np.array_split(np.arange(40_000), 20):
         points = sampled(*room(), len(part), seed=int(part[0]))
         colours = np.where(points[:, :1] < 3, (200, 0, 0), (0, 0, 200))

@@ -232,9 +232,9 @@ def test_number_of_samples_is_limited():
     from render_agent.scans.free_space.surface import surface_samples
 
     scene = as_scene(*room(size=(300, 300, 30)), ceiling=30.0)
-    samples = surface_samples(scene, most=50_000)
+    samples = surface_samples(scene, max_samples=50_000)
     assert 5_000 < len(samples) <= 50_000
-    assert len(surface_samples(as_scene(*FURNISHED), most=2_000)) <= 2_000
+    assert len(surface_samples(as_scene(*FURNISHED), max_samples=2_000)) <= 2_000
 
 
 @pytest.mark.parametrize(
