@@ -294,13 +294,13 @@ def test_session_resumes_after_kill_and_interrupt(tmp_path, free_page):
     assert "--continue" in output
     assert "Traceback" not in output
     expect(page.locator("h1")).to_have_text("Session over")
-    folder = find_run(runs, "recent")
-    with sat_through(resume_run(folder, {"port": 0})) as sat:
+    with sat_through(resume_run(find_run(runs, "recent"), {"port": 0})) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 4, 5)
         page.get_by_label("B. right").check()
         page.get_by_label("I am done").check()
         send(page)
+    folder = find_run(runs, "recent")
     assert [line["turn"] for line in folder.lines()] == [0, 1, 2, 3]
     assert folder.saved_results["questions"][0]["score"] == 1.0
     assert folder.record["engine"]["model"] == "Ada"
