@@ -129,18 +129,18 @@ class Pyrender:
         texture = scene.texture
         if scene.is_cloud or texture is None:
             faces = None if scene.is_cloud else sound_faces(scene)
-            parts = [self._part(scene.points, faces, scene.colours)]
+            parts = [self._primitive(scene.points, faces, scene.colours)]
         else:
             faces, parts = sound_faces(scene), []
             for number, material in enumerate(texture.materials):
                 material_faces = faces[texture.face_materials == number]
                 if len(material_faces):
-                    parts.append(self._of_material(scene, texture, material, material_faces))
+                    parts.append(self._textured_primitive(scene, texture, material, material_faces))
         gl_scene = self._pyrender.Scene(bg_color=[*(np.array(BACKGROUND) / 255), 1.0])
         gl_scene.add(self._pyrender.Mesh(parts))
         return gl_scene
 
-    def _of_material(
+    def _textured_primitive(
         self, scene: Scene, texture: Texture, material: Material, faces: NDArray[np.int32]
     ) -> Any:
         """Return the faces of one material as a primitive with its own vertices."""
@@ -148,11 +148,11 @@ class Pyrender:
         faces = corners.reshape(-1, 3).astype(np.int32)
         points = scene.points[used]
         if material.picture is None:
-            return self._part(points, faces, scene.colours[used])
+            return self._primitive(points, faces, scene.colours[used])
         tints = None if texture.vertex_tints is None else texture.vertex_tints[used]
-        return self._part(points, faces, tints, texture.uv[used], material)
+        return self._primitive(points, faces, tints, texture.uv[used], material)
 
-    def _part(
+    def _primitive(
         self,
         points: NDArray[np.float32],
         faces: NDArray[np.int32] | None,
@@ -166,7 +166,8 @@ class Pyrender:
             vertex_colours = np.ones((len(points), 4), np.float32)
             vertex_colours[:, :3] = colours / np.float32(255)
         material = self._pyrender.MetallicRoughnessMaterial(
-            doubleSided=True, baseColorTexture=None if textured is None else self._picture(textured)
+            doubleSided=True,
+            baseColorTexture=None if textured is None else self._mipmapped_texture(textured),
         )
         return self._pyrender.Primitive(
             positions=points,
@@ -178,7 +179,7 @@ class Pyrender:
             material=material,
         )
 
-    def _picture(self, material: Material) -> Any:
+    def _mipmapped_texture(self, material: Material) -> Any:
         """Return a material's texture for pyrender, with our mip levels uploaded instead of OpenGL's."""
         from OpenGL import GL
 

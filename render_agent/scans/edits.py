@@ -164,19 +164,19 @@ class Parts:
             vertices = np.flatnonzero(is_complete[self._part_of])
             deep = near[(np.abs(box.local(points[near])) < box.size / 2 - INSIDE_METRES).all(1)]
             foreign = free[self._part_of[deep]] & ~is_complete[self._part_of[deep]]
-            if len(vertices) and _fills(box, points[vertices]) and not foreign.any():
+            if len(vertices) and _is_filled(box, points[vertices]) and not foreign.any():
                 self.things[key] = vertices
                 free &= ~is_complete
 
 
-def _fills(box: OrientedBox, points: Array) -> bool:
+def _is_filled(box: OrientedBox, points: Array) -> bool:
     local = box.local(points)
     return bool((box.size / 2 - np.minimum(-local.min(0), local.max(0)) <= TIGHT_METRES).all())
 
 
 def _edit_all(scene: Scene, edit: Edit) -> Scene:
     if edit.verb == "recolour":
-        return replace(scene, colours=_recoloured(scene.colours, edit.degrees))
+        return replace(scene, colours=_recolour(scene.colours, edit.degrees))
     if scene.gaussians is not None:
         raise SceneError("it cannot be edited: it is a splat")
     origin = np.array(scene.origin)
@@ -204,7 +204,7 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     points, colours, faces = scene.points, scene.colours, scene.faces
     if edit.verb == "recolour":
         colours = colours.copy()
-        colours[vertices] = _recoloured(colours[vertices], edit.degrees)
+        colours[vertices] = _recolour(colours[vertices], edit.degrees)
         return replace(scene, colours=colours)
     is_own = np.zeros(len(points), bool)
     is_own[vertices] = True
@@ -213,9 +213,7 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     torn = points[np.unique(faces[~(own_faces | other_faces)])]
     objects = np.concatenate([*parts.things.values()])
     if edit.verb == "remove":
-        return _with_floor(
-            replace(scene, faces=faces[other_faces]), points[vertices], torn, objects
-        )
+        return _add_floor(replace(scene, faces=faces[other_faces]), points[vertices], torn, objects)
     transformed = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         new_index = np.zeros(len(points), np.int32)
@@ -229,10 +227,10 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     moved = points.copy()
     moved[vertices] = transformed
     edited = replace(scene, points=moved, faces=faces[own_faces | other_faces])
-    return _with_floor(edited, points[vertices], torn, objects)
+    return _add_floor(edited, points[vertices], torn, objects)
 
 
-def _with_floor(
+def _add_floor(
     scene: Scene,
     footprint: NDArray[np.float32],
     torn: NDArray[np.float32],
@@ -263,7 +261,7 @@ def _with_floor(
     grid = np.stack(np.meshgrid(columns, rows, indexing="ij"), -1).reshape(-1, 2)
     triangles = scene.points[floor_faces][:, :, :2].astype(np.float64)
     near = ((triangles.min(1) <= high) & (triangles.max(1) >= low)).all(1)
-    is_hole = ~_covered(grid, triangles[near]).reshape(len(columns), len(rows))
+    is_hole = ~_in_any_triangle(grid, triangles[near]).reshape(len(columns), len(rows))
     cells = np.argwhere(is_hole[:-1, :-1] | is_hole[1:, :-1] | is_hole[:-1, 1:] | is_hole[1:, 1:])
     if not len(cells):
         return scene
@@ -283,7 +281,7 @@ def _with_floor(
     )
 
 
-def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
+def _in_any_triangle(points: Array, triangles: Array) -> NDArray[np.bool_]:
     """Return which points, (n, 2), lie in any of the triangles, (m, 3, 2), as (n,) bool; in metres."""
     edges = np.roll(triangles, -1, axis=1) - triangles
     offsets = points[:, None, None] - triangles
@@ -295,7 +293,7 @@ def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     return covered
 
 
-def _recoloured(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
+def _recolour(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
     """Return colours, (n, 3) RGB, changed to one hue in degrees, with their lightness preserved."""
     tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
     light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)

@@ -32,7 +32,7 @@ def refuse_ways_out(folder: Path) -> None:
         with os_errors(RunLogError, f"read {path}"), suppress(FileNotFoundError):
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                mode = _followed(folder, path)
+                mode = _follow_link(folder, path)
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
                 raise RunLogError(f"{path} is neither a file nor a folder; remove it")
 
@@ -66,7 +66,7 @@ def picture_path(folder: Path, file: str) -> Path:
     return path
 
 
-def _followed(folder: Path, path: Path) -> int:
+def _follow_link(folder: Path, path: Path) -> int:
     """Return the mode of a link's target, which must be inside the folder or a device."""
     mode = os.stat(path).st_mode if path.exists() else 0  # noqa: PTH116
     # A device such as /dev/full contains nothing to read or overwrite.

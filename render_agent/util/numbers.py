@@ -49,7 +49,7 @@ def quantity(value: object, units: dict[str, float]) -> float | None:
         return _finite(value)
     if not isinstance(value, str):
         return None
-    text = _normalised(value).rstrip(".")
+    text = _normalise(value).rstrip(".")
     match = _AT_START.match(text)
     unit = text[match.end() :].strip() if match else ""
     if not match or (unit and unit not in units):
@@ -63,7 +63,7 @@ def only_number(text: str) -> str | None:
     "about 3 chairs", "2.0", "twelve" and "1,234" contain one number; "3 or 4", "1,5" and "none" do not. A repeated
     number ("2 (two)") counts once; digits inside a word ("m2", "m^2") do not count.
     """
-    text = _THOUSANDS.sub("", _normalised(text))
+    text = _THOUSANDS.sub("", _normalise(text))
     written = {_finite(float(digits)) for digits in _ALONE.findall(text)}
     spoken = {_value(word) for word in _SPOKEN.findall(text)}
     if spoken and _LARGER.search(text):
@@ -81,7 +81,7 @@ def _value(number: str) -> float:
     return float(SMALL_NUMBERS.get(number, number))
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     """Return the text in lower case with ASCII minus signs."""
     return text.strip().lower().translate(_MINUS_SIGNS)
 

@@ -320,5 +320,5 @@ def test_cover_marks_the_pixels_that_are_drawn():
 
 
 def test_without_boxes_there_are_no_sightings():
-    assert sight_of(target()).sized((96, 72)).look(AHEAD, []) == []
+    assert sight_of(target()).with_size((96, 72)).look(AHEAD, []) == []
     assert Sight(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []

@@ -27,7 +27,7 @@ def test_gpu_and_cpu_frames_agree():
         pytest.skip("no NVIDIA GPU")
     gpu, threads = gpu_renderer(), Rasteriser(threads=2)
     assert gpu is not None
-    cpu = GaussianRasteriser(threads._in_parts)
+    cpu = GaussianRasteriser(threads._run_in_parts)
     scene = some_splat(5000)
     for camera in CAMERAS:
         first, second = (each.draw(scene, camera, 320, 240) for each in (gpu, cpu))

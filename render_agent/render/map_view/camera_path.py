@@ -133,7 +133,7 @@ def arrange_marks(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]
         free = (
             spot
             for spot in _spots(mark)
-            if _within(mark.box(spot), inside)
+            if _contains(inside, mark.box(spot))
             and not any(_overlap(mark.box(spot), box) for box in boxes)
             and all(math.dist(spot, mark.place) < math.dist(spot, place) for place in places)
         )
@@ -155,7 +155,7 @@ def _spots(mark: Mark) -> Iterator[Pixel]:
 Box = tuple[float, float, float, float]
 
 
-def _within(box: Box, outer: Box) -> bool:
+def _contains(outer: Box, box: Box) -> bool:
     return box[0] >= outer[0] and box[1] >= outer[1] and box[2] <= outer[2] and box[3] <= outer[3]
 
 

@@ -94,7 +94,7 @@ class Rasteriser:
         check_size(width, height)
         if scene.gaussians is not None:
             if not self._splats:
-                self._splats.append(gpu_renderer() or GaussianRasteriser(self._in_parts))
+                self._splats.append(gpu_renderer() or GaussianRasteriser(self._run_in_parts))
             return self._splats[0].draw(scene, camera, width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
@@ -136,7 +136,7 @@ class Rasteriser:
 
         # With one thread use fewer bands, because faces in two bands are projected twice.
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
-        self._in_parts(band, height, rows)
+        self._run_in_parts(band, height, rows)
         return Frame(colours if coloured else _NO_COLOURS, keys, nearest)
 
     def _cloud(
@@ -170,10 +170,10 @@ class Rasteriser:
             )  # fmt: skip
 
         for task in (draw, fill, fill_again_and_colour):
-            self._in_parts(task, height, ROWS_PER_BAND)
+            self._run_in_parts(task, height, ROWS_PER_BAND)
         return Frame(colours, keys, nearest)
 
-    def _in_parts(self, task: Callable[[Band], None], count: int, part_size: int) -> None:
+    def _run_in_parts(self, task: Callable[[Band], None], count: int, part_size: int) -> None:
         """Run `task` on ranges of `count` rows or blocks, at most `part_size` each, on the renderer's threads."""
         parts = [(first, min(first + part_size, count)) for first in range(0, count, part_size)]
         if len(parts) == 1 or self.threads == 1:

@@ -136,7 +136,7 @@ class BoxSurfaces:
         corners = scene.points[sound_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
-        facing = _facing(scene, corners, normals)
+        facing = _face_orientation(scene, corners, normals)
         return cls.holding(
             corners, facing * normals if facing else normals, boxes, oriented=bool(facing)
         )
@@ -254,7 +254,7 @@ class _BoxNeighbourhood:
         return float(first), float(last)
 
 
-def _facing(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
+def _face_orientation(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
     """Return 1 if the faces of a mesh face out of objects, -1 if they face inwards, 0 if unknown."""
     floor = (np.abs(corners[:, :, 2] - scene.floor) < FLOOR_METRES).all(axis=1)
     floor &= np.abs(normals[:, 2]) > PARALLEL_COSINE

@@ -150,7 +150,7 @@ class Sight:
         for number in which:
             area, share = float(areas[number]), 0.0
             if area:
-                total_angle = self._whole_angle(counts[:, number], number, position)
+                total_angle = self._unoccluded_angle(counts[:, number], number, position)
                 share = min(1.0, float(angles[number]) / total_angle) if total_angle else 0.0
             sightings.append(Sighting(0, number, area, share, float(distances[number])))
         return sightings
@@ -163,10 +163,10 @@ class Sight:
         assert isinstance(view.camera, Camera), "maps have no perspective camera"
         if view.kind != "around":
             return [(self, view.camera)]
-        quarter = self.sized(cell_size(self.size))
+        quarter = self.with_size(cell_size(self.size))
         return [(quarter, each) for each in cameras_of(camera_ahead(view.camera, self.size))]
 
-    def sized(self, size: tuple[int, int]) -> Sight:
+    def with_size(self, size: tuple[int, int]) -> Sight:
         """Return a Sight for images of another size, with the same downscaling."""
         other = copy(self)
         shrink = self.counted[0] / self.size[0]
@@ -181,13 +181,13 @@ class Sight:
 
         surfaces, pieces = self._surfaces, frame.primitive
         if pieces is None:
-            surfaces, pieces = self._by_depth(frame, camera)
+            surfaces, pieces = self._assign_pixels(frame, camera)
         weights = surfaces.seen_from(position).astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
         areas, angles = tally(surfaces.groups, pieces.ravel(), angle, len(weights))
         return (areas @ weights) * scale, np.asarray(angles @ weights)
 
-    def _by_depth(
+    def _assign_pixels(
         self, frame: Frame, camera: Camera | MapCamera
     ) -> tuple[BoxSurfaces, NDArray[np.int32]]:
         """Assign the surface points at the pixels to boxes; return them and each pixel's point number, -1 for none."""
@@ -198,7 +198,7 @@ class Sight:
         pieces[v, u] = np.arange(len(points))
         return surfaces, pieces
 
-    def _whole_angle(self, groups: NDArray[np.bool_], number: int, position: Vector) -> float:
+    def _unoccluded_angle(self, groups: NDArray[np.bool_], number: int, position: Vector) -> float:
         """Return the solid angle of an object seen from a position without occlusion.
 
         Args:
@@ -241,8 +241,8 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     """
     corners = box.corners
     middle = (_unit(corners - np.array(position))).mean(axis=0) + np.array(position)
-    aimed = _aimed(position, middle)
-    local = aimed.seen(corners)
+    camera = _camera_towards(position, middle)
+    local = camera.seen(corners)
     if (local[:, 2] > 1e-3).all():
         half_width, half_height = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
         if max(half_width, half_height) <= MAX_TANGENT:
@@ -251,7 +251,7 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
             )
             width = max(1, math.ceil(height * half_width / half_height))
             fov = math.degrees(2 * math.atan(half_height))
-            return [(replace(aimed, vertical_fov=fov), width, height)]
+            return [(replace(camera, vertical_fov=fov), width, height)]
     size = ALONE_PIXELS, ALONE_PIXELS
     directions = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]
     return [(Camera(position, yaw, pitch, 90.0), *size) for yaw, pitch in directions]
@@ -275,7 +275,7 @@ def _angles(
     return angles
 
 
-def _aimed(position: Vector, point: FloatArray) -> Camera:
+def _camera_towards(position: Vector, point: FloatArray) -> Camera:
     """Return a camera that looks at a point, with unlimited pitch."""
     x, y, z = (float(end - start) for end, start in zip(point, position, strict=True))
     level = math.hypot(x, y)

@@ -113,7 +113,9 @@ class Room:
         look = self.look(view, renderer)
         if look.covered is None:  # rendered before the visible surface was computed
             frames = self._objects(renderer).cameras(view)
-            look.covered = _covered(surface, [(each, sight.frame(each)) for sight, each in frames])
+            look.covered = _covered_points(
+                surface, [(each, sight.frame(each)) for sight, each in frames]
+            )
         return look.covered
 
     def covered(self, views: Iterable[View], renderer: Renderer) -> NDArray[np.bool_]:
@@ -173,7 +175,7 @@ class Room:
         return self._surface
 
 
-def _covered(surface: Surface, frames: Iterable[tuple[Camera, Frame]]) -> NDArray[np.bool_]:
+def _covered_points(surface: Surface, frames: Iterable[tuple[Camera, Frame]]) -> NDArray[np.bool_]:
     covered = np.zeros(len(surface.points), bool)
     for camera, frame in frames:
         covered |= surface.seen(frame, camera)

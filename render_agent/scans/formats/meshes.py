@@ -74,10 +74,10 @@ def scan_of_geometry(geometry: Any) -> Scan:
         raise ValueError(f"it has more than {MAX_FACES:,} faces")
     if not meshes and not clouds:
         raise ValueError("it has no surface")
-    return _joined(meshes or clouds)
+    return _join(meshes or clouds)
 
 
-def _joined(placed_geometries: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
+def _join(placed_geometries: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
     """Join geometries, each with its (4, 4) matrix into the scene, to one scan."""
     points, colours, faces, count = [], [], [], 0
     for geometry, matrix in placed_geometries:

@@ -50,7 +50,7 @@ def shade_mesh(scan: Scan) -> Scan:
         return replace(scan, colours=levels[:, None].repeat(3, axis=1).astype(np.uint8))
     if scan.texture is None or all(part.captured for part in scan.texture.materials):
         return scan
-    scan = _refined(scan)
+    scan = _subdivide(scan)
     assert scan.faces is not None
     assert scan.colours is not None
     plain_faces = scan.faces[_plain(scan)]
@@ -73,7 +73,7 @@ def _plain(scan: Scan) -> NDArray[np.bool_]:
     return plain_faces
 
 
-def _refined(scan: Scan) -> Scan:
+def _subdivide(scan: Scan) -> Scan:
     """Cut the faces with plain colours across their longest edges until none is longer than MAX_EDGE_METRES."""
     points, colours, texture = scan.points, scan.colours, scan.texture
     assert texture is not None

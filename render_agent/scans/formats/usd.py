@@ -81,7 +81,7 @@ def read_directly(path: Path, size: int) -> Scan:
             if not parts:
                 raise unreadable(path, "it has no meshes and no points")
             solid = [part for part in parts if part.faces is not None]
-            scan = _textured(solid or parts, stage, path)
+            scan = _textured_scan(solid or parts, stage, path)
         except Tf.ErrorException as error:
             # The reason follows the position in pxr's own source code.
             raise ValueError(str(error).rpartition(" : ")[2].strip("'")) from error
@@ -275,7 +275,7 @@ def _shader(source: Any) -> Any:
     return UsdShade.Shader(source.GetPrim())
 
 
-def _opened(stage: Any, path: Path, asset: str) -> EncodedImage:
+def _open_image(stage: Any, path: Path, asset: str) -> EncodedImage:
     """Open a texture in the stage's package or folder; raise ImageError if it is missing or elsewhere."""
     from pxr import Ar
 
@@ -288,12 +288,12 @@ def _opened(stage: Any, path: Path, asset: str) -> EncodedImage:
     return EncodedImage.of(bytes(opened.GetBuffer()), asset)
 
 
-def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
+def _textured_scan(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
     """Join the parts to one scan; raise ScanRejectedError if their textures are too large."""
     assets = dict.fromkeys(
         appearance.asset for part in parts for appearance in part.appearances if appearance.asset
     )
-    sources = {asset: partial(_opened, stage, path, asset) for asset in assets}
+    sources = {asset: partial(_open_image, stage, path, asset) for asset in assets}
     pictures, notes = decode_images(sources, in_child=True)
     materials = {
         appearance: Material(pictures[appearance.asset], wrap=appearance.wrap)

@@ -113,7 +113,7 @@ class FreeSpace:
         too_close = np.flatnonzero(clearances[1:] < required - ROUNDING_METRES)
         if len(too_close):
             last = int(too_close[0])
-            end = places[_with_slack(clearances, last, radius)]
+            end = places[_last_step(clearances, last, radius)]
             return end, self._obstacle(end, places[last + 1])
         if share == 1.0:
             return start + offset, None
@@ -135,8 +135,8 @@ class FreeSpace:
         inside = (target >= self.bounds[0]).all() and (target <= self.bounds[1]).all()
         if inside and self.clearance(target) >= radius:
             return target
-        free = free_place(self._unmirrored_clearances, self.bounds, self._mirrored(target), radius)
-        return self.start_position() if free is None else self._mirrored(free)
+        free = free_place(self._unmirrored_clearances, self.bounds, self._mirror(target), radius)
+        return self.start_position() if free is None else self._mirror(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
         """Return a free place, (3,) metres, `height` metres above the floor near the middle of the room.
@@ -144,27 +144,27 @@ class FreeSpace:
         The room is the largest connected area of free places over scanned floor.
         """
         if height not in self._starts:
-            samples = self._mirrored(np.asarray(self.tree.data))
+            samples = self._mirror(np.asarray(self.tree.data))
             place = standing_place(
                 samples, self._unmirrored_clearances, self.bounds, self.floor, height
             )
-            self._starts[height] = self._mirrored(place)
+            self._starts[height] = self._mirror(place)
         return self._starts[height].copy()
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
         """Return a lattice of free places, (n, 3) metres, `height` metres above scanned floor."""
-        samples = self._mirrored(np.asarray(self.tree.data))
+        samples = self._mirror(np.asarray(self.tree.data))
         places = standing_places(
             samples, self._unmirrored_clearances, self.bounds, self.floor, height
         )
-        return self._mirrored(places)
+        return self._mirror(places)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, to the nearest surface, or inf beyond `farthest`."""
         distances: FloatArray = self.tree.query(places, distance_upper_bound=farthest)[0]
         return distances
 
-    def _mirrored(self, places: FloatArray) -> FloatArray:
+    def _mirror(self, places: FloatArray) -> FloatArray:
         """Convert places, (…, 3) metres, between the scene and its unmirrored original; no-op if not mirrored."""
         if self.mirrored_at is None:
             return places
@@ -172,7 +172,7 @@ class FreeSpace:
 
     def _unmirrored_clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the clearances, (n,) metres, of places in the unmirrored scene."""
-        return self._clearances(self._mirrored(places), farthest)
+        return self._clearances(self._mirror(places), farthest)
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
@@ -208,7 +208,7 @@ def _samples(scene: Scene) -> NDArray[np.float32]:
     return samples
 
 
-def _with_slack(clearances: FloatArray, last: int, radius: float) -> int:
+def _last_step(clearances: FloatArray, last: int, radius: float) -> int:
     """Return the step to stop at: `last`, or slightly earlier so that the camera does not get stuck.
 
     Args:

@@ -83,12 +83,12 @@ def cut(
         count += len(corners) - len(long)
         if count + 2 * len(long) > max_pieces:
             return None
-        corners, middles = _halved(corners, long, first)
+        corners, middles = _bisect(corners, long, first)
         new.append(middles)
     return Pieces(np.concatenate(finished), np.concatenate(new))
 
 
-def _halved(
+def _bisect(
     corners: Corners, which: NDArray[np.intp], first: NDArray[np.intp]
 ) -> tuple[Corners, NDArray[np.float32]]:
     """Bisect some triangles; return the halves, (2k, 3, 3), and the new vertices, (k, 3).

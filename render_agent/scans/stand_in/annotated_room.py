@@ -87,7 +87,7 @@ def _box(box: OrientedBox, colour: NDArray[np.uint8]) -> _Quads:
     """Return the six faces of a box, shaded by their direction."""
     normals = np.repeat(box.axes, 2, axis=0) * np.tile([-1.0, 1.0], 3)[:, None]
     brightness = 0.8 + 0.2 * normals @ (LIGHT / np.linalg.norm(LIGHT))
-    return _Quads(box.corners[BOX_FACES], _coloured(brightness[:, None] * colour))
+    return _Quads(box.corners[BOX_FACES], _to_uint8(brightness[:, None] * colour))
 
 
 def _edges(box: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
@@ -102,7 +102,7 @@ def _edges(box: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
             offset = np.zeros(3)
             offset[[first, second]] = np.array(sides) * (box.size - bar)[[first, second]] / 2
             bars.append(OrientedBox(box.centre + offset @ box.axes, size, box.axes))
-    return _joined(_box(bar, colour) for bar in bars)
+    return _join(_box(bar, colour) for bar in bars)
 
 
 def _holders(boxes: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
@@ -120,29 +120,29 @@ def _floor(floor: Floor, level: float) -> _Quads:
     tiles = (
         np.floor((floor.cells + 0.5) * floor.side / TILE_METRES).sum(axis=1).astype(np.int64) % 2
     )
-    return _Quads(_raised(floor.squares(), level), np.array(TILE_COLOURS, np.uint8)[tiles])
+    return _Quads(_add_height(floor.squares(), level), np.array(TILE_COLOURS, np.uint8)[tiles])
 
 
 def _walls(floor: Floor, level: float) -> _Quads:
     ends = floor.border()
-    low, high = _raised(ends, level), _raised(ends, level + WALL_METRES)
+    low, high = _add_height(ends, level), _add_height(ends, level + WALL_METRES)
     corners = np.concatenate([low, high[:, ::-1]], axis=1)
     lengths = np.abs((ends[:, 1] - ends[:, 0]) @ floor.turn.T)
     brightness = np.where(lengths[:, 0] > lengths[:, 1], 1.0, 0.9)
-    return _Quads(corners, _coloured(brightness[:, None] * np.array(WALL_COLOUR)))
+    return _Quads(corners, _to_uint8(brightness[:, None] * np.array(WALL_COLOUR)))
 
 
-def _raised(places: FloatArray, height: float) -> FloatArray:
+def _add_height(places: FloatArray, height: float) -> FloatArray:
     """Return places (…, 2) as (…, 3) at the given height in metres."""
-    raised: FloatArray = np.insert(places, 2, height, axis=-1)
-    return raised
+    lifted: FloatArray = np.insert(places, 2, height, axis=-1)
+    return lifted
 
 
-def _coloured(values: NDArray[Any]) -> NDArray[np.uint8]:
+def _to_uint8(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.clip(np.round(values), 0, 255).astype(np.uint8)
 
 
-def _joined(parts: Iterable[_Quads]) -> _Quads:
+def _join(parts: Iterable[_Quads]) -> _Quads:
     quads = list(parts)
     return _Quads(
         np.concatenate([part.corners for part in quads]),
@@ -151,7 +151,7 @@ def _joined(parts: Iterable[_Quads]) -> _Quads:
 
 
 def _scene(name: str, parts: list[_Quads], level: float, source: Path | None) -> Scene:
-    quads = _joined(parts)
+    quads = _join(parts)
     points = quads.corners.reshape(-1, 3)
     first = 4 * np.arange(len(quads.corners), dtype=np.int32)[:, None, None]
     faces = (first + np.array([[0, 1, 2], [0, 2, 3]], np.int32)).reshape(-1, 3)

@@ -76,7 +76,7 @@ class LocalServer:
         """Start serving in background threads; route handlers may run concurrently."""
         self._server = uvicorn.Server(
             uvicorn.Config(
-                _checked(Router(routes, redirect_slashes=False), self.port, self.token),
+                _add_checks(Router(routes, redirect_slashes=False), self.port, self.token),
                 loop="asyncio",
                 http="h11",
                 ws="none",
@@ -106,7 +106,7 @@ class LocalServer:
         self._socket.close()
 
 
-def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
+def _add_checks(site: ASGIApp, port: int, token: str) -> ASGIApp:
     """Wrap an application: reject requests from other sites, and answer errors with one sentence."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

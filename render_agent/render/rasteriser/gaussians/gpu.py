@@ -45,7 +45,7 @@ def gpu_renderer() -> GpuGaussians | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Uploaded:
+class _GpuGaussians:
     """The Gaussians of a scene as tensors on the GPU."""
 
     points: Any
@@ -69,7 +69,7 @@ class GpuGaussians:
 
         self._torch: Any = torch
         self._gsplat: Any = gsplat
-        self._uploaded: WeakKeyDictionary[Scene, _Uploaded] = WeakKeyDictionary()
+        self._uploaded: WeakKeyDictionary[Scene, _GpuGaussians] = WeakKeyDictionary()
 
     def close(self) -> None:
         """Release the scenes on the GPU."""
@@ -103,7 +103,7 @@ class GpuGaussians:
             depth = picture[0, ..., 3].masked_fill(light[0, ..., 0] < HALF, math.inf)
             return Frame(shades, depth.float().cpu().numpy())
 
-    def _colours(self, splat: _Uploaded, camera: Camera | MapCamera) -> Any:
+    def _colours(self, splat: _GpuGaussians, camera: Camera | MapCamera) -> Any:
         """Return the colours of the Gaussians as seen by the camera, (n, 3)."""
         if isinstance(camera, MapCamera):
             directions = self._tensor(np.array([0.0, 0.0, -1.0])).expand_as(splat.points)
@@ -114,12 +114,12 @@ class GpuGaussians:
         colours = self._gsplat.spherical_harmonics(degree, directions, splat.harmonics)
         return (colours + 0.5).clamp_min(0)
 
-    def _upload(self, scene: Scene, gaussians: Gaussians) -> _Uploaded:
+    def _upload(self, scene: Scene, gaussians: Gaussians) -> _GpuGaussians:
         arrays = (
             scene.points, gaussians.rotations, gaussians.scales, gaussians.opacities,
             gaussians.harmonics, gaussians.harmonics_axes,
         )  # fmt: skip
-        return _Uploaded(*map(self._tensor, arrays))
+        return _GpuGaussians(*map(self._tensor, arrays))
 
     def _tensor(self, array: Any) -> Any:
         return self._torch.as_tensor(np.ascontiguousarray(array, np.float32), device="cuda")

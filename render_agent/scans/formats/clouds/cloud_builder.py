@@ -60,11 +60,11 @@ class CloudBuilder:
 
     def scan(self) -> Scan:
         """Return the collected points as a scan."""
-        points, values = self._joined()
+        points, values = self._join()
         self._parts = []
         return Scan(points, self._colours(values))
 
-    def _joined(self) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    def _join(self) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         if len(self._parts) == 1:
             return self._parts[0]
         empty = np.empty((0, 3)), np.empty((0, 4), np.float32)
@@ -76,7 +76,7 @@ class CloudBuilder:
 
         Half, so that the next chunk does not trigger thinning again.
         """
-        points, values = self._joined()
+        points, values = self._join()
         self._parts = []
         if not self._cell:
             low, high = np.quantile(

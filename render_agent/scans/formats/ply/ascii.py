@@ -20,13 +20,13 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Pol
     numbers = text_numbers(path, file.read())
     columns: Columns = {}
     polygons: Polygons | None = None
-    for element in header.needed():
+    for element in header.required():
         if not element.has_lists:
             used = element.count * len(element.properties)
             if used > len(numbers):
                 raise cut_short(path, element)
             if element.name == "vertex":
-                columns = _typed(element, numbers[:used].reshape(element.count, -1))
+                columns = _cast_columns(element, numbers[:used].reshape(element.count, -1))
         elif element.name == "vertex":
             raise unreadable(path, "its vertices have list properties")
         else:
@@ -50,7 +50,7 @@ def text_numbers(path: Path, text: bytes) -> Floats:
             raise unreadable(path, "its rows contain text that is not a number") from None
 
 
-def _typed(element: Element, table: Floats) -> Columns:
+def _cast_columns(element: Element, table: Floats) -> Columns:
     return {
         column.name: cast_numbers(values, column.type)
         for column, values in zip(element.properties, table.T, strict=True)
@@ -71,7 +71,7 @@ def _lists(
     path: Path, element: Element, corners: int | None, numbers: Floats
 ) -> tuple[Polygons, int]:
     """Return the lists of property `corners` grouped by length, and the count of numbers in all rows."""
-    starts, lengths, used = _even(element, corners, numbers) or _walk(
+    starts, lengths, used = _equal_rows(element, corners, numbers) or _walk(
         path, element, corners, numbers
     )
     polygons: Polygons = {}
@@ -87,7 +87,7 @@ ListPositions = tuple[NDArray[np.int64], NDArray[np.int64], int]
 """Start and length of each row's list, (n,) each, and the end of the last row."""
 
 
-def _even(element: Element, corners: int | None, numbers: Floats) -> ListPositions | None:
+def _equal_rows(element: Element, corners: int | None, numbers: Floats) -> ListPositions | None:
     """Locate the lists if all rows are as long as the first; else return None."""
     position, heads, start = 0, [], 0
     for i, column in enumerate(element.properties):

@@ -23,12 +23,12 @@ def read_binary(
     """Return the vertex columns and faces of a binary PLY file, with `file` positioned after its header."""
     columns: Columns = {}
     polygons: Polygons | None = None
-    for element in header.needed():
-        rows = _even_rows(file, element, header.order, file_size - file.tell())
+    for element in header.required():
+        rows = _equal_rows(file, element, header.order, file_size - file.tell())
         if element.name == "face":
             corners = corner_list(path, element)
             if rows is None:
-                polygons = _uneven_polygons(path, file, element, header.order, corners)
+                polygons = _walk_polygons(path, file, element, header.order, corners)
             else:
                 polygons = {rows[f"v{corners}"].shape[1]: rows[f"v{corners}"]}
         elif rows is None:
@@ -78,7 +78,7 @@ def binary_ply(
     return head + vertices.tobytes() + corners.tobytes()
 
 
-def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArray[Any] | None:
+def _equal_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArray[Any] | None:
     """Return an element's rows if all are as long as the first; else return None and restore the file position.
 
     Property i is in field `v<i>`, with shape (n, length) for a list, whose length is in field `n<i>`.
@@ -169,7 +169,7 @@ class _Walk:
         return steps, gap
 
 
-def _uneven_polygons(
+def _walk_polygons(
     path: Path, file: BinaryIO, element: Element, order: str, corners: int
 ) -> Polygons:
     walk = _Walk(path, file, element, order)

@@ -73,8 +73,8 @@ class Header:
     elements: tuple[Element, ...]
     size: int
 
-    def needed(self) -> tuple[Element, ...]:
-        """The non-empty elements up to the last that is needed, the vertices or the faces."""
+    def required(self) -> tuple[Element, ...]:
+        """The non-empty elements up to the last that is required, the vertices or the faces."""
         filled = tuple(element for element in self.elements if element.count)
         last = max((i for i, e in enumerate(filled) if e.name in ("vertex", "face")), default=-1)
         return filled[: last + 1]

@@ -61,15 +61,15 @@ def original_scan(path: Path, columns: Columns) -> Scan:
     check_count(path, len(columns["x"]))
     return splat_scan(
         path,
-        _stacked(columns, "x", "y", "z"),
+        _stack(columns, "x", "y", "z"),
         _scales(columns),
-        _stacked(columns, *(f"rot_{i}" for i in range(4))),
+        _stack(columns, *(f"rot_{i}" for i in range(4))),
         _sigmoid(columns["opacity"].astype(np.float32)),
         _harmonics(path, columns),
     )
 
 
-def _stacked(columns: Columns, *names: str) -> NDArray[np.float32]:
+def _stack(columns: Columns, *names: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore", invalid="ignore"):
         return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
 
@@ -78,7 +78,7 @@ def _scales(columns: Columns) -> NDArray[np.float32]:
     """Return the scales, (n, 3); flat (2D) Gaussians have two and get a third of zero."""
     names = [f"scale_{i}" for i in range(3) if f"scale_{i}" in columns]
     with np.errstate(over="ignore", invalid="ignore"):
-        scales = np.exp(_stacked(columns, *names))
+        scales = np.exp(_stack(columns, *names))
     return np.pad(scales, ((0, 0), (0, 3 - len(names))))
 
 
@@ -141,14 +141,14 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
     words = {name: rows[name].astype(np.uint32) for name in PACKED}
     bytes_ = _split(words["packed_color"], (8, 8, 8, 8))
     colours = (
-        _within(chunks, bytes_[:, :3], ("r", "g", "b"))
+        _rescale(chunks, bytes_[:, :3], ("r", "g", "b"))
         if set(LIMITS[12:]) <= limits
         else bytes_[:, :3]
     )
     constant = (colours - 0.5) / CONSTANT_HARMONIC
     with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(
-            _within(
+            _rescale(
                 chunks,
                 _split(words["packed_scale"], (11, 10, 11)),
                 ("scale_x", "scale_y", "scale_z"),
@@ -156,11 +156,11 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
         )
     return splat_scan(
         path,
-        _within(chunks, _split(words["packed_position"], (11, 10, 11)), ("x", "y", "z")),
+        _rescale(chunks, _split(words["packed_position"], (11, 10, 11)), ("x", "y", "z")),
         scales,
         _rotations(words["packed_rotation"]),
         bytes_[:, 3],
-        _with_packed(path, constant, tables.get("sh")),
+        _packed_coefficients(path, constant, tables.get("sh")),
     )
 
 
@@ -176,7 +176,7 @@ def _split(words: NDArray[np.uint32], bits: tuple[int, ...]) -> NDArray[np.float
     return parts
 
 
-def _within(
+def _rescale(
     chunks: NDArray[Any], shares: NDArray[np.float32], names: tuple[str, str, str]
 ) -> NDArray[np.float32]:
     """Scale shares, (n, 3) from 0 to 1, to the value ranges of their chunks."""
@@ -195,10 +195,12 @@ def _rotations(words: NDArray[np.uint32]) -> NDArray[np.float32]:
     """Unpack quaternions, (n, 4): two bits for the index of the largest component, then the other three."""
     others = (_split(words, (2, 10, 10, 10))[:, 1:] - 0.5) * np.float32(np.sqrt(2))
     largest = (words >> np.uint32(30)).astype(np.intp)
-    return with_largest(others, largest)
+    return complete_quaternions(others, largest)
 
 
-def with_largest(others: NDArray[np.float32], largest: NDArray[np.intp]) -> NDArray[np.float32]:
+def complete_quaternions(
+    others: NDArray[np.float32], largest: NDArray[np.intp]
+) -> NDArray[np.float32]:
     """Return unit quaternions, (n, 4), from three components, (n, 3), and the index of the omitted largest one, (n,)."""
     quaternions = np.empty((len(others), 4), np.float32)
     other_indices = np.array([[j for j in range(4) if j != i] for i in range(4)])
@@ -208,7 +210,7 @@ def with_largest(others: NDArray[np.float32], largest: NDArray[np.intp]) -> NDAr
     return quaternions
 
 
-def _with_packed(
+def _packed_coefficients(
     path: Path, constant: NDArray[np.float32], table: NDArray[Any] | None
 ) -> NDArray[np.float32]:
     """Return the coefficients, (n, k, 3); the varying ones are bytes that range from -4 to 4."""

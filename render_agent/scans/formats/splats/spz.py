@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, require_reader, unreadable
 from render_agent.scans.formats.splats.assemble import check_count, splat_scan
-from render_agent.scans.formats.splats.ply_splat import with_largest
+from render_agent.scans.formats.splats.ply_splat import complete_quaternions
 
 MAGIC = b"NGSP"
 GZIP = b"\x1f\x8b"
@@ -58,9 +58,9 @@ def read_spz(path: Path, size: int) -> Scan:
     """Read an SPZ file of `size` bytes, y up; raise SceneError if it is damaged."""
     data = path.read_bytes()
     if data.startswith(MAGIC):
-        header, parts = _from_zstd(path, data)
+        header, parts = _read_zstd(path, data)
     else:
-        header, parts = _from_gzip(path, data)
+        header, parts = _read_gzip(path, data)
     positions, opacities, colours, scales, rotations, varying = parts
     harmonics = np.zeros((header.count, min(header.degree + 1, 4) ** 2, 3), np.float32)
     harmonics[:, 0] = (colours / np.float32(255) - 0.5) / np.float32(COLOUR_STEP)
@@ -80,7 +80,7 @@ def read_spz(path: Path, size: int) -> Scan:
     )
 
 
-def _checked(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
+def _check_header(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
     """Return the header after checking its sizes against the file size."""
     version, count, degree, fraction_bits, flags = fields
     header = _Header(version, count, degree, fraction_bits, flags)
@@ -99,14 +99,14 @@ def _checked(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
     return header
 
 
-def _from_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
+def _read_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
     stream = zlib.decompressobj(31)
     try:
         start = stream.decompress(data, OLD_HEADER.size)
         if len(start) < OLD_HEADER.size:
             raise unreadable(path, "its SPZ header is incomplete")
         _, *fields, _ = OLD_HEADER.unpack(start)
-        header = _checked(path, data, tuple(fields))
+        header = _check_header(path, data, tuple(fields))
         if header.version > 3:
             raise unreadable(path, "it is SPZ version 4 in a gzip stream")
         needed = sum(header.widths) * header.count
@@ -123,11 +123,11 @@ def _from_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
     return header, parts
 
 
-def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
+def _read_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
     if len(data) < NEW_HEADER.size:
         raise unreadable(path, "its SPZ header is incomplete")
     _, *fields, streams, table = NEW_HEADER.unpack_from(data)
-    header = _checked(path, data, tuple(fields))
+    header = _check_header(path, data, tuple(fields))
     widths = [width for width in header.widths if width]
     end = table + 16 * streams
     if (
@@ -142,14 +142,14 @@ def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
         packed, unpacked = struct.unpack_from("<QQ", data, table + 16 * index)
         if unpacked != width * header.count or end + packed > len(data):
             raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")
-        content = _unpacked(path, data[end : end + packed], unpacked)
+        content = _decompress_zstd(path, data[end : end + packed], unpacked)
         parts.append(np.frombuffer(content, np.uint8).reshape(header.count, width))
         end += packed
     empty = np.empty((header.count, 0), np.uint8)
     return header, [*parts, empty] if len(parts) < len(header.widths) else parts
 
 
-def _unpacked(path: Path, packed: bytes, size: int) -> bytes:
+def _decompress_zstd(path: Path, packed: bytes, size: int) -> bytes:
     """Decompress a zstd stream to `size` bytes; raise SceneError if it has fewer."""
     require_reader(path, "SPZ version 4", "zstandard")
     import zstandard
@@ -178,7 +178,7 @@ def _rotations(header: _Header, packed: NDArray[np.uint8]) -> NDArray[np.float32
     """Return quaternions (w, x, y, z), (n, 4); the file stores x, y, z, w."""
     if header.version < 3:
         three = packed.astype(np.float32) / np.float32(127.5) - 1
-        quaternions = with_largest(three, np.full(header.count, 3))
+        quaternions = complete_quaternions(three, np.full(header.count, 3))
     else:
         words = np.ascontiguousarray(packed).view("<u4")[:, 0]
         three = np.empty((header.count, 3), np.float32)
@@ -186,5 +186,5 @@ def _rotations(header: _Header, packed: NDArray[np.uint8]) -> NDArray[np.float32
             part = words >> np.uint32(10 * (2 - index))
             size = (part & np.uint32(511)).astype(np.float32) / np.float32(511 * np.sqrt(2))
             three[:, index] = np.where(part & np.uint32(512), -size, size)
-        quaternions = with_largest(three, (words >> np.uint32(30)).astype(np.intp))
+        quaternions = complete_quaternions(three, (words >> np.uint32(30)).astype(np.intp))
     return quaternions[:, [3, 0, 1, 2]]

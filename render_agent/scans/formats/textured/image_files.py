@@ -216,7 +216,7 @@ def read_sibling(folder: Path, name: str) -> bytes:
         ImageError: The file is missing, or outside the folder, where scans may not read files.
     """
     if name.lower().startswith("data:"):
-        return _embedded(name)
+        return _decode_data_uri(name)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")
     for spelling in (unquote(name), name):
@@ -236,7 +236,7 @@ def read_sibling(folder: Path, name: str) -> bytes:
     raise ImageError(f"{short_repr(name)} does not exist")
 
 
-def _embedded(uri: str) -> bytes:
+def _decode_data_uri(uri: str) -> bytes:
     head, _, body = uri.partition(",")
     try:
         if head.lower().endswith(";base64"):

@@ -80,7 +80,7 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
                 raise ValueError("a face refers to a vertex that does not exist")
             materials_of_part = np.full(len(corners), number(material), np.int32)
             if has_no_uv.any() and (loose := has_no_uv[corners].any(axis=1)).any():
-                materials_of_part[loose] = number(_without_picture(material))
+                materials_of_part[loose] = number(_remove_image(material))
                 all_notes += [LOOSE_NOTE] if LOOSE_NOTE not in all_notes else []
             faces.append((corners + count).astype(np.int32))
             face_materials.append(materials_of_part)
@@ -113,7 +113,7 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
     return replace(scan, texture=texture)
 
 
-def _without_picture(material: Material) -> Material:
+def _remove_image(material: Material) -> Material:
     return replace(material, picture=None, alpha_cutoff=None)
 
 

@@ -156,13 +156,14 @@ def _materials(
         entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha
     }
     pictures, picture_notes = decode_images(
-        {name: partial(_opened, folder, name) for name in image_names if name}, in_child=in_child
+        {name: partial(_open_image, folder, name) for name in image_names if name},
+        in_child=in_child,
     )
     materials = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
     return materials, notes + picture_notes
 
 
-def _opened(folder: Path, name: str) -> EncodedImage:
+def _open_image(folder: Path, name: str) -> EncodedImage:
     return EncodedImage.of(read_sibling(folder, name), name)
 
 

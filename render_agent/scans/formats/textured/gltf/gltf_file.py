@@ -50,7 +50,7 @@ class GltfFile:
         draco = (primitive.get("extensions") or {}).get(DRACO) or {}
         if name in (draco.get("attributes") or {}):
             rows = self.draco_attributes(primitive)[draco["attributes"][name]]
-            return _normalised(rows, self.tree["accessors"][attributes[name]])
+            return _normalise(rows, self.tree["accessors"][attributes[name]])
         return self.values(attributes[name]) if name in attributes else None
 
     def values(self, number: int) -> NDArray[Any]:
@@ -80,7 +80,7 @@ class GltfFile:
                 width,
                 kind,
             )
-        return _normalised(values, entry)
+        return _normalise(values, entry)
 
     def _rows(
         self, view: int, offset: int, count: int, width: int, kind: np.dtype[Any]
@@ -165,7 +165,7 @@ def _chunks(path: Path, data: memoryview, size: int) -> tuple[memoryview, memory
     return chunks[0], chunks[1] if len(chunks) > 1 else None
 
 
-def _normalised(rows: NDArray[Any], entry: Tree) -> NDArray[Any]:
+def _normalise(rows: NDArray[Any], entry: Tree) -> NDArray[Any]:
     """Return the rows of an accessor, with integers divided by their maximum if it is marked as normalised."""
     if not entry.get("normalized") or rows.dtype.kind == "f":
         return rows
