@@ -1,4 +1,4 @@
-"""Scores: metrics, named means, intervals, comparisons, and the parsers of other harnesses.
+"""Scoring: metrics, named means, confidence intervals, run comparisons, and other harnesses' answer parsers.
 
-Start with `metrics.py` and `questions.py`, one answer scored, then `means.py` and `summary.py`.
+Start with `metrics.py` and `questions.py`, which score one answer, then read `means.py` and `summary.py`.
 """

@@ -1,8 +1,8 @@
-"""What a model does about a change: the figures of pairs of answers, each with its interval over scenes.
+"""Counterfactual tests: how answers respond to a change of the room or the wording, with intervals over scenes.
 
-A pair is two answers to the same question, of rooms or in words that differ in one thing. Where the right answer
-differs too, the model should follow; where it does not, its answer should stay (counterfactual and invariance tests,
-Ribeiro et al. 2020, CheckList; Gardner et al. 2020, contrast sets).
+A pair is two answers to the same question, before and after one change. If the correct answer changes too, the model
+should follow; if not, its answer should stay the same (invariance tests: Ribeiro et al. 2020, CheckList;
+counterfactuals: Gardner et al. 2020, contrast sets).
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from render_agent.util.numbers import is_number
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The answers to a question and to its counterpart, both in the letters and the unit of the first.
-
-    asked: the change. must: whether the right answer differs. answers, truths: of the question, then of its
-    counterpart; None is no answer. metric: of both. slack: by how much numbers may differ because of how they are rounded.
-    """
+    """Answers to a question and its counterpart, both in the letters and unit of the original question."""
 
     question_id: str
     counterpart_id: str
     asked: str
+    """Name of the change."""
     type: str
     dataset: str
     scene: str
     must: bool
+    """True if the correct answer changes."""
     answers: tuple[str | None, str | None]
+    """Answers to the question and its counterpart; None if there is none."""
     truths: tuple[str, str]
+    """Ground truth of the question and its counterpart."""
     metric: Metric
     slack: float = 0.0
+    """Tolerance for numbers, from rounding."""
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores of both answers, 0 … 1."""
+        """Scores of both answers, 0 to 1."""
         first, second = (
             0.0 if answer is None else self.metric.score(answer, (truth,))
             for answer, truth in zip(self.answers, self.truths, strict=True)
@@ -53,7 +54,7 @@ class Pair:
 
     @property
     def right(self) -> tuple[bool, bool]:
-        """Whether each answer is right."""
+        """True for each answer that is correct."""
         first, second = (
             self.metric.is_right(answer, truth) or self._near(answer, truth)
             for answer, truth in zip(self.answers, self.truths, strict=True)
@@ -62,7 +63,7 @@ class Pair:
 
     @property
     def same(self) -> bool:
-        """Whether both answers are the same: one scores full marks where the other is the truth."""
+        """True if the answers agree: the second scores full marks with the first as ground truth."""
         first, second = self.answers
         if first is None or second is None:
             return False
@@ -70,7 +71,7 @@ class Pair:
 
     @property
     def answered(self) -> bool:
-        """Whether there are two answers."""
+        """True if both questions were answered."""
         return None not in self.answers
 
     def _near(self, answer: str | None, other: str) -> bool:
@@ -87,6 +88,7 @@ def _must_not(pair: Pair) -> bool:
     return not pair.must
 
 
+# Condition on a pair, and the pairs it applies to, by outcome.
 ROWS: Mapping[str, tuple[Callable[[Pair], bool], Callable[[Pair], bool]]] = {
     "both_right": (lambda pair: all(pair.right), lambda pair: True),
     "follows": (lambda pair: pair.right[1] and not pair.same, _must),
@@ -94,20 +96,19 @@ ROWS: Mapping[str, tuple[Callable[[Pair], bool], Callable[[Pair], bool]]] = {
     "stays": (lambda pair: pair.same, _must_not),
     "strays": (lambda pair: pair.answered and not pair.same, _must_not),
 }
-"""Every row: what is counted, and of which pairs."""
 
+# Labels of the outcomes in reports.
 WORDS = {
-    "both_right": "both answers are right",
-    "follows": "must change: becomes the right one",
-    "keeps": "must change: stays what it was",
-    "stays": "must not change: stays what it was",
-    "strays": "must not change: becomes another",
+    "both_right": "both answers correct",
+    "follows": "should change, and became correct",
+    "keeps": "should change, but did not",
+    "stays": "should not change, and did not",
+    "strays": "should not change, but did",
 }
-"""What the rows are called where a person reads them."""
 
 
 def verdict(pair: Pair) -> str:
-    """Classify a pair: a row of ROWS, `unanswered`, or `other` where a new answer is not the right one."""
+    """Classify a pair: a key of ROWS, `unanswered`, or `other` if the answer changed but is incorrect."""
     if not pair.answered:
         return "unanswered"
     names = ("follows", "keeps") if pair.must else ("stays", "strays")
@@ -115,7 +116,7 @@ def verdict(pair: Pair) -> str:
 
 
 def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return the figures of all pairs, of every change and of every type, in percent."""
+    """Return the scores of all pairs, by change and by question type, in percent."""
     by_change = {name: part(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")}
     add_holm([entry["difference"] for entry in by_change.values()])
     return {
@@ -126,12 +127,12 @@ def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def part(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return the figures of some pairs.
+    """Return the scores of some pairs.
 
-    n: pairs. must: those whose right answer differs. unanswered: those that lack an answer. Every row of ROWS: its
-    `share` of the pairs that it is of, in percent, its `n` and its 95 % `interval` over scenes. `original`,
-    `changed`: the mean score of the questions and of their counterparts. `difference`: the second less the first in
-    points, `interval` and `p`, paired.
+    Returns:
+        `n` pairs; `must`, the number whose correct answer changes; `unanswered`, the number without two answers. For
+        each outcome of ROWS: `share` in percent, `n` and `interval` (95 %, over scenes). `original` and `changed`: mean
+        scores of questions and counterparts. `difference`: changed minus original in points, `interval` and `p`, paired.
     """
     shares = {}
     for name, (counts, of) in ROWS.items():
@@ -143,8 +144,8 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
             "interval": None if estimate is None else estimate.interval(share=True),
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
-    apart = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])
-    interval, p = (None, None) if apart is None else apart.interval_and_p()
+    difference = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])
+    interval, p = (None, None) if difference is None else difference.interval_and_p()
     return {
         "n": len(pairs),
         "must": sum(pair.must for pair in pairs),
@@ -153,7 +154,7 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
         "original": _mean(scores[:, 0]),
         "changed": _mean(scores[:, 1]),
         "difference": {
-            "points": None if apart is None else 100 * float(apart.mean),
+            "points": None if difference is None else 100 * float(difference.mean),
             "interval": interval,
             "p": p,
         },
@@ -177,9 +178,10 @@ def _values(pairs: Iterable[Pair], name: str) -> list[str]:
 
 
 def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
-    """Return the pair of a question and its counterpart, None where one of them is not done.
+    """Pair a question with its counterpart; None if either is not done.
 
-    ValueError where the second is no counterpart.
+    Raises:
+        ValueError: `second` is not a counterpart.
     """
     question, change = second.question, second.question.change
     if change is None:
@@ -203,7 +205,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
 
 
 def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
-    """Return the pairs of a run whose questions are both done, in its order."""
+    """Return all pairs of a run in which both questions are done, in run order."""
     own, counterparts = split_counterparts(states)
     known = {state.id: state for state in own}
     pairs = (
@@ -215,9 +217,9 @@ def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
 
 
 def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
-    """Return the entry `causal` of `results.json`, None for a run without counterparts.
+    """Return the entry `causal` of `results.json`; None for a run without counterparts.
 
-    left_out: by change, how many questions have no counterpart, by reason.
+    `left_out` counts the questions without a counterpart, by change and reason.
     """
     if not split_counterparts(states)[1]:
         return None
@@ -228,5 +230,5 @@ def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
 
 
 def _step(number: str) -> float:
-    """Return half of the last place in which a number is written: what rounding may have taken off."""
+    """Return half a unit in the last decimal place: the largest rounding error of a number as written."""
     return 0.5 * 10.0 ** -len(number.partition(".")[2])

@@ -1,4 +1,4 @@
-"""Baselines without pictures: the answers by chance and by frequency, and their scores."""
+"""Baselines without images: random and most frequent answers, and their scores."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from render_agent.dialogue.state import split_counterparts
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
 
-NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}
-"""The answer where no question of the type has a known truth."""
+NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
 
 
 def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
-    """Return, for every question id, the commonest answer to its type among these questions.
+    """Return the most frequent answer to each question's type, by question id.
 
-    As VSI-Bench's "Frequency" row has it: the constant that scores most by the metric of the type. It is fitted on
-    the truths, so it is no blind guess but its upper bound.
+    This is VSI-Bench's "Frequency" baseline: the constant with the highest score by the metric of the type. It is
+    fitted on the ground truth, so it is an upper bound for blind constant guesses.
     """
-    # A counterpart may ask in other units.
+    # Counterparts may use other units.
     own = split_counterparts(questions)[0] or questions
     types = {question.type for question in questions}
     best = {name: commonest([q for q in own if q.type == name]) for name in types}
@@ -28,10 +27,10 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
 
 
 def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | None]]:
-    """Return what `random` and `frequency` would score on these questions, in percent, by type and task.
+    """Return the scores of the `random` and `frequency` baselines in percent, by type and task.
 
-    random: the expectation of a uniform choice among the options, which no single run of it meets;
-    only of choices. frequency: `frequent_answers`.
+    `random` is the expected score of a uniform choice among the options, for multiple choice only; `frequency` is the
+    score of `frequent_answers`.
     """
     known = [question for question in questions if is_scorable(question)]
     answers = frequent_answers(questions)
@@ -50,13 +49,13 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
 
 
 def commonest(questions: Sequence[Question]) -> str | None:
-    """Return the constant answer that scores most on questions of one type, as `as_answer` takes it; None without truths."""
+    """Return the constant answer with the highest score on questions of one type; None without ground truth."""
     known = [(q.truth, letters(q.options)) for q in questions if q.truth is not None]
     return metric_of(questions[0]).most_frequent(known) if known else None
 
 
 def as_answer(question: Question, commonest: str | None) -> str:
-    """Return the commonest answer to its type as an answer to a question."""
+    """Convert the most frequent answer of a type to an answer to this question."""
     if commonest is None:
         return NOTHING_KNOWN[question.wanted]
     return metric_of(question).as_answer(commonest, letters(question.options))

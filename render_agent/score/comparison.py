@@ -1,4 +1,4 @@
-"""The paired comparison of two runs: differences, how sure they are, and which questions changed sides."""
+"""Paired comparison of two runs: score differences, their uncertainty, and questions answered correctly by one run only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.summary import OFFICIAL, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
 
-RIGHT = 0.5
-"""An answer of at least this score counts as right; a choice has 0 or 1."""
+RIGHT = 0.5  # answers with at least this score count as correct; choices score 0 or 1
 
-ALIKE = ("type", "dataset", "scene", "truth")
-"""What rows of the same question have in common."""
-
+ALIKE = ("type", "dataset", "scene", "truth")  # columns that must agree for the same question id
 Row = Mapping[str, Any]
 
 
@@ -30,7 +27,7 @@ class Side:
     Attributes:
         name: The run's name.
         results: The content of its `results.json`.
-        options: Its options that change results, by name, as far as they are known.
+        options: Options that affect results, by name, as far as known.
     """
 
     name: str
@@ -39,46 +36,51 @@ class Side:
 
     @property
     def rows(self) -> dict[str, Row]:
-        """Its rows by question id, without those of counterparts, which have no score."""
+        """Result rows by question id, without counterparts, which have no score."""
         rows = self.results["questions"]
         return {row["question_id"]: row for row in rows if "change" not in row}
 
 
 def incomparable(a: Side, b: Side) -> list[str]:
-    """Return why two runs are not comparable, a clause a reason; none where they are."""
+    """Return the reasons why two runs are not comparable, one clause each; empty if they are."""
     reasons = []
     subsets = [side.options.get("subset") for side in (a, b)]
     if subsets[0] != subsets[1]:
         reasons.append(f"--subset is {subsets[0]!r} in one and {subsets[1]!r} in the other")
     ours, theirs = a.rows, b.rows
-    if only := len(ours.keys() ^ theirs.keys()):
-        reasons.append(f"{only} questions are in one of them only")
-    if different := sum(_other(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
-        reasons.append(f"{different} questions have the same id but are not the same")
+    if unshared := len(ours.keys() ^ theirs.keys()):
+        reasons.append(f"{unshared} questions are in only one of the runs")
+    if different := sum(_differ(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
+        reasons.append(f"{different} questions have the same id but differ")
     for side, other in ((a, b), (b, a)):
-        lacking = _scored_ids(other) - _scored_ids(side)
-        if number := len(lacking & side.rows.keys()):
+        missing = _scored_ids(other) - _scored_ids(side)
+        if number := len(missing & side.rows.keys()):
             reasons.append(
-                f"{side.name} is partial: {number} questions that the other has scored are not scored"
+                f"{side.name} is partial: it lacks scores for {number} questions that {other.name} has scored"
             )
     return reasons
 
 
 def differing(a: Side, b: Side) -> dict[str, list[Any]]:
-    """Return the options in which two runs differ, with the value of a and that of b."""
+    """Return the options that differ between two runs, with the values of `a` and `b`."""
     names = [*a.options, *(name for name in b.options if name not in a.options)]
     pairs = {name: [a.options.get(name), b.options.get(name)] for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def compare(a: Side, b: Side) -> dict[str, Any]:
-    """Compare b with a over the questions that both have scored, in points of percent.
+    """Compare run b with run a over the questions that both have scored, in percentage points.
 
-    `differences` has an entry for every named mean, task and type: both scores, `difference` (b
-    minus a), its 95 % interval and its two-sided `p`, over scenes, None with too few of them; `p_holm` as
-    in `correct`; `error`, the standard error, and `scenes`. `mcnemar` has the exact test of the choices (McNemar 1947; the
-    binomial form), for all together and by type; it takes questions of one scene as independent.
-    `changed` are the questions that are right in one run and wrong in the other.
+    Args:
+        a: The reference run.
+        b: The run to compare with it.
+
+    Returns:
+        `differences` has an entry per named mean, task and type: scores `a` and `b`, `difference` (b minus a), its 95 %
+        `interval` and two-sided `p` over scenes (None with too few scenes), `p_holm` (see `correct`), the standard
+        `error`, and `scenes`. `mcnemar` has exact tests on multiple choice (McNemar 1947, binomial form), overall and
+        by type; they treat questions of one scene as independent. `changed` lists the questions that only one run
+        answered correctly.
     """
     pairs = _pairs(a, b)
     comparison = {
@@ -89,7 +91,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         "differences": _differences(pairs),
         "mcnemar": _mcnemar(pairs),
         "changed": [
-            _changed(row_a, row_b) for row_a, row_b in pairs if _side(row_a) != _side(row_b)
+            _changed(row_a, row_b) for row_a, row_b in pairs if _is_right(row_a) != _is_right(row_b)
         ],
     }
     correct([comparison])
@@ -97,16 +99,22 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
 
 
 def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
-    """Compare b with a, with `warnings`: why they are not comparable.
+    """Compare run b with run a and add `warnings`: the reasons why they are not comparable.
 
-    anyway: whether they are compared all the same, over the questions in common. UsageError where they are not, with
-    the way out, and where no question is in common.
+    Args:
+        a: The reference run.
+        b: The run to compare with it.
+        anyway: Compare the common questions even if the runs are not comparable.
+        way_out: The option that sets `anyway`, for the error message.
+
+    Raises:
+        UsageError: The runs are not comparable and `anyway` is False, or no scored question is common to both.
     """
     reasons = incomparable(a, b)
     if reasons and not anyway:
         raise UsageError(
-            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give {way_out} to"
-            " compare the questions that both have scored"
+            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}. Pass {way_out} to"
+            " compare only the questions that both have scored."
         )
     comparison = {**compare(a, b), "warnings": reasons}
     if not comparison["n"]:
@@ -114,16 +122,18 @@ def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, 
     return comparison
 
 
-LADDER = ("none", "measure", "graph")
-"""The rungs of the ladder of help, values of `--tools`, from the least help to the most."""
+LADDER = ("none", "measure", "graph")  # values of --tools, from least to most help
 
 
 def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
-    """Return the gains along the ladder of runs that differ in `--tools` alone; None for other runs.
+    """Return the gains between runs that differ only in `--tools`; None for other runs.
 
-    All figures are over the questions that every one of them has scored. `rungs`: run, tools, tokens and turns a
-    question, lowest rung first. `types`: of every mean, task and type the `scores` of the rungs in percent and the
-    `gains` from each rung to the next, as `compare` has differences; Holm's correction is over all gains of types.
+    All scores are over the questions that every run has scored.
+
+    Returns:
+        `rungs`: run, tools, tokens and turns per question, least help first. `types`: for each mean, task and type, the
+        `scores` in percent and the `gains` from one rung to the next, in the format of `compare`, with Holm's
+        correction over all gains of types.
     """
     rungs = {side.options.get("tools", LADDER[0]): side for side in sides}
     if len(rungs) < max(2, len(sides)) or not set(rungs) <= set(LADDER):
@@ -133,10 +143,12 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     if any(set(differing(ordered[0], other)) != {"tools"} for other in ordered[1:]):
         return None
     shared = set.intersection(*(_scored_ids(side) for side in ordered))
-    kept = [_only(side, shared) for side in ordered]
-    steps = [_differences(_pairs(low, high)) for low, high in pairwise(kept)]
-    for first in (True, False):
-        entries = [e for step in steps for name, e in step.items() if (name == OFFICIAL) == first]
+    restricted = [_restrict(side, shared) for side in ordered]
+    steps = [_differences(_pairs(low, high)) for low, high in pairwise(restricted)]
+    for is_primary in (True, False):
+        entries = [
+            e for step in steps for name, e in step.items() if (name == OFFICIAL) == is_primary
+        ]
         add_holm(entries)
     return {
         "n": len(shared),
@@ -154,28 +166,32 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     }
 
 
-def _only(side: Side, ids: Collection[str]) -> Side:
+def _restrict(side: Side, ids: Collection[str]) -> Side:
     rows = [row for row in side.results["questions"] if row["question_id"] in ids]
     return replace(side, results={**side.results, "questions": rows})
 
 
 def correct(compared: Sequence[Mapping[str, Any]]) -> None:
-    """Write `p_holm` beside every `p` of comparisons that stand on one page: Holm's correction for many.
+    """Add `p_holm` to the comparisons shown on one page: p values with Holm's correction for multiple tests.
 
-    What is asked first, whether the official scores differ, is corrected for the number of comparisons;
-    everything else, means, tasks and types, for the number of its rows in all comparisons. So are
-    McNemar's tests: of all choices, and by type.
+    The primary test, whether official scores differ, is corrected for the number of comparisons. All other means,
+    tasks and types are corrected together, over all comparisons. McNemar's tests are treated the same way: the test
+    of all choices is primary, tests by type are corrected together.
     """
-    for tests, first in (("differences", OFFICIAL), ("mcnemar", "choices")):
+    for tests, primary in (("differences", OFFICIAL), ("mcnemar", "choices")):
         entries = [item for comparison in compared for item in comparison[tests].items()]
-        add_holm([entry for name, entry in entries if name == first])
-        add_holm([entry for name, entry in entries if name != first])
+        add_holm([entry for name, entry in entries if name == primary])
+        add_holm([entry for name, entry in entries if name != primary])
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """Return the two-sided exact p that only_a and only_b questions were right in one run alone.
+    """Return the exact two-sided p value of McNemar's test.
 
-    Where both runs are equally good, each is as likely as the other: binomial with one half.
+    Under the null hypothesis, each discordant question favours either run with probability one half.
+
+    Args:
+        only_a: Number of questions that only run a answered correctly.
+        only_b: Number of questions that only run b answered correctly.
     """
     number, fewer = only_a + only_b, min(only_a, only_b)
     every: int = 2**number
@@ -192,13 +208,13 @@ def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
         (row, theirs[key])
         for key, row in a.rows.items()
         if key in theirs
-        and not _other(row, theirs[key])
+        and not _differ(row, theirs[key])
         and row["score"] is not None
         and theirs[key]["score"] is not None
     ]
 
 
-def _other(row_a: Row, row_b: Row) -> bool:
+def _differ(row_a: Row, row_b: Row) -> bool:
     return any(row_a[name] != row_b[name] for name in ALIKE)
 
 
@@ -206,16 +222,16 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     if not pairs:
         return {}
     scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
-    counted = [tally(side).means for side in scores]
-    differing = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
+    tallies = [tally(side).means for side in scores]
+    paired = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
     return {
         OFFICIAL if name == MACRO else name: {
-            "a": percent(counted[0][name]),
-            "b": percent(counted[1][name]),
+            "a": percent(tallies[0][name]),
+            "b": percent(tallies[1][name]),
             "difference": percent(float(estimate.mean)),
-            **_certainty(estimate),
+            **_uncertainty(estimate),
         }
-        for name, estimate in estimates_of(differing).items()
+        for name, estimate in estimates_of(paired).items()
     }
 
 
@@ -223,8 +239,8 @@ def _scored(row: Row, score: float) -> Scored:
     return Scored(row["type"], row["dataset"], row["scene"], score)
 
 
-def _certainty(estimate: Estimate) -> dict[str, Any]:
-    """Return the interval, p and standard error of a difference, None with too few scenes."""
+def _uncertainty(estimate: Estimate) -> dict[str, Any]:
+    """Return interval, p value and standard error of a difference; interval and p are None with too few scenes."""
     interval, p = estimate.interval_and_p()
     return {
         "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
@@ -242,8 +258,8 @@ def _mcnemar(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     tests = {}
     for name, group in groups.items():
         if group:
-            only_a = sum(_side(a) and not _side(b) for a, b in group)
-            only_b = sum(_side(b) and not _side(a) for a, b in group)
+            only_a = sum(_is_right(a) and not _is_right(b) for a, b in group)
+            only_b = sum(_is_right(b) and not _is_right(a) for a, b in group)
             tests[name] = {
                 "n": len(group),
                 "only_a": only_a,
@@ -253,7 +269,7 @@ def _mcnemar(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     return tests
 
 
-def _side(row: Row) -> bool:
+def _is_right(row: Row) -> bool:
     return bool(row["score"] >= RIGHT)
 
 

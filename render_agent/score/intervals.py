@@ -1,9 +1,9 @@
-"""Intervals and p values over scenes: the delete-one-scene jackknife, with few-scene degrees of freedom.
+"""Confidence intervals and p values over scenes: delete-one-scene jackknife with few-cluster degrees of freedom.
 
-Questions about one scene share its scan and its views, so scenes are what is independent. The error of a
-mean is the jackknife's (Efron and Stein 1981; for clusters "CV3", MacKinnon, Nielsen and Webb 2023): each
-scene is left out in turn. Its degrees of freedom are those of Bell and McCaffrey (2002), fewer than scenes
-less one where a type hangs on few of them. `benchmarks/interval_coverage.py` measures how often that holds.
+Questions about one scene share its scan and views, so scenes are the independent units. Standard errors of means come
+from the jackknife (Efron and Stein 1981; for clusters "CV3", MacKinnon, Nielsen and Webb 2023), which leaves out each
+scene in turn. Degrees of freedom follow Bell and McCaffrey (2002); there are fewer than scenes minus one if a few
+scenes dominate a type. `benchmarks/interval_coverage.py` measures the coverage.
 """
 
 from __future__ import annotations
@@ -20,42 +20,40 @@ from render_agent.score.means import MICRO, Tally, named_means
 
 CONFIDENCE = 0.95
 
-LEAST_SCENES = 6
-"""With fewer no interval and no p is given: none was found that holds."""
+LEAST_SCENES = 6  # with fewer scenes, no method tried reached its nominal coverage
 
 FEW_SCENES = f"no interval: the questions come from fewer than {LEAST_SCENES} scenes"
 
-ROUNDING = 1e-12
-"""An error below it is that of floating point: all scenes agree."""
+ROUNDING = 1e-12  # standard errors below this are floating-point noise: all scenes agree
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Estimate:
-    """A mean over scenes and how sure it is; arrays of one shape (…), one entry a sample.
-
-    mean: of scores or of differences between them. error: its standard error. freedom: degrees of
-    freedom of the error. scenes: how many hold questions that it is about.
-    """
+    """A mean with its standard error over scenes. All arrays have the same shape (…), one entry per sample."""
 
     mean: FloatArray
+    """Mean of scores, or of differences between scores."""
     error: FloatArray
+    """Standard error of the mean."""
     freedom: FloatArray
+    """Degrees of freedom of the standard error."""
     scenes: NDArray[np.int64]
+    """Number of scenes with questions that contribute to the mean."""
 
     @property
     def reach(self) -> FloatArray:
-        """How far the interval of a difference reaches to either side; NaN with too few scenes."""
+        """Half-width of the interval of a difference; NaN with too few scenes."""
         return self._quantile * self.error
 
     @property
     def score_interval(self) -> tuple[FloatArray, FloatArray]:
-        """The 95 % interval of a score of 0 … 1, which it does not leave; NaN with too few scenes.
+        """95 % interval of a score, within 0 to 1; NaN with too few scenes.
 
-        Wilson's (1927), of as many independent questions as would have this error: n = m (1 − m) / error²
-        (Korn and Graubard 1998), with the quantile of Student's t. Where all scenes agree, nothing is
-        known of their spread, and each counts as one question.
+        Wilson's interval (1927) for the effective number of independent questions with the same standard error,
+        n = m (1 − m) / error² (Korn and Graubard 1998), with the quantile of Student's t. If all scenes agree, their
+        variance is unknown and each scene counts as one question.
         """
         spread = np.maximum(self.mean * (1 - self.mean), 0)
         agree = (self.error < ROUNDING) | (spread < ROUNDING)
@@ -66,21 +64,21 @@ class Estimate:
         return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
     def interval(self, scale: float = 100, *, share: bool = False) -> list[float] | None:
-        """Return the interval of a single difference times `scale`, None with too few scenes; share: of a score."""
+        """Return the interval times `scale`, None with too few scenes; `share` selects the interval of a score."""
         difference = self.mean - self.reach, self.mean + self.reach
         low, high = map(float, self.score_interval if share else difference)
         return None if math.isnan(low) else [scale * low, scale * high]
 
     def interval_and_p(self, scale: float = 100) -> tuple[list[float] | None, float | None]:
-        """Return the interval of a single difference times `scale`, and its p; both None with too few scenes."""
+        """Return the interval of a difference times `scale` and its p value; None with too few scenes."""
         interval = self.interval(scale)
         return interval, None if interval is None else float(self.p)
 
     @property
     def p(self) -> FloatArray:
-        """The two-sided p of a difference that is 0, by Student's t; NaN with too few scenes.
+        """Two-sided p value of the null hypothesis that the mean is 0, by Student's t; NaN with too few scenes.
 
-        At least 2^(1 − scenes), the chance that all scenes differ to one side.
+        At least 2^(1 − scenes), the probability that all scenes differ in the same direction.
         """
         from scipy import special
 
@@ -100,7 +98,7 @@ class Estimate:
         return quantile
 
     def to_json(self) -> dict[str, float | int]:
-        """Return the error in percent, its degrees of freedom, and the scenes, of a single sample."""
+        """Return the standard error in percent, degrees of freedom and scenes of a single sample."""
         return {
             "error": 100 * float(self.error),
             "freedom": float(self.freedom),
@@ -109,42 +107,57 @@ class Estimate:
 
 
 def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dict[str, Estimate]:
-    """Return every named mean, task and type with its error.
+    """Return an estimate per named mean, task and type.
 
-    sums, counts: scores by scene and type, (…, scenes, types); each estimate is (…). A scene that has no
-    question of a mean does not count as one of its scenes.
+    Scenes without a question of a mean do not count as scenes of that mean.
+
+    Args:
+        types: Question types, in the order of the last axis.
+        sums: Sums of scores, (…, scenes, types).
+        counts: Numbers of questions, (…, scenes, types).
+
+    Returns:
+        Estimates of shape (…), by name.
     """
     total, number = sums.sum(axis=-2), counts.sum(axis=-2)
     means = named_means(types, total, number)
-    every = np.eye(len(types)) * number[..., None, :]
-    weights = named_means(types, every, np.broadcast_to(number[..., None, :], every.shape))
+    indicators = np.eye(len(types)) * number[..., None, :]
+    weights = named_means(
+        types, indicators, np.broadcast_to(number[..., None, :], indicators.shape)
+    )
     left = named_means(types, total[..., None, :] - sums, number[..., None, :] - counts)
     by_name = {}
     for name, mean in means.items():
         weight = np.nan_to_num(weights[name])
-        held = counts * (weight > 0)[..., None, :]
-        holds = held.sum(axis=-1) > 0
-        scenes = holds.sum(axis=-1)
-        if name == MICRO:  # one column: a scene weighs as many questions as it has
-            held, weight = held.sum(axis=-1, keepdims=True), np.ones((*np.shape(mean), 1))
-        variance = _jackknife(np.nan_to_num(left[name]), holds)
+        type_counts = counts * (weight > 0)[..., None, :]
+        has_questions = type_counts.sum(axis=-1) > 0
+        scenes = has_questions.sum(axis=-1)
+        if name == MICRO:  # one column: scenes are weighted by their number of questions
+            type_counts, weight = (
+                type_counts.sum(axis=-1, keepdims=True),
+                np.ones((*np.shape(mean), 1)),
+            )
+        variance = _jackknife(np.nan_to_num(left[name]), has_questions)
         by_name[name] = Estimate(
-            np.asarray(mean), np.sqrt(variance), _freedom(held, weight), np.asarray(scenes)
+            np.asarray(mean), np.sqrt(variance), _freedom(type_counts, weight), np.asarray(scenes)
         )
     return by_name
 
 
 def estimates_of(counted: Tally) -> dict[str, Estimate]:
-    """Return every named mean, task and type of a tally with its error; none without scenes."""
+    """Return an estimate per named mean, task and type of a tally; empty without scenes."""
     return estimates(counted.types, counted.sums, counted.counts) if len(counted.sums) else {}
 
 
 def ratio(
     values: ArrayLike, scenes: Sequence[Any], over: ArrayLike | None = None
 ) -> Estimate | None:
-    """Return the mean of values, (n,), with its error over scenes; None where there are none.
+    """Return the mean of some values with its standard error over scenes; None if there are no values.
 
-    scenes: that of every value. over: the figure is the sum of the values over the sum of these.
+    Args:
+        values: The values, (n,).
+        scenes: The scene of each value.
+        over: Divide the sum of the values by the sum of these weights, (n,), instead of by n.
     """
     top = np.asarray(values, np.float64)
     bottom = np.ones(len(top)) if over is None else np.asarray(over, np.float64)
@@ -160,9 +173,13 @@ def ratio(
 
 
 def jackknifed(whole: float, left: ArrayLike) -> Estimate:
-    """Return a figure of all scenes with its error, from what it is without each scene, NaN where nothing is left.
+    """Return the estimate of a statistic that is not a mean, such as a calibration error.
 
-    For figures that are no mean, such as a calibration error; degrees of freedom are the scenes less one.
+    Degrees of freedom are scenes minus one.
+
+    Args:
+        whole: The statistic over all scenes.
+        left: The statistic without each scene in turn; NaN if nothing remains.
     """
     without = np.asarray(left, np.float64)
     without = without[~np.isnan(without)]
@@ -172,7 +189,7 @@ def jackknifed(whole: float, left: ArrayLike) -> Estimate:
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Return p values corrected for their number as Holm (1979) does; None stays, and does not count."""
+    """Return p values with Holm's (1979) correction; None values stay None and do not count as tests."""
     known = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     corrected: list[float | None] = [None] * len(ps)
     largest = 0.0
@@ -183,28 +200,31 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def add_holm(entries: Sequence[MutableMapping[str, Any]]) -> None:
-    """Write into every entry that has a `p` its `p_holm`, corrected for all of these entries."""
+    """Add `p_holm`, corrected over all entries, to each entry."""
     for entry, corrected in zip(entries, holm([entry["p"] for entry in entries]), strict=True):
         entry["p_holm"] = corrected
 
 
-def _jackknife(left: FloatArray, holds: NDArray[np.bool_]) -> FloatArray:
-    """Return the variance of a mean from what it is without each scene, (…, scenes), of those that count."""
-    scenes = holds.sum(axis=-1)
+def _jackknife(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
+    """Return the jackknife variance of a mean from its values without each scene, (…, scenes)."""
+    scenes = has_questions.sum(axis=-1)
     least = np.maximum(scenes, 1)
-    middle = np.where(holds, left, 0).sum(axis=-1) / least
-    apart = np.where(holds, left - middle[..., None], 0)
+    middle = np.where(has_questions, left, 0).sum(axis=-1) / least
+    apart = np.where(has_questions, left - middle[..., None], 0)
     variance: FloatArray = (scenes - 1) / least * (apart**2).sum(axis=-1)
     return variance
 
 
 def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return Bell and McCaffrey's degrees of freedom of the error of Σ weight · mean of type; at least 1.
+    """Return Bell and McCaffrey's degrees of freedom, at least 1, of the error of Σ weight · mean of type.
 
-    counts: (…, scenes, types). weights: (…, types). A mean of types is a regression of scores on types,
-    whose residuals in a scene are divided by √(1 − its share of the type) ("CR2"). As if questions had
-    independent errors of one variance, the squared error is a sum of chi-squares whose first two moments
-    give (trace M)² / trace M², M = diag(d) − B Bᵀ, (scenes, scenes).
+    A mean of types is a regression of scores on types, whose residuals in a scene are divided by √(1 − the scene's
+    share of the type) ("CR2"). With independent errors of equal variance, the squared error is a sum of chi-squares
+    whose first two moments give (trace M)² / trace M², with M = diag(d) − B Bᵀ, (scenes, scenes).
+
+    Args:
+        counts: Numbers of questions, (…, scenes, types).
+        weights: Weights of the types, (…, types).
     """
     number = np.maximum(counts.sum(axis=-2, keepdims=True), ROUNDING)
     rest = 1 - counts / number

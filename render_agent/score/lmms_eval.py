@@ -1,4 +1,4 @@
-"""Numbers as lmms-eval reads them, from its version 0.7.3 on: the first, in digits or in words."""
+"""Number parsing as in lmms-eval 0.7.3 and later: the first number, in digits or in words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 
 from render_agent.util.numbers import SMALL_NUMBERS
 
-VERSION = "0.7.3"
-"""The first version that looks for a number in an answer (released in August 2026); up to 0.7.2 it reads them as the official scorer."""
+VERSION = "0.7.3"  # August 2026; versions up to 0.7.2 read numbers like the official scorer
 
 _NUMBERS = SMALL_NUMBERS | {
     word: 10 * value
@@ -20,10 +19,10 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def number(answer: str) -> float | None:
-    """Return the number that comes first, None where there is none.
+    """Return the first number in an answer, or None.
 
-    Digits need one before the point: ".5" is 5. Number words count with all that follow before any other
-    word but "and", whatever stands between them, and are added up: "two, three" is 5.
+    Digits must precede the decimal point: ".5" is 5. Consecutive number words, with "and" or punctuation between them,
+    are added up: "two, three" is 5.
     """
     text = answer.strip().lower()
     digits = _DIGITS.search(text)
@@ -41,7 +40,7 @@ def number(answer: str) -> float | None:
 
 
 def _sum(words: list[str]) -> float:
-    """Return the number that words spell out; infinity where a float cannot hold it."""
+    """Return the number spelled out by words; infinity if it overflows a float."""
     total = below = 0
     for word in words:
         if word == _HUNDRED:

@@ -1,7 +1,7 @@
-"""Means of scores, each under its own name.
+"""Named means of scores, as fractions between 0 and 1.
 
-Scores are fractions between 0 and 1. Every mean is one of the means and counts of the types, so the
-same few lines give the figure and, without each scene in turn, how sure it is.
+Every mean is a function of sums and counts by type. The same code therefore computes the score and its
+leave-one-scene-out values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The score of one answer, and what its question belongs to; `pruned` as in `Question`."""
+    """The score of one answer, with its question's type, data set, scene and `pruned` flag."""
 
     type: str
     dataset: str
@@ -32,24 +32,24 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Scores summed by scene and type.
-
-    types: the T types that were asked, known ones first. sums, counts: (scenes, T).
-    """
+    """Sums of scores and numbers of questions by scene and type."""
 
     types: tuple[str, ...]
+    """The T types that occur, known types first."""
     sums: FloatArray
+    """Sums of scores, (scenes, T)."""
     counts: FloatArray
+    """Numbers of questions, (scenes, T)."""
 
     @property
     def means(self) -> dict[str, float]:
-        """Every named mean, task and type."""
+        """All named means, tasks and types."""
         means = named_means(self.types, self.sums.sum(axis=0), self.counts.sum(axis=0))
         return {name: float(value) for name, value in means.items()}
 
 
 def tally(scored: Iterable[Scored]) -> Tally:
-    """Return the sums of scores by scene and type; a scene is known by its data set and its name."""
+    """Sum scores by scene and type; scenes are identified by data set and name."""
     scored = list(scored)
     present = {entry.type for entry in scored}
     types = (*(t for t in TYPES if t in present), *sorted(present.difference(TYPES)))
@@ -67,12 +67,19 @@ def tally(scored: Iterable[Scored]) -> Tally:
 def named_means(
     types: Sequence[str], sums: FloatArray, counts: FloatArray
 ) -> dict[str, FloatArray]:
-    """Return every named mean, then every task and type, of scores summed by type.
+    """Return all named means, then all tasks and types.
 
-    sums, counts: (…, types). Each mean is (…); NaN where no question of it was asked. `macro` is
-    the official overall score: the mean of the tasks, where the three kinds of relative direction
-    are first averaged to one (and other types that are one task, see COMPOSITES); `without_order` is the same without the appearance order; `micro` is
-    the mean over questions, `mean_of_types` that over types.
+    `macro` is the official overall score: the mean over tasks, after averaging types that form one task (COMPOSITES,
+    e.g. the three kinds of relative direction). `without_order` omits the appearance order. `micro` is the mean over
+    questions, `mean_of_types` the mean over types.
+
+    Args:
+        types: Question types, in the order of the last axis.
+        sums: Sums of scores, (…, types).
+        counts: Numbers of questions, (…, types).
+
+    Returns:
+        Means of shape (…), by name; NaN if no question contributes.
     """
     by_type = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     scores = {name: by_type[..., index] for index, name in enumerate(types)}
@@ -92,7 +99,7 @@ def named_means(
 
 
 def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
-    """Return the mean of arrays of one shape, leaving NaN out; `none`, NaN, where there is nothing else."""
+    """Return the mean of arrays of the same shape, ignoring NaN; `none`, all NaN, if there are no arrays."""
     if not scores:
         return none
     stacked = np.stack(scores)

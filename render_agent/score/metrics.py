@@ -1,8 +1,7 @@
-"""Metrics: how an answer is scored, guessed without looking, and voted on; scores are 0 … 1.
+"""Metrics: scoring, guessing baselines and voting for one kind of answer. Scores are from 0 to 1.
 
-`metric_of` in `score/questions.py` finds the metric of a question. Exact matches of texts
-are those of LEO's evaluation of SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), by which EM@1
-and refined EM@1 are published.
+`metric_of` in `score/questions.py` returns the metric of a question. Exact matches of texts follow LEO's evaluation of
+SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), the source of published EM@1 and refined EM@1.
 """
 
 from __future__ import annotations
@@ -18,9 +17,11 @@ from render_agent.dialogue.answer import AnswerForm
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.util.numbers import SMALL_NUMBERS, is_number
 
-KnownTruth = tuple[str, Mapping[str, str]]
-"""The truth of a question, and the text of each of its options by letter."""
+KnownTruth = tuple[
+    str, Mapping[str, str]
+]  # ground truth of a question, and its option texts by letter
 
+# Values of a question's `metric` field. Packages add theirs as entry points of `render_agent.metrics`.
 METRICS = {
     "accuracy": "render_agent.score.metrics:Accuracy",
     "direction-accuracy": "render_agent.score.metrics:DirectionAccuracy",
@@ -31,20 +32,19 @@ METRICS = {
     "refined-match": "render_agent.score.metrics:RefinedMatch",
     "llm-match": "render_agent.score.metrics:LLMMatch",
 }
-"""Values of the field `metric` of a question. Packages add theirs as entry points of `render_agent.metrics`."""
 
 
 class Metric(ABC):
-    """How the answers to a question are scored, guessed and voted on.
+    """Scores, guesses and votes on the answers to a question.
 
-    Subclasses implement `score`; a metric of numbers usually derives from `RelativeAccuracy`, whose baseline and vote
-    maximise any score.
+    Subclasses implement `score`. Metrics for numbers usually derive from `RelativeAccuracy`, whose baseline and vote
+    maximise whatever `score` returns.
 
     Attributes:
-        form: The form that an answer must have: `letter`, `number` or `text`.
-        least_right: The lowest score of an answer that is called right.
-        judged: True if a judge has to mark answers (`render-agent score RUN --judge`); `score` is then not called.
-        beside: Names of metrics that are reported for the same questions.
+        form: Required form of an answer: `letter`, `number` or `text`.
+        least_right: Lowest score of an answer that counts as correct.
+        judged: True if a judge marks the answers (`render-agent score RUN --judge`); `score` is then not called.
+        beside: Names of additional metrics reported for the same questions.
     """
 
     form: ClassVar[AnswerForm] = "text"
@@ -54,42 +54,42 @@ class Metric(ABC):
 
     @abstractmethod
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Return the score of an answer, 0 … 1.
+        """Return the score of an answer, from 0 to 1.
 
         Args:
-            answer: The answer in canonical form, or in the model's own words.
-            truths: The right answers, at least one; any of them is as good.
+            answer: The answer in canonical form, or the raw reply.
+            truths: Accepted ground-truth answers, at least one.
         """
 
     def is_right(self, answer: str | None, truth: str) -> bool:
-        """Return True if an answer counts as right."""
+        """Return True if an answer counts as correct."""
         return answer is not None and self.score(answer, (truth,)) >= self.least_right
 
     def are_exclusive(self, truth: str, other: str) -> bool:
-        """Return True if neither of two ground truths counts as right for the other."""
+        """Return True if neither of two ground truths counts as correct for the other."""
         return not (self.is_right(truth, other) or self.is_right(other, truth))
 
     def chance(self, options: int) -> float | None:
-        """Return the expected score of a uniform choice among N options; None if answers are not choices."""
+        """Return the expected score of a uniform choice among N options; None unless answers are choices."""
         return None
 
     def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
-        """Return the constant guess that scores most on questions of one type, as `as_answer` takes it.
+        """Return the constant guess with the highest score on questions of one type; see `as_answer`.
 
         Args:
-            known: The truths of these questions, at least one.
+            known: Ground truths of these questions, at least one.
         """
         return _mode([truth for truth, _ in known])
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
-        """Return a constant guess as an answer to a question with these options."""
+        """Convert a constant guess to an answer to a question with these options."""
         return guess
 
     def vote(self, votes: Sequence[str]) -> tuple[str, float]:
-        """Return the winner of a vote on the answer, and its expected score if the votes are the truth in turn.
+        """Return the winning answer and its expected score if each vote is equally likely to be the ground truth.
 
         Args:
-            votes: The answers in canonical form, at least one. The most frequent one wins; the first of equals.
+            votes: Answers in canonical form, at least one. The most frequent answer wins; ties go to the first.
         """
         most = Counter(map(str.lower, votes)).most_common(1)[0][0]
         winner = next(vote for vote in votes if vote.lower() == most)
@@ -102,12 +102,12 @@ class Metric(ABC):
 
 
 class Accuracy(Metric):
-    """Choices: 1 if the first word is the right letter, as VSI-Bench's scorer has it."""
+    """Multiple choice: 1 if the first word is the correct letter, as in VSI-Bench's scorer."""
 
     form = "letter"
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Compare the first word with the letters of the truths, ignoring case."""
+        """Compare the first word with the letters of the ground truths, ignoring case."""
         return float(first_word(answer).lower() in map(str.lower, truths))
 
     def chance(self, options: int) -> float | None:
@@ -116,26 +116,26 @@ class Accuracy(Metric):
 
 
 class DirectionAccuracy(Accuracy):
-    """Choices whose most frequent guess is the text of an option, whatever its letter."""
+    """Multiple choice whose most frequent guess is an option text, whatever its letter."""
 
     def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
-        """Return the most frequent text of a right option."""
+        """Return the most frequent text of a correct option."""
         return _mode([options.get(truth.upper(), "") for truth, options in known])
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
-        """Return the letter of the guessed text."""
+        """Return the letter of the option with the guessed text."""
         letters = {text.lower(): letter for letter, text in options.items()}
         return letters.get(guess.lower(), "A")
 
 
 class RelativeAccuracy(Metric):
-    """Numbers: mean relative accuracy (MRA) of the first word. An answer is right if it is at most 30 % off."""
+    """Numbers: mean relative accuracy (MRA) of the first word. An answer is correct if it is at most 30 % off."""
 
     least_right = 0.5
     form = "number"
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Return the highest MRA over the truths; 0 if the first word is not a number."""
+        """Return the highest MRA over the ground truths; 0 if the first word is not a number."""
         word = first_word(answer)
         if not is_number(word):
             return 0.0
@@ -143,38 +143,38 @@ class RelativeAccuracy(Metric):
         return max((mean_relative_accuracy(float(word), truth) for truth in numbers), default=0.0)
 
     def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
-        """Return the truth that scores most over all truths; None if none is a number."""
+        """Return the ground truth with the highest total score; None if none is a number."""
         counts = Counter(float(truth) for truth, _ in known if is_number(truth))
         if not counts:
             return None
 
-        def gained(guess: float) -> float:
+        def total_score(guess: float) -> float:
             return sum(n * self.score(repr(guess), (repr(truth),)) for truth, n in counts.items())
 
-        return f"{max(sorted(counts), key=gained):g}"
+        return f"{max(sorted(counts), key=total_score):g}"
 
     def vote(self, votes: Sequence[str]) -> tuple[str, float]:
-        """Return the vote with the highest expected score; of equals the one nearest to the median."""
+        """Return the vote with the highest expected score; ties go to the vote nearest to the median."""
         middle = statistics.median_low(map(float, votes))
 
-        def worth(vote: str) -> tuple[float, float]:
+        def rank(vote: str) -> tuple[float, float]:
             return self._expected(vote, votes), -abs(float(vote) - middle)
 
-        winner = max(votes, key=worth)
+        winner = max(votes, key=rank)
         return winner, self._expected(winner, votes)
 
 
 class CountAccuracy(RelativeAccuracy):
-    """Counts: mean relative accuracy; an answer is right if it scores 1."""
+    """Counts: mean relative accuracy; an answer is correct if it scores 1."""
 
     least_right = 1.0
 
 
 class FirstWord(Metric):
-    """Texts of questions that name no metric: numbers by MRA, words by the first one, as VSI-Bench's scorer does."""
+    """Texts without a named metric: numbers by MRA, other texts by their first word, as in VSI-Bench's scorer."""
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Compare as numbers with truths that are numbers, else as words."""
+        """Compare numerically with ground truths that are numbers, otherwise as words."""
         return max(
             (RelativeAccuracy() if is_number(truth) else Accuracy()).score(answer, (truth,))
             for truth in truths
@@ -187,7 +187,7 @@ class ExactMatch(Metric):
     beside = ("refined-match",)
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Return 1 if an answer is one of the truths, all cleaned."""
+        """Return 1 if the cleaned answer equals a cleaned ground truth."""
         return float(clean(answer) in map(clean, truths))
 
 
@@ -197,9 +197,9 @@ class RefinedMatch(Metric):
     beside = ("exact-match",)
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Return 1 if an answer contains a truth or a truth contains it, without spaces, all cleaned.
+        """Return 1 if the answer contains a ground truth or vice versa, after cleaning and removing spaces.
 
-        An empty answer matches nothing, which LEO's code leaves open.
+        An empty answer matches nothing; LEO's code does not define this case.
         """
         words = "".join(clean(answer).split())
         known = ["".join(clean(truth).split()) for truth in truths]
@@ -207,21 +207,22 @@ class RefinedMatch(Metric):
 
 
 class LLMMatch(Metric):
-    """Texts that a judge marks: OpenEQA's LLM-Match (`report/llm_match.py`)."""
+    """Texts marked by a judge: OpenEQA's LLM-Match (`report/llm_match.py`)."""
 
     judged = True
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Raise ValueError: only a judge can tell."""
+        """Raise ValueError: only a judge can score these answers."""
         raise ValueError("only a judge can score this answer")
 
 
 def _mode(values: Sequence[str]) -> str:
-    """Return the most frequent value, the first in order of equals."""
+    """Return the most frequent value; ties go to the first in sort order."""
     counts = Counter(values)
     return max(sorted(counts), key=lambda value: counts[value])
 
 
+# Replacements of words in answers: annotators' typos, and digits as words.
 _SPELLINGS = {
     "letf": "left",
     "let": "left",
@@ -237,7 +238,6 @@ _SPELLINGS = {
     **{str(number): word for word, number in SMALL_NUMBERS.items()},
     "23": "twenty-three",
 }
-"""Words of answers that count as others: slips of whoever wrote them, and numbers."""
 
 _CLEANING = (
     (r" {2,}", " "),
@@ -253,7 +253,7 @@ _CLEANING = (
 
 
 def clean(answer: str) -> str:
-    """Return an answer as it is compared: lower case, without signs and articles, numbers up to twenty as words."""
+    """Normalise an answer for comparison: lower case, no punctuation or articles, numbers up to twenty as words."""
     text = answer.lower().strip(" ")
     for pattern, to in _CLEANING:
         text = re.sub(pattern, to, text)

@@ -1,4 +1,4 @@
-"""How VSI-Bench's official code reads and scores an answer (thinking-in-space).
+"""How VSI-Bench's official code (thinking-in-space) reads and scores an answer.
 
 Scores are fractions between 0 and 1; tables and `results.json` show them times 100.
 """
@@ -8,24 +8,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
+# Thresholds of mean relative accuracy, as returned by `numpy.linspace(0.5, 0.95, 10)`.
 THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
-"""The ten thresholds of mean relative accuracy, as `numpy.linspace(0.5, 0.95, 10)` gives them."""
 
-LARGEST_ERRORS = tuple(1 - threshold for threshold in reversed(THRESHOLDS))
-"""How far off an answer may be to pass each of them, the strictest first."""
+LARGEST_ERRORS = tuple(1 - threshold for threshold in reversed(THRESHOLDS))  # strictest first
 
 
 def first_word(prediction: str) -> str:
-    """Return the first word of a prediction without its full stop, as the official scorer reads it."""
+    """Return the first word of a prediction without a trailing full stop, as the official scorer does."""
     return prediction.split(" ")[0].rstrip(".").strip()
 
 
 def mean_relative_accuracy(prediction: float, truth: float) -> float:
     """Return the share of thresholds t for which |prediction - truth| / |truth| <= 1 - t.
 
-    The official code says `<=` where the paper says `<`; ties count here too.
+    The official code uses `<=` where the paper has `<`; ties count here too.
     """
-    if truth == 0:  # not in VSI-Bench; a file of one's own may ask for it
+    if truth == 0:  # does not occur in VSI-Bench, but may in custom question files
         return float(prediction == 0)
     error = abs(prediction - truth) / abs(truth)
     if math.isnan(error):

@@ -1,4 +1,4 @@
-"""How the harnesses in use read a reply before VSI-Bench's metrics score it, by name."""
+"""Reply parsers of common evaluation harnesses, by name, applied before VSI-Bench's metrics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _verbatim(answer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Finds a letter or a number in an answer, None if there is none; by default as metrics themselves read it."""
+    """Extracts a letter or a number from an answer, or None; by default, passes the answer on unchanged."""
 
     letter: Callable[[str], str | None] = _verbatim
     number: Callable[[str], float | str | None] = _verbatim
 
     def read(self, answer: str | None, form: AnswerForm) -> str | None:
-        """Return what a metric is to score."""
+        """Return the text to score."""
         if form == "text":
             return answer
         found = (self.letter if form == "letter" else self.number)(answer or "")

@@ -1,4 +1,4 @@
-"""How many scenes a difference between two runs needs to be seen, from how much scenes differ in a run."""
+"""Power analysis: the number of scenes needed to detect a difference between two runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from render_agent.errors import UsageError
 from render_agent.score.intervals import CONFIDENCE, LEAST_SCENES
 from render_agent.score.summary import OFFICIAL
 
-CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)
-"""How far two runs may rise and fall together from scene to scene, where it was not measured."""
+CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)  # assumed correlations between two runs over scenes
 
-MOST_SCENES = 10_000_000
+MOST_SCENES = 10_000_000  # search limit of `scenes_needed`
 
 
 def power_of(difference: float, deviation: float, scenes: int) -> float:
-    """Return the power at p ≤ 5 % over so many scenes: the two-sided t test of paired scenes.
+    """Return the power of a two-sided paired t test over scenes at p ≤ 5 %.
 
-    difference, deviation: in points; the deviation is that of what one scene adds to the difference. T has
-    scenes − 1 degrees of freedom and the noncentrality difference · √scenes / deviation (Cohen 1988).
+    T has scenes − 1 degrees of freedom and noncentrality difference · √scenes / deviation (Cohen 1988).
+
+    Args:
+        difference: True difference of scores, in points.
+        deviation: Standard deviation of the per-scene contribution to the difference, in points.
+        scenes: Number of scenes.
     """
     from scipy import special
 
@@ -29,12 +32,12 @@ def power_of(difference: float, deviation: float, scenes: int) -> float:
     bound = special.stdtrit(freedom, (1 + CONFIDENCE) / 2)
     apart = abs(difference) * math.sqrt(scenes) / deviation
     below, above = (float(special.nctdtr(freedom, apart, end)) for end in (-bound, bound))
-    # far out the function has no value there, and the power is 1
+    # nctdtr is NaN far from the noncentrality, where the power is 1
     return 1.0 if math.isnan(above) else (0.0 if math.isnan(below) else below) + 1 - above
 
 
 def scenes_needed(difference: float, deviation: float, power: float = 0.8) -> int | None:
-    """Return the fewest scenes that reach a power, LEAST_SCENES at the least; None beyond ten million."""
+    """Return the smallest number of scenes with this power, at least LEAST_SCENES; None above MOST_SCENES."""
     numbers = range(LEAST_SCENES, MOST_SCENES + 1)
     position = bisect_left(
         numbers, power, key=lambda scenes: power_of(difference, deviation, scenes)
@@ -43,7 +46,7 @@ def scenes_needed(difference: float, deviation: float, power: float = 0.8) -> in
 
 
 def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:
-    """Return the least difference, in points, that so many scenes show with a power."""
+    """Return the minimum detectable difference in points for a number of scenes and a power."""
     low, high = 0.0, 100 * deviation + 1e-9
     for _ in range(60):
         middle = (low + high) / 2
@@ -57,28 +60,36 @@ def plan(
     power: float,
     compared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the scenes and questions that a difference of official scores needs, and the difference that this run's scenes can show.
+    """Return the sample size needed to detect a difference of official scores, and the run's minimum detectable difference.
 
-    results: of a run. A scene of it adds to its score with a deviation of error · √scenes; to the difference
-    from another run with √(2 (1 − r)) times that, where both vary alike and with the correlation r. compared:
-    with a second run, whose paired difference is measured instead. UsageError where scenes are too few.
+    The per-scene deviation of the run's score is error · √scenes. That of its difference from another run is
+    √(2 (1 − r)) times larger, if both vary equally and with correlation r.
+
+    Args:
+        results: Results of a run.
+        difference: The difference to detect, in points.
+        power: The power to reach, from 0 to 1.
+        compared: Comparison with a second run; its measured deviation replaces the assumed correlations.
+
+    Raises:
+        UsageError: There are too few scenes, or they do not differ.
     """
-    sure = results["errors"].get(OFFICIAL)
-    if sure is None or sure["scenes"] < LEAST_SCENES:
+    error = results["errors"].get(OFFICIAL)
+    if error is None or error["scenes"] < LEAST_SCENES:
         raise UsageError(
-            f"a run over fewer than {LEAST_SCENES} scenes does not tell how much scenes differ: take one over more"
+            f"cannot estimate the variance between scenes from fewer than {LEAST_SCENES} scenes. Choose a larger run."
         )
-    scenes, single = sure["scenes"], sure["error"] * math.sqrt(sure["scenes"])
+    scenes, run_deviation = error["scenes"], error["error"] * math.sqrt(error["scenes"])
     if compared is None:
         deviations: dict[float | None, float] = {
-            r: single * math.sqrt(2 * (1 - r)) for r in CORRELATIONS
+            r: run_deviation * math.sqrt(2 * (1 - r)) for r in CORRELATIONS
         }
     else:
         entry = compared["differences"][OFFICIAL]
         deviations = {None: entry["error"] * math.sqrt(entry["scenes"])}
     if not all(deviations.values()):
         raise UsageError(
-            "scenes do not differ here, so nothing follows for others: take other runs"
+            "cannot estimate the variance between scenes: all have the same score. Choose other runs."
         )
     rows = []
     for correlation, deviation in deviations.items():
@@ -98,6 +109,6 @@ def plan(
         "official": results["official_over_scored"]["score"],
         "scenes": scenes,
         "questions": results["n"],
-        "deviation": single,
+        "deviation": run_deviation,
         "needs": rows,
     }

@@ -1,4 +1,4 @@
-"""Scores of questions: the metric of a question, and the score of an answer to it."""
+"""Scores of questions: the metric of a question, and the score of an answer."""
 
 from __future__ import annotations
 

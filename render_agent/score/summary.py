@@ -1,4 +1,4 @@
-"""Figures as they are written and shown: every named mean in percent, with its interval."""
+"""Scores in percent, as stored and shown: every named mean with its interval."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
-ON_PARSED, ON_WORDS = ", on the parsed answer", ", on the reply's own words"
-"""How `official` and `official_raw` read an answer; published rows of VSI-Bench are of own words."""
+ON_PARSED, ON_WORDS = (
+    ", on the parsed answer",
+    ", on the raw reply",
+)  # input of official, official_raw
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
@@ -22,20 +24,20 @@ ORDER_NOTE = (
 
 
 def asks_vsibench(results: Mapping[str, Any]) -> bool:
-    """Return True if all questions of some results are of VSI-Bench's types and scored by its definitions."""
+    """Return True if all questions are of VSI-Bench's types and scored by its definitions."""
     types = {row["type"] for row in results.get("questions", ())} or results["types"].keys()
     return set(types) <= set(TYPES) and not results.get("metrics")
 
 
 def overall_name(results: Mapping[str, Any]) -> str:
-    """Return the name of the mean of tasks: VSI-Bench's official score, or that of other benchmarks."""
+    """Return the name of the mean over tasks: the official score for VSI-Bench, "mean of tasks" for others."""
     return "official scorer" if asks_vsibench(results) else "mean of tasks"
 
 
 def row_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the rows of a comparison, a label for each of its means, tasks and types.
+    """Return labels for the rows of a comparison: its means, tasks and types.
 
-    The mean of tasks is called official, and has a row without the appearance order, for VSI-Bench's types only.
+    Only for VSI-Bench is the mean of tasks called official, and is there a row without the appearance order.
     """
     rows = {name: name for name in names}
     vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
@@ -49,10 +51,13 @@ def row_names(names: Iterable[str]) -> dict[str, str]:
 def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     """Return every named mean of some scores, in percent.
 
-    macro: the name that the mean of the tasks gets; it is `official` only where the official parser
-    read the answers. `tasks` are the eight of the benchmark, `types` the ten; `intervals` (95 %, over
-    scenes) has an entry for every mean, task and type, None with too few scenes; `errors` tells what the
-    intervals are made of.
+    Args:
+        scored: The scores.
+        macro: Key of the mean over tasks; `official` only if the official parser read the answers.
+
+    Returns:
+        The means; `tasks`, the benchmark's eight, and `types`, its ten; `intervals` (95 %, over scenes) by mean, task and
+        type, None with too few scenes; `errors`, the standard errors behind the intervals.
     """
     counted = tally(scored)
     estimated = estimates_of(counted)
@@ -80,9 +85,9 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
 
 
 def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
-    """Return the summary of some scores, with those of each data set and of the debiased subset.
+    """Return the summary of all scores, of each data set, and of the debiased subset.
 
-    `debiased` is None where no question says whether VSI-Bench-Debiased keeps it.
+    `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
     """
     kept = [entry for entry in scored if entry.pruned is False]
     datasets = sorted({entry.dataset for entry in scored})
@@ -103,5 +108,5 @@ def means(scored: Sequence[Scored]) -> dict[str, float | None]:
 
 
 def percent(score: float) -> float | None:
-    """Return a score of 0 … 1 times 100, None where there is none (NaN)."""
+    """Convert a score of 0 to 1 to percent; NaN becomes None."""
     return None if math.isnan(score) else 100 * score

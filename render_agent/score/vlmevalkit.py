@@ -1,4 +1,4 @@
-"""Answers as VLMEvalKit reads them: letters in seven stages, numbers from the end."""
+"""Answer parsing as in VLMEvalKit: letters in seven stages, numbers from the end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from render_agent.util.numbers import SMALL_NUMBERS
 
-TAIL_LINES, TAIL_CHARACTERS = 6, 800
-"""How much of the end of an answer its stages look at."""
+TAIL_LINES, TAIL_CHARACTERS = 6, 800  # size of the end of an answer that the stages inspect
 
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
 _TAGGED_LETTER = re.compile(
@@ -41,11 +40,11 @@ _WORD = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)})\b", re.IGNORECASE)
 
 
 def letter(answer: str) -> str | None:
-    """Return the letter that the first of the stages finds that finds one.
+    """Return the letter found by the first successful stage, or None.
 
-    A tagged answer; a letter before a closing tag; the last lines after the thinking, then of the
-    whole end; a phrase such as "the answer is B"; the only capital letter that stands alone. Letters
-    of options that the question does not have count too, as they do there.
+    The stages: a tagged answer; a letter before a closing tag (two stages); the last lines after the thinking, then
+    of the whole answer; a phrase such as "the answer is B"; the only capital letter on its own. As in VLMEvalKit,
+    letters beyond the question's options count too.
     """
     text = _INVISIBLE.sub("", answer.strip())
     end = text[-TAIL_CHARACTERS:]
@@ -61,9 +60,9 @@ def letter(answer: str) -> str | None:
 
 
 def number(answer: str) -> float | None:
-    """Return the number in a tagged answer, else the last one after the thinking, else the last.
+    """Return a tagged number, otherwise the last one after the thinking, otherwise the last one, or None.
 
-    Number words up to twenty count; "twenty-one" is read as 20 and -1, and the last is -1.
+    Number words up to twenty count. "twenty-one" is read as 20 and -1, so its last number is -1.
     """
     text = _INVISIBLE.sub("", _first_of_list(answer).strip())
     text = _WORD.sub(lambda word: str(SMALL_NUMBERS[word[0].lower()]), text)
@@ -80,7 +79,7 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def _last_line(text: str) -> str | None:
-    """Return the letter of the last of the last lines that names one."""
+    """Return the letter named by the last of the final lines that names exactly one."""
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:]]
     for line in reversed(_unlisted(lines)):
         whole = _ALONE.fullmatch(line) or _LABEL.match(line)
@@ -91,7 +90,7 @@ def _last_line(text: str) -> str | None:
 
 
 def _unlisted(lines: Iterable[str]) -> list[str]:
-    """Return the lines that do not just repeat an option."""
+    """Return the lines that do not repeat an option."""
     return [line for line in lines if not _OPTION_LISTED.match(line)]
 
 
@@ -108,11 +107,11 @@ def _after_thinking(text: str) -> str:
 
 
 def _first_of_list(answer: str) -> str:
-    """Return the first entry of an answer that is written as a Python list."""
+    """Return the first entry of an answer that is formatted as a Python list."""
     if not (answer.strip().startswith("[") and answer.strip().endswith("]")):
         return answer
     try:
         entries = ast.literal_eval(answer)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return ""  # it gives up on such an answer
+        return ""  # VLMEvalKit gives up on such an answer
     return str(entries[0]) if isinstance(entries, list) and entries else answer

@@ -158,4 +158,4 @@ def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
     with (console := plain_console()).capture() as printed:
         console.print(causal_table(results["causal"]))
     rows = [" ".join(line.split()) for line in printed.get().splitlines()]
-    assert "must not change: stays what it was 6 83.3" in rows
+    assert "should not change, and did not 6 83.3" in rows

@@ -1,4 +1,4 @@
-"""Figures of pairs: each case is one whose figures are known."""
+"""Scores of counterfactual pairs with known results."""
 
 from dataclasses import replace
 
@@ -38,19 +38,19 @@ STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", Fals
         (replace(STAY, metric=VSI_BENCH["object_counting"]), ("2", "3"), "strays", (True, False)),
     ],
 )
-def test_a_pair_is_called_what_became_of_it(pair, answers, expected, right):
+def test_verdict_of_pair(pair, answers, expected, right):
     pair = replace(pair, answers=answers)
     assert (verdict(pair), pair.right) == (expected, right)
 
 
-def test_truths_of_a_pair_lie_so_far_apart_that_no_answer_fits_both():
+def test_no_answer_is_right_for_both_ground_truths():
     assert VSI_BENCH["object_counting"].are_exclusive("4", "3")
     assert VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "3.0")
     assert not VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "2.2")
     assert not VSI_BENCH["object_rel_distance"].are_exclusive("A", "A")
 
 
-def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes():
+def test_shares_use_their_own_denominators_and_have_intervals():
     scenes = [f"room{n}" for n in range(8)]
     pairs = [replace(MUST, scene=scene, answers=("A", "B" if n % 2 else "A")) for n, scene in enumerate(scenes)]  # fmt: skip
     pairs += [replace(STAY, scene=scene) for scene in scenes]
@@ -70,7 +70,7 @@ def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes
     assert figures["changes"]["move"]["difference"]["p_holm"] >= figures["changes"]["move"]["difference"]["p"]  # fmt: skip
 
 
-def test_fewer_than_six_scenes_give_shares_without_intervals():
+def test_shares_have_no_interval_below_six_scenes():
     figures = causal_figures([replace(MUST, scene=f"room{n}") for n in range(5)])
     assert figures["follows"] == {"share": 100, "n": 5, "interval": None}
     assert figures["difference"]["p"] is None

@@ -9,7 +9,7 @@ from render_agent.score.questions import score_answer
 from render_agent.tasks.question_files import load_questions
 
 
-def test_the_commonest_answers_score_what_the_paper_says():
+def test_most_frequent_answers_reproduce_the_published_baseline():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     answers = frequent_answers(questions)
     assert answers.keys() == {question.id for question in questions}
@@ -20,38 +20,38 @@ def test_the_commonest_answers_score_what_the_paper_says():
         assert means[name] == pytest.approx(score, abs=0.5), name
 
 
-def made(number, truth, kind="object_counting", wanted="number", options=()):
+def make_question(number, truth, kind="object_counting", wanted="number", options=()):
     return Question(str(number), "b", "d", "s", kind, "?", wanted, options, truth)
 
 
-def test_the_constant_is_the_best_for_its_truths_not_the_commonest():
-    questions = [made(n, truth) for n, truth in enumerate(["1", "1", "10", "10.5", "11"])]
+def test_number_baseline_maximises_score_not_frequency():
+    questions = [make_question(n, truth) for n, truth in enumerate(["1", "1", "10", "10.5", "11"])]
     assert set(frequent_answers(questions).values()) == {"10.5"}
 
 
-def test_directions_follow_the_text_of_the_option():
+def test_direction_baseline_follows_option_text():
     kind = "object_rel_direction_easy"
     questions = [
-        made(0, "A", kind, "letter", ("A. left", "B. right")),
-        made(1, "B", kind, "letter", ("A. right", "B. left")),
-        made(2, "A", kind, "letter", ("A. right", "B. left")),
+        make_question(0, "A", kind, "letter", ("A. left", "B. right")),
+        make_question(1, "B", kind, "letter", ("A. right", "B. left")),
+        make_question(2, "A", kind, "letter", ("A. right", "B. left")),
     ]
     assert frequent_answers(questions) == {"0": "A", "1": "B", "2": "B"}
 
 
-def test_questions_without_a_truth_get_an_answer_of_their_form():
+def test_questions_without_ground_truth_get_an_answer_of_their_form():
     questions = [
-        made(0, None),
-        made(1, None, "x", "letter", ("A. left", "B. right")),
-        made(2, None, "y", "text"),
+        make_question(0, None),
+        make_question(1, None, "x", "letter", ("A. left", "B. right")),
+        make_question(2, None, "y", "text"),
     ]
     assert frequent_answers(questions) == {"0": "2", "1": "A", "2": "unknown"}
     assert frequent_answers([]) == {}
 
 
-def test_ties_do_not_depend_on_the_order():
+def test_ties_do_not_depend_on_question_order():
     questions = [
-        made(n, truth, "route_planning", "letter", ("A. x", "B. y"))
+        make_question(n, truth, "route_planning", "letter", ("A. x", "B. y"))
         for n, truth in enumerate("ABBA")
     ]
     assert frequent_answers(questions) == frequent_answers(questions[::-1])

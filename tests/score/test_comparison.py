@@ -9,7 +9,7 @@ from render_agent.score.tables import ladder_table
 
 
 def side(name, scores, kind="route_planning", subset="full", **more):
-    """A run with these scores; four questions a scene."""
+    """Return a run with these scores and four questions per scene."""
     rows = [
         {
             "question_id": str(number), "type": kind, "dataset": "d", "scene": str(number // 4),
@@ -24,17 +24,17 @@ def side(name, scores, kind="route_planning", subset="full", **more):
     ("only_a", "only_b", "p"),
     [(0, 0, 1), (1, 0, 1), (0, 5, 0.0625), (5, 5, 1), (2, 10, 2 * 79 / 4096), (0, 10, 2 / 1024), (3, 9, 2 * 299 / 4096)],
 )  # fmt: skip
-def test_mcnemars_exact_test(only_a, only_b, p):
+def test_mcnemar_p_values(only_a, only_b, p):
     assert mcnemar(only_a, only_b) == mcnemar(only_b, only_a) == p
 
 
-def test_mcnemars_test_of_thousands():
+def test_mcnemar_with_thousands_of_questions():
     assert 0 < mcnemar(900, 1200) < 1e-9
     normal = math.erfc((50 - 1) / math.sqrt(2450) / math.sqrt(2))  # with continuity correction
     assert mcnemar(1200, 1250) == pytest.approx(normal, rel=0.01)
 
 
-def test_a_run_does_not_differ_from_itself():
+def test_run_does_not_differ_from_itself():
     one = side("a", [0.0, 1.0] * 20)
     assert incomparable(one, one) == []
     found = compare(one, one)
@@ -45,7 +45,7 @@ def test_a_run_does_not_differ_from_itself():
     assert found["mcnemar"]["choices"] == {"n": 40, "only_a": 0, "only_b": 0, "p": 1, "p_holm": 1}
 
 
-def test_the_other_way_round_is_the_opposite():
+def test_swapping_runs_negates_differences():
     chance = random.Random(4)
     a, b = (side(name, [float(chance.random() < share) for _ in range(200)]) for name, share in (("a", 0.4), ("b", 0.7)))  # fmt: skip
     ours, theirs = compare(a, b), compare(b, a)
@@ -60,8 +60,8 @@ def test_the_other_way_round_is_the_opposite():
     assert len(ours["changed"]) == test["only_a"] + test["only_b"]
 
 
-def test_pairing_sees_what_two_intervals_do_not():
-    """Scenes differ far more than the runs: alone each interval is wide, the difference is certain."""
+def test_pairing_detects_differences_within_wide_intervals():
+    """Scenes vary far more than runs: both intervals are wide, but the difference is significant."""
     random = np.random.default_rng(1)
     base = np.repeat(random.random(50), 4)
     a = side("a", (base * 0.8).tolist(), "object_counting")
@@ -74,7 +74,7 @@ def test_pairing_sees_what_two_intervals_do_not():
 
 
 @pytest.mark.parametrize("scenes", [2, 5, 6, 8, 30])
-def test_few_scenes_prove_little_however_alike_they_differ(scenes):
+def test_few_scenes_give_no_small_p_values(scenes):
     a, b = (
         side(n, [score] * 4 * scenes, "object_counting") for n, score in (("a", 0.2), ("b", 0.9))
     )
@@ -84,7 +84,7 @@ def test_few_scenes_prove_little_however_alike_they_differ(scenes):
     assert entry["interval"] == (None if scenes < 6 else pytest.approx([70, 70]))
 
 
-def test_numbers_change_sides_at_half_a_score():
+def test_numbers_are_correct_from_half_a_score():
     a = side("a", [0.1, 0.4, 0.5, 1.0], "object_counting")
     b = side("b", [0.4, 0.6, 0.9, 0.3], "object_counting")
     changed = compare(a, b)["changed"]
@@ -92,17 +92,17 @@ def test_numbers_change_sides_at_half_a_score():
     assert changed[0]["a"] == {"answer": "A", "score": 0.4}
 
 
-def test_why_runs_are_not_comparable():
+def test_reasons_for_incomparable_runs():
     a = side("a", [1.0] * 8)
     assert incomparable(a, side("b", [0.0] * 8, subset="tiny")) == [
         "--subset is 'full' in one and 'tiny' in the other"
     ]
-    assert incomparable(a, side("b", [1.0] * 6)) == ["2 questions are in one of them only"]
+    assert incomparable(a, side("b", [1.0] * 6)) == ["2 questions are in only one of the runs"]
     assert incomparable(a, side("b", [1.0] * 8, truth="B")) == [
-        "8 questions have the same id but are not the same"
+        "8 questions have the same id but differ"
     ]
     partial = side("b", [1.0, None] * 4)
-    sentence = "b is partial: 4 questions that the other has scored are not scored"
+    sentence = "b is partial: it lacks scores for 4 questions that a has scored"
     assert incomparable(a, partial) == incomparable(partial, a) == [sentence]
     assert incomparable(partial, partial) == []
     assert compare(a, partial)["n"] == 4
@@ -111,8 +111,8 @@ def test_why_runs_are_not_comparable():
 
 
 @pytest.mark.slow
-def test_intervals_of_differences_cover_nothing_where_there_is_none():
-    """Two equally good runs: the interval holds 0 and p is above 5 % nineteen times in twenty."""
+def test_intervals_of_differences_cover_zero_for_equal_runs():
+    """For equally good runs, 95 % of intervals contain 0 and 5 % of p values are below 5 %."""
     chance = np.random.default_rng(11)
     trials, covered, quiet = 150, 0, 0
     for _ in range(trials):
@@ -126,18 +126,18 @@ def test_intervals_of_differences_cover_nothing_where_there_is_none():
 
 
 def rung(name, tools, scores):
-    """A run on the ladder of help."""
+    """Return a run with these tools."""
     one = side(name, scores)
     totals = {"per_question": {"turns": 2.0, "renders": 1.0, "tokens_in": 5.0, "tokens_out": 1.0}}
     options = {"model": "m", **({} if tools == "none" else {"tools": tools})}
     return Side(name, {**one.results, "totals": totals}, options)
 
 
-def test_the_ladder_tells_the_gain_of_every_step_over_what_all_have_scored():
+def test_ladder_gains_use_questions_scored_by_all_runs():
     low = rung("low", "none", [0.0] * 30 + [1.0] * 10)
     graph = rung("top", "graph", [1.0] * 40)
     middle = rung("middle", "measure", [0.0] * 20 + [1.0] * 20)
-    middle.results["questions"][0]["score"] = None  # failed in one of them: left out of all
+    middle.results["questions"][0]["score"] = None  # unscored in one run: excluded from all
     found = ladder([graph, low, middle])
     assert [entry["tools"] for entry in found["rungs"]] == ["none", "measure", "graph"]
     assert found["n"] == 39
@@ -152,7 +152,7 @@ def test_the_ladder_tells_the_gain_of_every_step_over_what_all_have_scored():
     assert ladder([low, graph]) is not None
 
 
-def test_runs_that_differ_in_more_than_tools_are_no_ladder():
+def test_no_ladder_if_runs_differ_in_other_options():
     low, other = rung("a", "none", [0.0] * 8), rung("b", "measure", [0.0] * 8)
     assert ladder([low]) is ladder([low, low]) is None
     assert ladder([low, Side("c", other.results, {**other.options, "model": "n"})]) is None

@@ -15,14 +15,14 @@ def estimate(mean, error, freedom=7.0, scenes=8):
 
 
 def population(random, spread, scenes=400, without=0.0):
-    """Scenes that differ in how easy they are, and in how often they ask each type; the last one is rare."""
+    """Return scenes that vary in difficulty and in the number of questions per type; the last type is rare."""
     easy = np.clip(random.normal(0.55, spread, (scenes, 1)), 0, 1)
     counts = random.integers(1, 5, (scenes, len(KINDS))).astype(float)
     counts[random.random(scenes) < without, -1] = 0
     return random.binomial(counts.astype(int), easy).astype(float), counts
 
 
-def test_scenes_of_one_question_each_give_the_t_test():
+def test_one_question_per_scene_gives_the_t_test():
     values = np.random.default_rng(0).normal(0.1, 0.3, 9)
     found = ratio(values, range(9))
     expected = stats.ttest_1samp(values, 0)
@@ -34,7 +34,7 @@ def test_scenes_of_one_question_each_give_the_t_test():
     assert (found.mean - found.reach, found.mean + found.reach) == pytest.approx((low, high))
 
 
-def test_the_error_is_that_of_leaving_every_scene_out_in_turn():
+def test_standard_error_is_the_jackknife():
     sums, counts = population(np.random.default_rng(1), 0.3, scenes=7, without=0.5)
     found = estimates(KINDS, sums, counts)
 
@@ -47,7 +47,7 @@ def test_the_error_is_that_of_leaving_every_scene_out_in_turn():
     assert found[MACRO].mean == pytest.approx(macro(np.arange(7) >= 0))
 
 
-def test_degrees_of_freedom_fall_where_a_type_hangs_on_few_scenes():
+def test_degrees_of_freedom_fall_if_few_scenes_dominate():
     even = np.full((20, 2), 3.0)
     found = estimates(("a", "b"), even / 2, even)
     assert {round(float(found[name].freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {19}
@@ -60,7 +60,7 @@ def test_degrees_of_freedom_fall_where_a_type_hangs_on_few_scenes():
     assert found[MICRO].freedom > 15
 
 
-def test_samples_are_estimated_side_by_side():
+def test_samples_are_estimated_independently():
     random = np.random.default_rng(2)
     drawn = [population(random, 0.2, scenes=12, without=0.5) for _ in range(5)]
     together = estimates(KINDS, *map(np.stack, zip(*drawn, strict=True)))
@@ -72,8 +72,8 @@ def test_samples_are_estimated_side_by_side():
 
 
 @pytest.mark.parametrize(("right", "low", "high"), [(1.0, 0.476, 1), (0.0, 0, 0.524)])
-def test_all_right_is_not_all_sure(right, low, high):
-    """Six scenes are six questions to Wilson's interval, with the quantile of t with five degrees."""
+def test_interval_of_perfect_score_has_width(right, low, high):
+    """Wilson's interval counts six scenes as six questions, with the t quantile for five degrees of freedom."""
     rows = [
         Scored("route_planning", "d", str(scene), right) for scene in range(6) for _ in range(9)
     ]
@@ -81,14 +81,14 @@ def test_all_right_is_not_all_sure(right, low, high):
     assert bounds == pytest.approx([100 * low, 100 * high], abs=0.1)
 
 
-def test_a_score_s_interval_stays_between_0_and_100_and_is_t_s_in_the_middle():
+def test_score_interval_is_bounded_and_matches_t_in_the_middle():
     wide = estimate(0.97, 0.06).score_interval
     assert 0 < wide[0] < 0.97 < wide[1] < 1
     low, high = estimate(0.5, 0.001, freedom=1e9).score_interval
     assert (low, high) == pytest.approx((0.5 - 0.00196, 0.5 + 0.00196), abs=1e-5)
 
 
-def test_with_few_scenes_no_interval_is_given():
+def test_no_interval_with_few_scenes():
     def rows(count):
         return [Scored("object_counting", "d", str(scene), scene % 2) for scene in range(count)]
 
@@ -103,14 +103,14 @@ def test_with_few_scenes_no_interval_is_given():
     assert ratio([], []) is None
 
 
-def test_p_is_below_5_percent_where_the_interval_leaves_out_0():
+def test_p_agrees_with_interval():
     random = np.random.default_rng(3)
     mean, error = random.normal(0, 0.2, 400), random.random(400) + 1e-3
     found = estimate(mean, error, np.full(400, 9.0), np.full(400, 10))
     assert np.array_equal(np.abs(mean) > found.reach, found.p < 0.05)
 
 
-def test_p_is_no_smaller_than_that_of_all_scenes_to_one_side():
+def test_p_is_at_least_the_sign_test():
     assert ratio([0.3] * 6, range(6)).p == 2 / 2**6
     assert ratio([0.0] * 6, range(6)).p == 1
     assert ratio([0.3, 0.3001] * 5, range(10)).p == 2 / 2**10
@@ -131,7 +131,7 @@ def test_holms_correction(ps, corrected):
 
 @pytest.mark.parametrize("scenes", [6, 8, 30])
 @pytest.mark.parametrize("spread", [0.05, 0.6])
-def test_nineteen_of_twenty_intervals_cover_the_truth(scenes, spread):
+def test_interval_coverage_is_95_percent(scenes, spread):
     random = np.random.default_rng(7)
     sums, counts = population(random, spread)
     truths = estimates(KINDS, sums, counts)
@@ -143,7 +143,7 @@ def test_nineteen_of_twenty_intervals_cover_the_truth(scenes, spread):
         assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.98, name
 
 
-def test_intervals_of_a_mean_of_which_few_scenes_ask_a_third_cover_it_too():
+def test_interval_coverage_with_a_rare_type():
     random = np.random.default_rng(5)
     sums, counts = population(random, 0.3, without=0.7)
     drawn = random.integers(len(sums), size=(3000, 8))
@@ -154,7 +154,7 @@ def test_intervals_of_a_mean_of_which_few_scenes_ask_a_third_cover_it_too():
 
 
 @pytest.mark.parametrize("scenes", [6, 8, 30])
-def test_equal_runs_differ_in_one_comparison_of_twenty(scenes):
+def test_false_positive_rate_is_5_percent(scenes):
     random = np.random.default_rng(8)
     (a, counts), b = population(random, 0.6), population(random, 0.6)[0]
     drawn = random.integers(len(a), size=(1500, scenes))
@@ -164,7 +164,7 @@ def test_equal_runs_differ_in_one_comparison_of_twenty(scenes):
         assert 0.03 <= (found[name].p <= 0.05).mean() <= 0.065, name
 
 
-def test_figures_do_not_depend_on_the_order_of_answers():
+def test_estimates_do_not_depend_on_answer_order():
     random = np.random.default_rng(9)
     rows = [
         Scored(name, "d", str(scene), float(random.random() < 0.3 + 0.4 * (scene % 2)))

@@ -7,11 +7,11 @@ from render_agent.tasks.question_types import TYPES
 
 
 def scores(**types):
-    """One question a type, each in a scene of its own."""
+    """Return one score per type, each in a separate scene."""
     return [Scored(name, "d", name, score) for name, score in types.items()]
 
 
-def test_the_overall_score_is_the_mean_of_eight_tasks():
+def test_overall_score_is_the_mean_of_eight_tasks():
     values = dict(zip(TYPES, [0.4, 0.3, 0.2, 0.1, 0.5, 0.9, 0.6, 0.3, 0.7, 0.8], strict=True))
     means = tally(scores(**values)).means
     tasks = [0.4, 0.3, 0.2, 0.1, 0.5, (0.9 + 0.6 + 0.3) / 3, 0.7, 0.8]
@@ -22,7 +22,7 @@ def test_the_overall_score_is_the_mean_of_eight_tasks():
     assert {name: means[name] for name in TYPES} == values
 
 
-def test_a_task_that_was_not_asked_does_not_count():
+def test_missing_tasks_do_not_count():
     means = tally(scores(object_rel_direction_easy=1.0, object_counting=0.0)).means
     assert means["macro"] == 0.5
     order = tally(scores(obj_appearance_order=1.0)).means
@@ -30,7 +30,7 @@ def test_a_task_that_was_not_asked_does_not_count():
     assert np.isnan(order["without_order"])
 
 
-def test_a_task_weighs_the_same_however_many_questions_it_has():
+def test_tasks_have_equal_weight():
     scored = [Scored("object_counting", "d", "s", 1.0)] * 99
     scored += [Scored("route_planning", "d", "s", 0.0), Scored("mine", "d", "s", 0.5)]
     counted = tally(reversed(scored))
@@ -39,18 +39,18 @@ def test_a_task_weighs_the_same_however_many_questions_it_has():
     assert counted.means["micro"] == 99.5 / 101
 
 
-def test_nothing_scored_has_no_figure():
+def test_means_without_scores_are_none():
     found = figures([])
     assert (found["n"], found["official"], found["micro"]) == (0, None, None)
     assert (found["types"], found["intervals"], found["debiased"]) == ({}, {}, None)
 
 
-def test_scenes_of_one_name_in_two_data_sets_are_two():
+def test_scenes_are_distinguished_by_dataset():
     both = [Scored("object_counting", dataset, "1", 1.0) for dataset in "ab"]
     assert len(tally(both).sums) == 2
 
 
-def test_data_sets_and_the_debiased_subset_are_summed_apart():
+def test_summaries_by_dataset_and_debiased_subset():
     scored = [
         Scored("object_counting", "a", "1", 1.0, pruned=True),
         Scored("object_counting", "a", "2", 0.0, pruned=False),

@@ -17,7 +17,7 @@ def score_answer(question_type, prediction, truth):
 
 
 def transcribed(prediction, truth):
-    """Mean relative accuracy as VSI-Bench's definition has it, in numpy."""
+    """Mean relative accuracy transcribed from VSI-Bench's definition, in numpy."""
     thresholds = np.linspace(0.5, 0.95, int((0.95 - 0.5) / 0.05 + 2))
     return (abs(prediction - truth) / truth <= 1 - thresholds).mean()
 
@@ -27,11 +27,11 @@ def transcribed(prediction, truth):
     [(3, 2, 0.1), (75, 100, 0.6), (2, 2, 1), (1, 2, 0.1), (0, 2, 0), (4, 2, 0), (95, 100, 1), (-2, 2, 0),
      (math.inf, 2, 0), (math.nan, 2, 0), (0, 0, 1), (1, 0, 0)],
 )  # fmt: skip
-def test_mean_relative_accuracy_of_known_pairs(prediction, truth, score):
+def test_mean_relative_accuracy(prediction, truth, score):
     assert mean_relative_accuracy(prediction, truth) == score
 
 
-def test_a_hundred_thousand_pairs_agree_with_the_definition_ties_included():
+def test_random_pairs_agree_with_the_definition():
     random = np.random.default_rng(5)
     truths = random.choice([1, 2, 3, 4, 5, 8, 10, 20, 100, 0.5, 1.8, 16.2, 3.7], 50_000)
     ties = truths * (1 + random.choice([-1, 1], 50_000) * random.integers(0, 12, 50_000) * 0.05)
@@ -59,7 +59,7 @@ def test_the_official_parser(prediction, word):
      ("B\nbecause", "B", 0), ("", "A", 0), (None, "A", 0), ("AB", "A", 0)],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", CHOICE_TYPES)
-def test_letters_score_by_the_first_word(question_type, prediction, truth, score):
+def test_letters_are_scored_by_the_first_word(question_type, prediction, truth, score):
     assert score_answer(question_type, prediction, truth) == score
 
 
@@ -69,18 +69,18 @@ def test_letters_score_by_the_first_word(question_type, prediction, truth, score
      ("twenty-one", "21", 0), ("", "2", 0), (None, "2", 0), ("about 2", "2", 0), ("2m", "2", 0), ("nan", "2", 0)],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", NUMBER_TYPES)
-def test_numbers_score_by_mean_relative_accuracy(question_type, prediction, truth, score):
+def test_numbers_are_scored_by_mean_relative_accuracy(question_type, prediction, truth, score):
     assert score_answer(question_type, prediction, truth) == score
 
 
-def test_types_of_ones_own_are_compared_by_their_truth():
+def test_custom_types_are_compared_according_to_ground_truth():
     score = FirstWord().score
     assert score("3", ("2",)) == 0.1
     assert score("Red.", ("red",)) == 1
     assert score("red", ("2",)) == 0
 
 
-def test_the_truth_scores_full_marks_on_every_real_question():
+def test_ground_truth_scores_1_on_all_vsibench_questions():
     rows = [
         json.loads(line)
         for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()

@@ -28,7 +28,7 @@ NAMES = ("official", "lmms-eval", "vlmevalkit")
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", CHOICE_TYPES)
-def test_a_letter_as_each_parser_reads_it(question_type, answer, scores):
+def test_letters_by_parser(question_type, answer, scores):
     assert [score(name, VSI_BENCH[question_type], answer, "A") for name in NAMES] == list(scores)
 
 
@@ -41,12 +41,12 @@ def test_a_letter_as_each_parser_reads_it(question_type, answer, scores):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", NUMBER_TYPES)
-def test_a_number_as_each_parser_reads_it(question_type, answer, scores):
+def test_numbers_by_parser(question_type, answer, scores):
     assert [score(name, VSI_BENCH[question_type], answer, "21") for name in NAMES] == list(scores)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_types_of_ones_own_are_compared_as_texts_where_their_truth_is_one(name):
+def test_custom_types_with_text_ground_truth_are_compared_as_text(name):
     assert score(name, BY_FORM["text"], "Red.", "red") == 1
     assert score(name, BY_FORM["text"], "3", "2") == 0.1
 
@@ -59,13 +59,13 @@ def test_types_of_ones_own_are_compared_as_texts_where_their_truth_is_one(name):
      ("one apple, room 2", 1), ("room 2 has one", 2), ("and two", 2), ("hundred thousand", 100_000),
      ("two thousand three hundred and four", 2304), ("hundred " * 200, math.inf), ("٣ chairs", 3), ("½", None)],
 )  # fmt: skip
-def test_the_number_is_lmms_evals(answer, number):
-    """Of version 0.7.3, tried on it."""
+def test_lmms_eval_numbers(answer, number):
+    """Expected values come from lmms-eval 0.7.3."""
     assert lmms_eval.number(answer) == number
 
 
 def read_by_the_rules(answer):
-    """lmms-eval's rules read once more: the text is cut into pieces of one kind of sign, then gone through."""
+    """Reimplementation of lmms-eval's rules: split the text into runs of one character class, then scan them."""
     values = dict(zip("zero one two three four five six seven eight nine ten eleven twelve".split(), range(13), strict=True))  # fmt: skip
     teens = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
     tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -96,7 +96,7 @@ def read_by_the_rules(answer):
 
 
 @pytest.mark.parametrize("count", [3_000, pytest.param(300_000, marks=pytest.mark.slow)])
-def test_the_number_of_any_answer_is_that_of_lmms_evals_rules(count):
+def test_lmms_eval_numbers_agree_with_reimplementation(count):
     chance = random.Random(11)
     words = "zero one two three twelve twenty-one forty hundred thousand and by the door a about ninety _Two_ TWO".split()  # fmt: skip
     pieces = [*words, *" \n\t.,-_+()'", "3", "3.0", ".5", "-2", "1,234", "1e3", "½", "²", "٣", "𝟙", "İ", "\0", "--4", "5.", "9" * 30, "…", "B."]  # fmt: skip
@@ -134,7 +134,7 @@ def test_the_number_of_any_answer_is_that_of_lmms_evals_rules(count):
         ("so it must be (E)! " + "really " * 200, "E"),
     ],
 )
-def test_the_stages_of_vlmevalkit(answer, letter):
+def test_vlmevalkit_letter_stages(answer, letter):
     assert vlmevalkit.letter(answer) == letter
 
 
@@ -143,12 +143,12 @@ def test_the_stages_of_vlmevalkit(answer, letter):
     [("twenty-one", -1), ("twelve", 12), ("3 4", 4), ("3-4", -4), ("1,234", 234), ("2.", 2), ("[7, 8]", 7), ("[x]", None),
      ("[]", None), ("9 <think> 5", 5), ("9 </think> none", 9), ("1.5e2 m", 150), ("Twenty chairs", 20), ("<answer> 4 m</answer> 5", 4)],
 )  # fmt: skip
-def test_the_last_number_is_vlmevalkits(answer, number):
+def test_vlmevalkit_numbers(answer, number):
     assert vlmevalkit.number(answer) == number
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_text_makes_a_parser_raise(name):
+def test_parsers_never_raise(name):
     pieces = ["<answer>", "</answer>", "</think>", "A", "(B)", "one", "-", "1e9999", "[", "]", "\n", "nan", "٣", "½", "²", "\x00",
               "[[[", "{}", "9" * 400, "𝟙", " "]  # fmt: skip
     chance = random.Random(3)

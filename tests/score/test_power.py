@@ -13,8 +13,8 @@ from render_agent.score.power import difference_seen, plan, power_of, scenes_nee
 
 
 @pytest.mark.parametrize(("effect", "pairs"), [(0.2, 199), (0.5, 34), (0.8, 15), (5.0, 6)])
-def test_the_fewest_pairs_are_those_of_the_tables(effect, pairs):
-    """Cohen's effects of the paired t test at 5 % and 80 %, as every table of sample sizes has them."""
+def test_sample_sizes_match_published_tables(effect, pairs):
+    """Cohen's effect sizes of the paired t test at 5 % and 80 % power, from published tables."""
     assert scenes_needed(effect, 1.0) == pairs
     assert power_of(effect, 1.0, pairs) >= 0.8
     if pairs > 6:
@@ -22,7 +22,7 @@ def test_the_fewest_pairs_are_those_of_the_tables(effect, pairs):
         assert difference_seen(1.0, pairs) == pytest.approx(effect, rel=0.03)
 
 
-def test_so_many_scenes_show_the_difference_four_times_in_five():
+def test_scenes_needed_reach_80_percent_power():
     random = np.random.default_rng(0)
     needed = scenes_needed(6.0, 20.0)
     apart = random.normal(0.06, 0.2, (4000, needed, 1))
@@ -30,11 +30,11 @@ def test_so_many_scenes_show_the_difference_four_times_in_five():
     assert (p <= 0.05).mean() == pytest.approx(0.8, abs=0.02)
 
 
-def test_no_difference_is_too_small_to_say_so():
+def test_tiny_differences_have_no_sample_size():
     assert scenes_needed(1e-6, 50.0) is None
 
 
-def test_runs_that_vary_together_need_fewer_scenes():
+def test_correlated_runs_need_fewer_scenes():
     results = {
         "n": 900, "errors": {"official": {"error": 2.0, "freedom": 49, "scenes": 50}},
         "official_over_scored": {"score": 40.0},
@@ -57,7 +57,7 @@ def test_runs_that_vary_together_need_fewer_scenes():
         plan(results, 3.0, 0.8)
 
 
-def test_the_command_says_what_the_plan_has(tmp_path):
+def test_power_command_prints_the_plan(tmp_path):
     questions = in_rooms(make_questions(tmp_path, 7), 7)
     path = play(tmp_path, questions, walking(7, 1), max_turns=2)[0]
     called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])

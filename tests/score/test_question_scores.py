@@ -1,4 +1,4 @@
-"""The metric of a question, the score of an answer to it, and the names of the rows of tables."""
+"""The metric of a question, the score of an answer, and row labels."""
 
 from dataclasses import replace
 
@@ -26,17 +26,17 @@ COUNT = Question("1", "rooms", "rooms", "a", "object_counting", "How many?", "nu
         ({"type": "mine"}, "mean-relative-accuracy"),
     ],
 )
-def test_a_question_has_its_own_metric_or_that_of_its_type_or_form(changes, name):
+def test_metric_of_question(changes, name):
     assert metric_name(replace(COUNT, **changes)) == name
 
 
-def test_the_metric_of_a_type_wants_the_form_of_its_answers():
+def test_metric_form_matches_answer_form():
     for kind, form in ANSWER_FORMS.items():
         assert metric_of(replace(COUNT, type=kind, wanted=form)).form == form
     assert ANSWER_FORMS.keys() == TYPE_METRICS.keys()
 
 
-def test_an_answer_is_scored_by_the_metric_and_read_by_the_parser():
+def test_parser_applies_unless_question_names_a_metric():
     assert [score_answer(COUNT, answer) for answer in ("4", "3", "four", None)] == [1, 0.6, 0, 0]
     assert score_answer(COUNT, "there are 4", "lmms-eval") == 1
     named = replace(COUNT, metric="exact-match", wanted="text", truth="A Chair", answers=("sofa",))
@@ -45,7 +45,7 @@ def test_an_answer_is_scored_by_the_metric_and_read_by_the_parser():
 
 
 @pytest.mark.parametrize("changes", [{"truth": None}, {"metric": "llm-match"}])
-def test_a_question_without_a_truth_or_for_a_judge_is_not_scored(changes):
+def test_unscorable_questions_raise(changes):
     assert is_scorable(COUNT)
     question = replace(COUNT, **changes)
     assert not is_scorable(question)
@@ -53,12 +53,12 @@ def test_a_question_without_a_truth_or_for_a_judge_is_not_scored(changes):
         score_answer(question, "4")
 
 
-def test_an_unknown_metric_is_a_fault_of_the_set_up():
+def test_unknown_metric_raises_setup_error():
     with pytest.raises(SetupError, match="off-by-two"):
         metric_of(replace(COUNT, metric="off-by-two"))
 
 
-def test_only_vsi_bench_has_an_official_row():
+def test_only_vsibench_has_an_official_row():
     means = ["official", "without_order", "micro", "mean_of_types"]
     vsibench = row_names([*means, "object_rel_direction", "route_planning"])
     assert "official" in vsibench["official"]

@@ -24,7 +24,7 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
-from render_agent.score.beliefs.belief_figures import summed_up
+from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
 from render_agent.util.display import counted, shown_on
@@ -163,7 +163,7 @@ def _print_results(
         _print_answer(results["questions"][0], run.states[0], path, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
-        console.print(summed_up(results["beliefs"]), soft_wrap=True)
+        console.print(summarize_beliefs(results["beliefs"]), soft_wrap=True)
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]

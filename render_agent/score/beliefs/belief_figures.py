@@ -1,4 +1,4 @@
-"""The figures of a run's beliefs: after the last turn, by turn and by type, each with its interval over scenes."""
+"""Aggregate belief scores of a run: final, by turn and by question type, with intervals over scenes."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ from render_agent.score.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
 from render_agent.tasks.ground_truth import Facts
 
-BINS = 10
-"""Of a calibration: beliefs sure of 0 to 10 %, 10 to 20 % …"""
+BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
 
+# Scores in percent and their labels; computed by `_parts`.
 SHARES = {
-    "readable": "could be read, %",
-    "found": "named, on the map, %",
-    "right": "on the map, true, %",
-    "invented": "invented, %",
-    "doubled": "doubled, %",
-    "sides": "left and right, %",
-    "nearer": "nearer of two, %",
-    "kept": "known, kept, %",
-    "corrected": "missing, added, %",
-    "exact_counts": "exact counts, %",
-    "own_answer": "own answers’ score",
+    "readable": "readable (%)",
+    "found": "recall (%)",
+    "right": "precision (%)",
+    "invented": "invented (%)",
+    "doubled": "duplicates (%)",
+    "sides": "left or right (%)",
+    "nearer": "nearer of two (%)",
+    "kept": "objects retained (%)",
+    "corrected": "missing objects added (%)",
+    "exact_counts": "exact counts (%)",
+    "own_answer": "score of implied answers (%)",
 }
-"""The figures in percent, and their labels; `_parts` computes them."""
 
+# Scores in metres, degrees or objects, or from 0 to 1.
 OTHERS = {
-    "position_metres": "objects off, m",
+    "position_metres": "position error (m)",
     "brier": "Brier score",
     "ece": "calibration error",
-    "self_metres": "itself off, m",
-    "self_degrees": "itself turned off, °",
-    "counts_off": "counts off, objects",
+    "self_metres": "self-localisation error (m)",
+    "self_degrees": "heading error (°)",
+    "counts_off": "count error (objects)",
 }
-"""The figures in metres, degrees, objects, or from 0 to 1."""
 
 LABELS = SHARES | OTHERS
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A probe of a question as it counts for the figures of one turn, and the one before it."""
+    """The most recent probe of a question at a given turn, and the probe before it."""
 
     question: Question
     now: ScoredProbe
@@ -61,10 +60,14 @@ def belief_figures(
     facts: Mapping[str, Facts],
     truths: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """Return the entry `beliefs` of `results.json`; states: those that were probed.
+    """Return the entry `beliefs` of `results.json`.
 
-    facts: what is known of scenes, as files have it. truths: what is right, by question id. Questions about scenes
-    of which nothing is known count in `without_truth` alone, counterparts nowhere.
+    Counterparts are left out. Questions without facts about their scene count only in `without_truth`.
+
+    Args:
+        states: The probed questions.
+        facts: Ground-truth facts by scene, in the frame of the scan file.
+        truths: Ground-truth answers by question id.
     """
     states, _ = split_counterparts(states)
     questions = {state.id: state.question for state in states}
@@ -96,27 +99,32 @@ def belief_figures(
 def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
 ) -> dict[str, Step]:
-    """Return the last probe of every question that has one, by id; probes: as `probes_of` has them."""
+    """Return the last probe of each probed question by id; `probes` are results of `probes_of`."""
     own, _ = split_counterparts(states)
     steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in own}
     return {name: step for name, step in steps.items() if step is not None}
 
 
 def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
-    """Return the differences of the last beliefs of run b from those of a, by figure, paired over the questions that have it in both.
+    """Compare the final beliefs of two runs, paired over the questions that have the score in steps.
 
-    a, b: as `last_steps` has them. `a`, `b` and `difference`, b less a: shares in percent and points; `interval` and `p`
-    of the difference, the jackknife over scenes with one degree of freedom less than these; `p_holm`; `n`: questions.
+    Args:
+        a: Result of `last_steps` for the first run.
+        b: Result of `last_steps` for the second run.
+
+    Returns:
+        By score: `a`, `b` and `difference` (b minus a; percent and points for shares), `interval` and `p` from the
+        jackknife over scenes, `p_holm`, `scenes`, and `n`, the number of questions.
     """
     differences: dict[str, dict[str, Any]] = {}
     for name in LABELS:
-        both = [
+        steps = [
             (a[n], b[n]) for n in a if n in b and _terms(a[n], name)[1] and _terms(b[n], name)[1]
         ]
-        if not both:
+        if not steps:
             continue
         (own, own_left), (other, other_left) = (
-            _left_out(side, name) for side in zip(*both, strict=True)
+            _left_out(side, name) for side in zip(*steps, strict=True)
         )
         estimate = jackknifed(other - own, other_left - own_left)
         scale = 100 if name in SHARES else 1
@@ -126,14 +134,14 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
             "interval": interval,
             "p": p,
             "scenes": len(own_left),
-            "n": len(both),
+            "n": len(steps),
         }
     add_holm([*differences.values()])
     return differences
 
 
 def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
-    """Return a figure of some probes, and what it is without each of their scenes, NaN where nothing is left."""
+    """Return a score over some probes, and its value without each scene (NaN if no probes remain)."""
     scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
     tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
     top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
@@ -144,9 +152,10 @@ def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
 
 
 def _terms(step: Step, name: str) -> tuple[FloatArray, float]:
-    """Return what one probe adds to a figure, Σ over bins |Σ over probes| / Σ: above, (BINS,), and below the line.
+    """Return the numerator per bin, (BINS,), and the denominator that one probe contributes to a score.
 
-    A ratio has one bin; the calibration error has how often it was found less how sure it was, in each.
+    A score is Σ over bins |Σ over probes numerator| / Σ denominator. Ratios use one bin; for the calibration error
+    each bin sums hits minus confidence.
     """
     top = np.zeros(BINS)
     if name == "ece":
@@ -162,9 +171,9 @@ def _bin(confidence: float) -> int:
 
 
 def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
-    """Return every figure that some probes tell: its value, its 95 % interval over scenes, and over how many it is.
+    """Return each score with its value, 95 % interval over scenes and sample size.
 
-    Shares are in percent. None stands for a question that was not asked yet.
+    Shares are in percent. None stands for a question that was not probed yet.
     """
     known = [step for step in steps if step is not None]
     columns: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
@@ -184,24 +193,24 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     return summary
 
 
-def summed_up(beliefs: Mapping[str, Any]) -> str:
-    """Return one sentence about the last beliefs of a run, for a terminal; beliefs: as `results.json` has them."""
-    sentences = (
-        ("found", "{:.0f} % of what is named is on the last maps"),
-        ("right", "{:.0f} % of what is on them is true"),
-        ("position_metres", "{:.2f} m off"),
-        ("exact_counts", "{:.0f} % of counts are exact"),
-        ("self_metres", "itself {:.2f} m off"),
+def summarize_beliefs(beliefs: Mapping[str, Any]) -> str:
+    """Summarize the final beliefs of a run in one sentence for the terminal; `beliefs` is the entry of `results.json`."""
+    templates = (
+        ("found", "recall {:.0f} %"),
+        ("right", "precision {:.0f} %"),
+        ("position_metres", "position error {:.2f} m"),
+        ("exact_counts", "exact counts {:.0f} %"),
+        ("self_metres", "self-localisation error {:.2f} m"),
     )
     last = beliefs["last"]
-    parts = [words.format(last[name]["value"]) for name, words in sentences if name in last]
+    parts = [text.format(last[name]["value"]) for name, text in templates if name in last]
     if not parts:
-        return "beliefs: nothing is known of these scenes to set them against"
-    return f"beliefs: {', '.join(parts)}; render-agent diagnose says why answers are wrong"
+        return "beliefs: not scored (no object boxes for these scenes)"
+    return f"beliefs: {', '.join(parts)}. Run `render-agent diagnose` to see why answers are wrong."
 
 
 def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | int]]:
-    """Return by bins of how sure a model was, 0 to 1: how many beliefs, how sure on the average, and the share found."""
+    """Return the number of beliefs, mean confidence (0 to 1) and share found by confidence bin."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for confidence, was_found in sure:
         bins[_bin(confidence)].append((confidence, was_found))
@@ -217,7 +226,7 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
 
 
 def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
-    """Return ECE: Σ over bins n/N · |share found − mean sureness| (Naeini et al. 2015), and N."""
+    """Return the expected calibration error (Naeini et al. 2015), Σ n/N · |share found − mean confidence|, and N."""
     sure = [step for step in steps if _sure(step)]
     if not sure:
         return None, 0
@@ -225,7 +234,7 @@ def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
 
 
 def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Step | None:
-    """Return the last probe up to a turn and the one before it; a finished question keeps its last."""
+    """Return the last probe up to a turn and the one before it; finished questions keep their last probe."""
     until = [probe for probe in probes if probe.turn <= turn]
     return Step(question, until[-1], until[-2] if len(until) > 1 else None) if until else None
 
@@ -235,7 +244,7 @@ def _sure(step: Step) -> tuple[tuple[float, bool], ...]:
 
 
 def _parts(step: Step) -> dict[str, tuple[float, float]]:
-    """Return of every ratio what one probe adds above and below its line."""
+    """Return the numerator and denominator that one probe contributes to each ratio."""
     score = step.now.score
     parts: dict[str, tuple[float, float]] = {"readable": (score is not None, 1)}
     if step.now.worth is not None:
@@ -271,7 +280,13 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
 
 
 def written(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
-    """Return a figure as it is stored; share: it is of 0 to 1, and written in percent. number: over how many it is."""
+    """Return a score as stored in `results.json`.
+
+    Args:
+        estimate: The score; from 0 to 1 if `share`.
+        number: The sample size.
+        share: Convert to percent and clip the interval.
+    """
     scale = 100 if share else 1
     interval = estimate.interval(scale, share=share)
     return {

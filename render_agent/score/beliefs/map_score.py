@@ -1,6 +1,6 @@
-"""The score of one belief against the boxes of its scene: objects, relations, pose, counts and how sure it is.
+"""Scores one belief against the object boxes of the scene: objects, relations, pose, counts and confidence.
 
-After the maps that Theory of Space (ICLR 2026) asks of agents turn by turn, and VSI-Bench's cognitive maps.
+Modelled on the per-turn maps of Theory of Space (ICLR 2026) and the cognitive maps of VSI-Bench.
 """
 
 from __future__ import annotations
@@ -16,54 +16,59 @@ from render_agent.dialogue.beliefs import Belief
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.score.beliefs.matching import Boxes, FloatArray, Matching, match
 
-MIN_HEIGHT_METRES = 0.2
-"""A corner of a triangle is left or right of its base, or nearer than another, where it is so by so much."""
+MIN_HEIGHT_METRES = 0.2  # relations closer to a tie than this are not scored
 
-MOST_RELATED = 30
-"""Objects that relations are counted between; they grow with the cube of it."""
+MOST_RELATED = 30  # objects used for relations; the number of relations grows with its cube
 
 
 @dataclass(frozen=True, slots=True)
 class MapScore:
-    """What one belief was worth.
-
-    matching: its objects, None where it was not asked for a map or gave none. believed: how many objects of the named
-    categories it has, true: how many there are. sides, nearer: relations between found objects that are right, and
-    all that there are. sure: of every believed object how sure it was, 0 to 1, and whether it was found. metres,
-    degrees: from its own pose to the true one. counts: of every named category the believed number less the true one.
-    """
+    """The scores of one belief."""
 
     matching: Matching | None
+    """Matched objects; None if the belief has no map."""
     believed: int = 0
+    """Number of believed objects in the named categories."""
     true: int = 0
+    """Number of true objects in the named categories."""
     sides: tuple[int, int] = (0, 0)
+    """Correct and total left-or-right relations between found objects."""
     nearer: tuple[int, int] = (0, 0)
+    """Correct and total nearer-of-two relations between found objects."""
     sure: tuple[tuple[float, bool], ...] = ()
+    """Confidence, 0 to 1, of each believed object, and whether it was found."""
     metres: float | None = None
+    """Distance between the believed and the true camera position."""
     degrees: float | None = None
+    """Absolute difference between the believed and the true heading."""
     counts: Mapping[str, int] | None = None
+    """Believed minus true count by category."""
 
     @property
     def found(self) -> int:
-        """How many true objects were found."""
+        """Number of true objects that were found."""
         return 0 if self.matching is None else len(self.matching.pairs)
 
 
 def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: Camera) -> MapScore:
     """Score one belief.
 
-    boxes, counts: of every category that the question names, in the frame of the belief. camera: the true pose.
+    Args:
+        belief: The model's belief.
+        boxes: True boxes of each category that the question names, in the frame of the belief.
+        counts: True counts of these categories.
+        camera: The true camera pose.
     """
     metres = degrees = None
     if belief.position is not None:
         metres = math.dist(belief.position, camera.position[:2])
     if belief.yaw is not None:
         degrees = abs(wrapped(belief.yaw - camera.yaw))
-    off = None
+    count_errors = None
     if belief.counts is not None:
-        off = {name: belief.count(name) - number for name, number in counts.items()}
+        count_errors = {name: belief.count(name) - number for name, number in counts.items()}
     if belief.objects is None:
-        return MapScore(None, metres=metres, degrees=degrees, counts=off)
+        return MapScore(None, metres=metres, degrees=degrees, counts=count_errors)
     matching = match(belief, boxes)
     believed = {name: belief.of(name) for name in boxes}
     pairs = matching.pairs[:MOST_RELATED]
@@ -73,10 +78,10 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
     true = np.array([boxes[p.category][p.true].centre[:2] for p in pairs]).reshape(-1, 2)
     paired = {(pair.category, pair.believed) for pair in matching.pairs}
     sure = tuple(
-        (thing.sure / 100, (name, index) in paired)
-        for name, things in believed.items()
-        for index, thing in enumerate(things)
-        if thing.sure is not None
+        (believed_object.sure / 100, (name, index) in paired)
+        for name, objects in believed.items()
+        for index, believed_object in enumerate(objects)
+        if believed_object.sure is not None
     )
     return MapScore(
         matching,
@@ -86,17 +91,20 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
         sure,
         metres,
         degrees,
-        off,
+        count_errors,
     )
 
 
 def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the right relations between points and their number: left or right, then nearer.
+    """Count correct and total relations between points: first left or right, then nearer.
 
-    believed, true: the same points (n, 2) as they are believed and as they are. Of every three, one tells whether the
-    third lies left or right of who looks from the first to the second, which is the sign of the triangle's area and
-    the same for all its corners; and three tell which of two is nearer to the other one. What is nearly in line or
-    equally far is left out.
+    For each three points, the sign of the triangle's area says whether the third point is left or right of someone
+    looking from the first to the second. Each corner also defines a relation: which of the other two is nearer to it.
+    Nearly collinear or equidistant points are skipped.
+
+    Args:
+        believed: Believed positions, (n, 2), in metres.
+        true: True positions of the same objects, (n, 2), in metres.
     """
     sides, nearer = [0, 0], [0, 0]
     for corners in combinations(range(len(true)), 3):
@@ -107,17 +115,17 @@ def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], 
             sides[1] += 1
         for third in corners:
             first, second = (corner for corner in corners if corner != third)
-            truly = math.dist(true[first], true[third]) - math.dist(true[second], true[third])
-            as_said = math.dist(believed[first], believed[third]) - math.dist(
+            true_gap = math.dist(true[first], true[third]) - math.dist(true[second], true[third])
+            believed_gap = math.dist(believed[first], believed[third]) - math.dist(
                 believed[second], believed[third]
             )
-            if abs(truly) >= MIN_HEIGHT_METRES:
-                nearer[0] += truly * as_said > 0
+            if abs(true_gap) >= MIN_HEIGHT_METRES:
+                nearer[0] += true_gap * believed_gap > 0
                 nearer[1] += 1
     return (sides[0], sides[1]), (nearer[0], nearer[1])
 
 
 def _area(corners: FloatArray) -> float:
-    """Return twice the area of a triangle (3, 2), positive where its corners go counter-clockwise."""
+    """Return twice the signed area of a triangle (3, 2); positive if its corners are counter-clockwise."""
     (ax, ay), (bx, by) = corners[1] - corners[0], corners[2] - corners[0]
     return float(ax * by - ay * bx)

@@ -1,7 +1,4 @@
-"""Believed objects matched with true ones: the assignment of most pairs within a radius, then of least distance.
-
-Of a room that changed in the midst of a dialogue: whether a map that was right followed it.
-"""
+"""Matches believed objects with true ones: as many pairs as possible within a radius, then the smallest total distance."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from numpy.typing import NDArray
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.scans.boxes import OrientedBox
 
-RADIUS_METRES = 1.0
-"""A believed object stands for a true one whose middle is at most so far from it on the floor plan."""
+RADIUS_METRES = 1.0  # largest distance on the floor plan between matched object centres
 
 FloatArray = NDArray[np.float64]
 Boxes = Mapping[str, Sequence[OrientedBox]]
@@ -23,35 +19,37 @@ Boxes = Mapping[str, Sequence[OrientedBox]]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A believed object and the true one that it stands for, both by their index in their category; metres apart."""
+    """A believed object matched with a true one."""
 
     category: str
     believed: int
+    """Index among the believed objects of the category."""
     true: int
+    """Index among the true objects of the category."""
     metres: float
+    """Distance on the floor plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What became of the objects of some categories.
-
-    pairs: the found ones. doubled: believed objects that stand, within the radius, for a true one that another
-    stands for. invented: those that stand for none. missing: true ones that none stands for.
-    """
+    """Believed and true objects of some categories, sorted by outcome."""
 
     pairs: tuple[Pair, ...]
     doubled: tuple[BelievedObject, ...]
+    """Duplicates: unmatched believed objects within the radius of a true object."""
     invented: tuple[BelievedObject, ...]
+    """Believed objects with no true object within the radius."""
     missing: tuple[tuple[str, int], ...]
+    """Unmatched true objects, as category and index."""
 
     @property
     def found(self) -> frozenset[tuple[str, int]]:
-        """The true objects that were found, by category and index."""
+        """Matched true objects, as category and index."""
         return frozenset((pair.category, pair.true) for pair in self.pairs)
 
 
 def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matching:
-    """Match a belief's map with the boxes of some categories; other categories are left out."""
+    """Match the objects of a belief with the boxes of some categories; other categories are ignored."""
     pairs: list[Pair] = []
     doubled: list[BelievedObject] = []
     invented: list[BelievedObject] = []
@@ -72,7 +70,7 @@ def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matchi
 
 
 def fates(belief: Belief, matching: Matching) -> Iterator[tuple[BelievedObject, str, Pair | None]]:
-    """Give every believed object with what became of it: `found` with its pair, `doubled` or `invented`."""
+    """Yield each believed object with its outcome (`found`, `doubled` or `invented`) and its pair, if any."""
     for pair in matching.pairs:
         yield belief.of(pair.category)[pair.believed], "found", pair
     yield from ((thing, "doubled", None) for thing in matching.doubled)
@@ -80,7 +78,7 @@ def fates(belief: Belief, matching: Matching) -> Iterator[tuple[BelievedObject, 
 
 
 def distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> FloatArray:
-    """Return the metres on the floor plan between believed objects and the middles of boxes, (n, m)."""
+    """Return floor-plan distances in metres between believed objects and box centres, (n, m)."""
     places = np.array([thing.position for thing in believed], float).reshape(-1, 2)
     middles = np.array([box.centre[:2] for box in boxes], float).reshape(-1, 2)
     apart: FloatArray = np.linalg.norm(places[:, None] - middles[None], axis=-1)
@@ -88,13 +86,13 @@ def distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) 
 
 
 def assigned(apart: FloatArray, radius: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of the pairs at most `radius` apart: the most pairs, of those the least metres.
+    """Return row and column indices of matched pairs at most `radius` apart.
 
-    By the Hungarian method (Kuhn 1955): a pair that is too far apart costs more than all that are not.
+    Uses the Hungarian method (Kuhn 1955) with a cost for pairs beyond the radius that exceeds all others together.
     """
     from scipy.optimize import linear_sum_assignment
 
     too_far = radius * (min(apart.shape) + 1) + 1
     rows, columns = linear_sum_assignment(np.where(apart <= radius, apart, too_far))
-    kept = apart[rows, columns] <= radius
-    return rows[kept], columns[kept]
+    in_range = apart[rows, columns] <= radius
+    return rows[in_range], columns[in_range]

@@ -1,4 +1,4 @@
-"""The answer that follows from a model's own map, by the same exact solver that knows the truth."""
+"""The answer implied by a model's own map, computed by the exact solver that computes the ground truth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
-SIZE_TYPE = "object_size_estimation"
-"""The type of question that is answered by the length that the model gave, not by a place."""
+SIZE_TYPE = "object_size_estimation"  # answered from the length in the belief, not from positions
 
+# Question types that a map can answer; route planning and appearance order are not among them.
 SOLVED_TYPES = (
     COUNTING_TYPE,
     SIZE_TYPE,
@@ -27,32 +27,39 @@ SOLVED_TYPES = (
     "object_rel_direction",
     ROOM_SIZE_TYPE,
 )
-"""The types whose answer follows from a map; that of a route, or of the order in a video, does not."""
 
-UNKNOWN_LENGTH_METRES = 0.5
-"""Of an object whose size nobody told, where no true box lends it one."""
+UNKNOWN_LENGTH_METRES = 0.5  # assumed if neither the belief nor a true box gives a size
 
 
 def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
-    """Return the answer to a question that follows from a belief's map, None where none follows.
+    """Return the answer implied by a belief's map, or None if it implies none.
 
-    boxes: the true ones of the named categories. A map has middles and lengths alone, while distances between objects
-    are those of their closest points: so every believed object has the shape of the true one of its category that
-    it is nearest to, moved to where it is believed. Then what differs from the truth is places alone.
+    A map has centres and lengths only, but distances between objects are measured between their closest points.
+    Therefore each believed object takes the shape of the nearest true object of its category, moved to the believed
+    position, so that errors reflect positions only.
+
+    Args:
+        question: The question.
+        belief: The model's belief.
+        boxes: True boxes of the categories that the question names.
     """
     kind = kind_of(question)
     if kind not in SOLVED_TYPES:
         return None
     if kind == ROOM_SIZE_TYPE:
         return None if belief.area is None else true_answer(question, Facts({}, belief.area, {}))
-    counted = belief.counts is not None
-    if belief.objects is None and not (counted and kind == COUNTING_TYPE):
+    has_counts = belief.counts is not None
+    if belief.objects is None and not (has_counts and kind == COUNTING_TYPE):
         return None
     names = named_categories(question)
-    counts = {name: belief.count(name) if counted else len(belief.of(name)) for name in names}
+    counts = {name: belief.count(name) if has_counts else len(belief.of(name)) for name in names}
     if kind == SIZE_TYPE:
         shapes = {
-            name: [_cube(thing, thing.length) for thing in belief.of(name) if thing.length]
+            name: [
+                _cube(believed_object, believed_object.length)
+                for believed_object in belief.of(name)
+                if believed_object.length
+            ]
             for name in names
         }
     else:
@@ -61,18 +68,21 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
 
 
 def _shaped(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> list[OrientedBox]:
-    """Return believed objects as boxes: shapes are lent one to one first, then by who is nearest."""
+    """Return believed objects as boxes with shapes of true ones: matched one to one, then by nearest box."""
     if not boxes:
-        return [_cube(thing, thing.length or UNKNOWN_LENGTH_METRES) for thing in believed]
+        return [
+            _cube(believed_object, believed_object.length or UNKNOWN_LENGTH_METRES)
+            for believed_object in believed
+        ]
     apart = distances(believed, boxes)
-    lender = apart.argmin(axis=1)
+    shape_index = apart.argmin(axis=1)
     rows, columns = assigned(apart, float(apart.max(initial=0.0)))
-    lender[rows] = columns
+    shape_index[rows] = columns
     return [
-        replace(boxes[which], centre=np.array([*thing.position, boxes[which].centre[2]]))
-        for thing, which in zip(believed, lender, strict=True)
+        replace(boxes[index], centre=np.array([*believed_object.position, boxes[index].centre[2]]))
+        for believed_object, index in zip(believed, shape_index, strict=True)
     ]
 
 
-def _cube(thing: BelievedObject, length: float) -> OrientedBox:
-    return OrientedBox(np.array([*thing.position, 0.0]), np.full(3, length), np.eye(3))
+def _cube(believed_object: BelievedObject, length: float) -> OrientedBox:
+    return OrientedBox(np.array([*believed_object.position, 0.0]), np.full(3, length), np.eye(3))

@@ -1,4 +1,4 @@
-"""The probes of a question, scored against the boxes of its scene."""
+"""Scores the probes of a question against the object boxes of its scene."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from render_agent.util.safe_parse import plain
 
 @dataclass(frozen=True, slots=True)
 class ScoredProbe:
-    """One probe set against the truth.
-
-    turn: after which it was asked. score: None where its reply could not be read. answer: what follows from its map,
-    worth: the official score of that, 0 to 1; None where nothing follows, or the question has no truth.
-    """
+    """One probe and its scores."""
 
     turn: int
+    """Turn after which the model was probed."""
     probe: Probe
     score: MapScore | None
+    """None if the reply was unreadable."""
     answer: str | None = None
+    """Answer implied by the map, if any."""
     worth: float | None = None
+    """Score of `answer`, 0 to 1; None without an implied answer or ground truth."""
 
 
 def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, dict[str, int]]:
-    """Return boxes and counts of the categories that a question names, in the frame in which it was shown."""
+    """Return true boxes and counts of the categories a question names, in the frame shown to the model."""
     known = {label.lower(): some for label, some in placed(facts, frame).boxes.items()}
     counts = {label.lower(): number for label, number in facts.counts.items()}
     names = [name for name in named_categories(question) if name in known]
@@ -48,7 +48,7 @@ def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, 
 def scored_probes(
     state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
 ) -> list[ScoredProbe]:
-    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
+    """Score all probes of a question against boxes and counts of the categories it names."""
     return [
         score_probe(state.question, turn, turn.probe, boxes, counts, truth)
         for turn in state.turns
@@ -64,7 +64,7 @@ def score_probe(
     counts: Mapping[str, int],
     truth: str | None,
 ) -> ScoredProbe:
-    """Return the probe after a turn with its score; `truth` is the right answer in the room as it was shown."""
+    """Score the probe after a turn; `truth` is the correct answer for the room as it was shown."""
     belief = probe.read
     if belief is None:
         return ScoredProbe(turn.number, probe, None)
@@ -83,9 +83,12 @@ def score_probe(
 def probes_of(
     state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
 ) -> list[ScoredProbe]:
-    """Return the scored probes of a question; empty where no boxes of its scene are known.
+    """Return the scored probes of a question; empty if its scene has no known boxes.
 
-    truths: what is right, by question id.
+    Args:
+        state: The question.
+        facts: Ground-truth facts by scene.
+        truths: Ground-truth answers by question id.
     """
     frame = next((turn.probe for turn in state.turns if turn.probe), None)
     if frame is None or state.question.scene not in facts:
@@ -96,7 +99,7 @@ def probes_of(
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
-    """Return the cost of probes, which is in no other total: their number, unreadable and failed ones, calls, tokens, seconds."""
+    """Return number and cost of all probes; other totals exclude them."""
     probes = [turn.probe for state in states for turn in state.turns if turn.probe]
     return {
         "asked": len(probes),

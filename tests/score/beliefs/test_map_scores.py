@@ -1,4 +1,4 @@
-"""Maps whose score is known by hand, and by trying every assignment."""
+"""Map scores with known results, and an exhaustive check of the assignment."""
 
 import math
 from dataclasses import replace
@@ -38,7 +38,7 @@ def thing(category, x, y, sure=None, length=None):
     return BelievedObject(category, (x, y), sure, length)
 
 
-def test_the_assignment_is_the_best_of_all():
+def test_assignment_matches_exhaustive_search():
     chance = np.random.default_rng(3)
     for _ in range(30):
         rows, columns = map(int, chance.integers(0, 5, 2))
@@ -52,7 +52,7 @@ def test_the_assignment_is_the_best_of_all():
         assert got == pytest.approx(best)
 
 
-def test_found_doubled_invented_and_missing():
+def test_found_duplicate_invented_and_missing_objects():
     belief = Belief(
         (thing("chair", 0.3, 0), thing("chairs", 0.1, 0), thing("chair", 5, 5), thing("lamp", 0, 0))
     )
@@ -64,7 +64,7 @@ def test_found_doubled_invented_and_missing():
     assert found.missing == (("chair", 1), ("table", 0))
 
 
-def test_relations_survive_shifts_and_turns_and_a_mirror_turns_all_sides():
+def test_relations_are_invariant_to_rigid_motion_but_not_to_mirroring():
     true = np.random.default_rng(1).uniform(0, 6, (7, 2))
     angle = math.radians(40)
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
@@ -77,7 +77,7 @@ def test_relations_survive_shifts_and_turns_and_a_mirror_turns_all_sides():
     assert relations(in_line, in_line) == ((0, 0), (2, 2))
 
 
-def test_a_score_has_pose_counts_and_how_sure_it_was():
+def test_score_includes_pose_counts_and_confidence():
     belief = Belief(
         (thing("chair", 0, 0, 90), thing("chair", 9, 9, 40)), {"chair": 3}, (4.0, 5.0), -170.0
     )
@@ -88,7 +88,7 @@ def test_a_score_has_pose_counts_and_how_sure_it_was():
     assert (score.found, score.true, score.believed) == (1, 1, 2)
 
 
-def test_calibration_of_known_cases():
+def test_calibration():
     mixed = [(0.75, True)] * 3 + [(0.75, False)]
     assert calibration(mixed) == [{"from": 0.7, "n": 4, "sure": 0.75, "found": 0.75}]
 
@@ -121,7 +121,7 @@ SIDES = ("A. left", "B. right")
         (question("route_planning", "You are a robot beginning at the sofa facing the table. Navigate to the lamp."), [("sofa", 0, 0)], None),
     ],
 )  # fmt: skip
-def test_the_answer_that_follows_from_a_map(asked, objects, answer):
+def test_answer_implied_by_map(asked, objects, answer):
     belief = Belief(tuple(thing(*entry, length=1.7) for entry in objects))
     boxes = {"sofa": [box(0, 0, 1.0)], "table": [box(7, 7, 1.0)], "lamp": [box(3, 3, 0.2)]}
     assert own_answer(asked, belief, boxes) == answer
@@ -131,7 +131,7 @@ def test_the_answer_that_follows_from_a_map(asked, objects, answer):
     ("metric", "worth"),
     [(None, 0.6), ("exact-match", 0), ("mean-relative-accuracy", 0.6), ("llm-match", None)],
 )
-def test_an_own_answer_is_scored_by_the_metric_of_its_question(metric, worth):
+def test_implied_answer_is_scored_by_the_question_metric(metric, worth):
     asked = question("object_counting", "How many sofa(s) are in this room?", truth="4")
     sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
@@ -140,7 +140,7 @@ def test_an_own_answer_is_scored_by_the_metric_of_its_question(metric, worth):
 
 
 def step(scene, now, before=None):
-    """A question about a scene whose sofa stands at (0, 0) and table at (3, 0), and two beliefs of it."""
+    """Return a question about a scene with a sofa at (0, 0) and a table at (3, 0), with two beliefs."""
     asked = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
@@ -151,7 +151,7 @@ def step(scene, now, before=None):
     return Step(asked, *scored)
 
 
-def test_figures_of_a_run_are_what_they_are_called():
+def test_belief_figures_of_a_run():
     sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 100)
     steps = [step(f"s{n}", [sofa, table], [sofa, wrong]) for n in range(4)]
     steps += [step(f"s{n}", [wrong], [sofa]) for n in range(4, 8)]
@@ -167,7 +167,7 @@ def test_figures_of_a_run_are_what_they_are_called():
     assert few["found"]["interval"] is few["position_metres"]["interval"] is None
 
 
-def test_figures_of_counts_and_of_where_it_stands():
+def test_figures_of_counts_and_pose():
     told = step("s", [])
     asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
@@ -183,20 +183,20 @@ def test_figures_of_counts_and_of_where_it_stands():
 @pytest.mark.parametrize(
     ("sure", "ece"), [([100, 0], 0), ([95, 95], 0.45), ([5, 5], 0.45), ([75, 15], 0.2)]
 )
-def test_the_calibration_error_of_known_cases(sure, ece):
-    """The sofa is found, the table is not; bins do not cancel each other."""
+def test_calibration_error(sure, ece):
+    """The sofa is found, the table is not; errors of different bins do not cancel."""
     told = [("sofa", 0, 0, sure[0]), ("table", 9, 9, sure[1])]
     assert figures([step("s", told)])["ece"]["value"] == pytest.approx(ece)
 
 
-def test_differences_of_beliefs_are_paired():
+def test_belief_differences_are_paired():
     sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 60)
     a = {f"q{n}": step(f"s{n}", [sofa, wrong]) for n in range(8)}
     b = {f"q{n}": step(f"s{n}", [sofa, table] if n < 7 else [sofa, wrong]) for n in range(8)}
     found = belief_differences(a, b | {"other": step("s9", [])})
     right = found["right"]
     assert (right["a"], right["b"], right["n"], right["scenes"]) == (50, 93.75, 8, 8)
-    # each scene left out: seven leave 3/7 or, the one without a difference, 1/2 of all objects
+    # leaving out a scene gives 3/7 of all objects, or 1/2 for the scene without a difference
     left = np.array([50 - 50 / 7 * (n < 7) for n in range(8)])
     error = np.sqrt(7 / 8 * ((left - left.mean()) ** 2).sum())
     reach = stats.t.ppf(0.975, 7) * error

@@ -1,4 +1,4 @@
-"""True maps: of hand-made scenes, of all scenes of VSI-Bench, and exported."""
+"""True maps: hand-made scenes, all scenes of VSI-Bench, and the export."""
 
 import json
 
@@ -23,7 +23,7 @@ def facts(**places):
     return Facts({}, 12.0, boxes)
 
 
-def test_cells_keep_directions_and_the_scale_of_both_axes():
+def test_grid_preserves_directions_and_scale():
     known = facts(chair=[(0.1, 0.1), (9.9, 0.1)], lamp=[(5.0, 2.1)])
     assert grid_map(known) == {"chair": [[0, 4], [9, 4]], "lamp": [[5, 6]]}
     grid = metric_map(known)["grid"]
@@ -31,7 +31,7 @@ def test_cells_keep_directions_and_the_scale_of_both_axes():
     assert grid_map(Facts({}, 3.0, {})) == {}
 
 
-def test_rooms_come_with_theirs(tmp_path):
+def test_bundled_rooms_have_maps(tmp_path):
     options = {"benchmark": "rooms", "engine": "scripted", "views": "none", "max_turns": 1}
     run = render_agent.run(**options, output=tmp_path / "runs").path
     export(run, "--format", "maps", "--to", tmp_path / "maps")
@@ -54,13 +54,13 @@ def test_rooms_come_with_theirs(tmp_path):
                 assert np.abs(middle - thing["position"][:2]).max() <= size / 2 + 1e-3
 
 
-def test_scenes_without_boxes_have_no_maps(tmp_path):
+def test_scenes_without_boxes_have_no_map(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), max_turns=1)
     with pytest.raises(UsageError, match="--annotations"):
         export(path, "--format", "maps", "--to", tmp_path / "maps")
 
 
-def test_all_scenes_of_vsibench_have_one():
+def test_all_vsibench_scenes_have_maps():
     where = test_data("vsibench", "scannet_meta_info_val.json").parent
     grid = {scene: grid_map(known) for scene, known in annotated_facts(where).items()}
     assert len(grid) == 288
