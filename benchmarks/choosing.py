@@ -27,10 +27,8 @@ from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
-TRAINING_SEED, FRESH_SEED = (
-    777,
-    9000,
-)  # seeds of training rooms and fresh rooms; the bundled rooms use another
+# Seeds of training rooms and fresh rooms; the bundled rooms use another.
+TRAINING_SEED, FRESH_SEED = 777, 9000
 
 FIGURES = ("moves", "found", "decisions", "renders", "tokens")
 

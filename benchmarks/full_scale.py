@@ -22,16 +22,8 @@ import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 
-KEPT = (
-    "turn",
-    "messages",
-    "reply",
-    "action",
-    "happened",
-    "stood",
-    "camera",
-    "views",
-)  # must be equal in two runs
+# Log fields that must be equal in two runs of the same questions.
+KEPT = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "views")
 
 HEAD = "questions|turns|seconds|ms per turn|rendering (ms)|CPU seconds|peak MB|folder MB".split("|")
 

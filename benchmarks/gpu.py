@@ -32,11 +32,11 @@ from render_agent.engines.engine import Request
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
-from render_agent_lab.bench.command import about
-from render_agent_lab.bench.compared_engines import Engines, tokenizing
-from render_agent_lab.bench.figures import summary
+from render_agent_lab.bench.command import describe_model
+from render_agent_lab.bench.compared_engines import Engines, make_tokenize
+from render_agent_lab.bench.figures import summarize
 from render_agent_lab.bench.measure import Bench
-from render_agent_lab.bench.physical_floor import measured_rates
+from render_agent_lab.bench.physical_floor import measure_rates
 from render_agent_lab.bench.script import Lengths, ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 from render_agent_lab.random_models.random_model import random_model
@@ -179,8 +179,8 @@ class Measurement:
             self.model = None
             made = random_model(name, self.config.device, dtype)
             self.model = (name, dtype, made)
-            said = about(made, name)
-            rates = measured_rates(str(made.model.device), made.model.dtype)
+            said = describe_model(made, name)
+            rates = measure_rates(str(made.model.device), made.model.dtype)
             self.found[f"{name}, {said['dtype']}"] = {**said, **asdict(rates)}
         return self.model[2]
 
@@ -196,7 +196,9 @@ class Measurement:
             config = replace(config, max_new_tokens=48)
         questions = build(config).questions()
         script = (
-            None if own else ScriptedWalk(questions, step.lengths or FORCED, tokenizing(pretrained))
+            None
+            if own
+            else ScriptedWalk(questions, step.lengths or FORCED, make_tokenize(pretrained))
         )
         bench = Bench(config, Engines(config, pretrained, script), lambda words: None)
         kind = Default if step.schedule == "default" else Variant
@@ -208,7 +210,7 @@ class Measurement:
             trial = bench.measure(variant, config)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"
         reference = self.transcripts.setdefault(same, trial.work)
-        row = summary([trial], {}, reference)
+        row = summarize([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
         row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
         self.done.append(row)

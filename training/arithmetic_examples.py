@@ -15,25 +15,25 @@ from typing import NamedTuple
 
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
-    FULL,
+    BEARING_STEPS,
     Knowledge,
     Spot,
-    direction,
-    nearness,
-    places_of,
-    turn_text,
-    turning,
+    derive_direction,
+    derive_nearest,
+    derive_turn,
+    format_places,
+    format_turn,
 )
 
 TYPE = "drill"
 
-MOST = 11  # maximum objects per drill
+MAX_OBJECTS = 11  # maximum objects per drill
 
-LEAST = 3  # minimum objects for a drill
+MIN_OBJECTS = 3  # minimum objects for a drill
 
-PAIRS = 8  # turns named in one drill
+TURNS_PER_DRILL = 8  # turns named in one drill
 
-Said = Callable[[Sequence[str], Knowledge], str]
+Derive = Callable[[Sequence[str], Knowledge], str]
 
 
 class Drill(NamedTuple):
@@ -50,25 +50,28 @@ def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
     The former use at most MOST objects that are the only ones of their category, drawn anew for each drill. Yields
     nothing if there are fewer than LEAST.
     """
-    spots = _alone(known)
-    if len(spots) < LEAST:
+    spots = _unique_spots(known)
+    if len(spots) < MIN_OBJECTS:
         return
     for asked, said in KINDS.items():
-        names = chance.sample(sorted(spots), min(len(spots), MOST))
-        places = "; ".join(f"{name} {places_of([spots[name]])}" for name in names)
+        names = chance.sample(sorted(spots), min(len(spots), MAX_OBJECTS))
+        places = "; ".join(f"{name} {format_places([spots[name]])}" for name in names)
         given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
         rest = f'{said(names, known)}", "answer": null, "done": false}}'
         yield Drill(asked, given, rest)
     labels = sorted(known.boxes)
-    yield _turns_named(chance.choice(list(DIRECTION_NAMES)), labels, chance)
+    yield _turn_name_drill(chance.choice(list(DIRECTION_NAMES)), labels, chance)
 
 
-def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
+def _turn_name_drill(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
     """Ask for the names of the turns between given bearings, as used by a question type."""
-    ways = [(chance.choice(labels), chance.randrange(FULL) / 10) for _ in range(2 * PAIRS)]
+    ways = [
+        (chance.choice(labels), chance.randrange(BEARING_STEPS) / 10)
+        for _ in range(2 * TURNS_PER_DRILL)
+    ]
     told = "; ".join(f"{name} {way}" for name, way in ways)
     said = "; ".join(
-        f"{one} {ahead}, {other} {there}, {turn_text(ahead, there, DIRECTION_NAMES[type_])}"
+        f"{one} {ahead}, {other} {there}, {format_turn(ahead, there, DIRECTION_NAMES[type_])}"
         for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
     )
     kind = type_.rsplit("_", 1)[1]
@@ -76,29 +79,29 @@ def _turns_named(type_: str, labels: Sequence[str], chance: random.Random) -> Dr
     return Drill(f"Which sides, {kind}? {told}", "", json.dumps(reply))
 
 
-def _alone(known: Knowledge) -> Mapping[str, Spot]:
+def _unique_spots(known: Knowledge) -> Mapping[str, Spot]:
     return {name: some[0] for name, some in known.spots().items() if len(some) == 1}
 
 
 def _directions(names: Sequence[str], known: Knowledge) -> str:
     """Derive the quadrants of all other objects, in pairs, seen from the first."""
-    spots = _alone(known)
+    spots = _unique_spots(known)
     stand, *others = names
     twos = zip(others[::2], others[1::2], strict=False)
-    return "; ".join(direction((stand, one, other), spots, quadrant) for one, other in twos)
+    return "; ".join(derive_direction((stand, one, other), spots, quadrant) for one, other in twos)
 
 
 def _turns(names: Sequence[str], known: Knowledge) -> str:
     """Derive every turn of a walk through the objects in order."""
-    spots = _alone(known)
+    spots = _unique_spots(known)
     legs = [(spots[start], spots[end]) for start, end in pairwise(names)]
     turns = zip(names[2:], pairwise(legs), strict=True)
-    return "; ".join(turning(name, *some) for name, some in turns)
+    return "; ".join(derive_turn(name, *some) for name, some in turns)
 
 
 # Derivation by question.
-KINDS: Mapping[str, Said] = {
+KINDS: Mapping[str, Derive] = {
     "Which way?": _directions,
     "Which turns?": _turns,
-    "How near?": nearness,
+    "How near?": derive_nearest,
 }

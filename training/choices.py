@@ -30,22 +30,28 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.rooms import load_rooms
-from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
-from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.derive import (
+    Knowledge,
+    final_reply,
+    make_answer_reply,
+    make_reasoning,
+    question_categories,
+)
+from render_agent_lab.expert.homes import load_knowledge
 from training.text_examples import (
     NOWHERE,
     TextExample,
     blind_prompt,
+    rotate_room,
     save_examples,
-    turned,
 )
 from training.wording import small_wording
 
-MISTAKES = 16  # variants of each route, with different wrong positions and rotations
+ROUTE_VARIANTS = 16  # variants of each route, with different wrong positions and rotations
 
 ANSWER = '", "answer": "'  # text between reasoning and answer
 
-ASIDE = 1.5  # metres, standard deviation of displacements along x and y
+ASIDE_METRES = 1.5  # metres, standard deviation of displacements along x and y
 
 # Names of sides in any question type.
 SIDES = (
@@ -57,26 +63,28 @@ SIDES = (
 
 NEAREST = "object_rel_distance"
 
-COMPARED = 16  # variants of each nearest-object question, with different positions
+NEAREST_VARIANTS = 16  # variants of each nearest-object question, with different positions
 
-TRIES = 8  # attempts to find a displacement that leads to an invalid option
+MAX_TRIES = 8  # attempts to find a displacement that leads to an invalid option
 
 
 def routes(folder: Path) -> Iterator[TextExample]:
     """Yield the route examples of rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
-    known = known_scenes(questions)
+    known = load_knowledge(questions)
     for question in questions:
         if kind_of(question) != "route_planning" or question.truth is None:
             continue
         if (seen := known.get(question.scene)) is None:
             continue
         chance = random.Random(f"{folder.name} {question.scene} {question.id} choices")
-        yield _cut(question, answering("", question, question.truth))
-        partly = _parts_of(seen, question, chance)
-        yield _cut(question, "".join(final_reply(question, partly, question.truth)))
-        for number in range(MISTAKES):
-            wrong = _mistaken(question, turned(seen, chance.uniform(0, 2 * math.pi)), chance)
+        yield _answer_only(question, make_answer_reply("", question, question.truth))
+        partly = _partial_knowledge(seen, question, chance)
+        yield _answer_only(question, "".join(final_reply(question, partly, question.truth)))
+        for number in range(ROUTE_VARIANTS):
+            wrong = _mistaken_route(
+                question, rotate_room(seen, chance.uniform(0, 2 * math.pi)), chance
+            )
             if wrong is not None:
                 yield _rejected(wrong) if number % 2 else wrong
 
@@ -87,7 +95,7 @@ def names(folder: Path) -> Iterator[TextExample]:
     The derivation ends with the name of another side, or with another object of the room.
     """
     questions = load_rooms(folder)
-    known = known_scenes(questions)
+    known = load_knowledge(questions)
     for question in questions:
         seen = known.get(question.scene)
         if (
@@ -104,8 +112,8 @@ def names(folder: Path) -> Iterator[TextExample]:
         ]
         for number in range(2 if others else 0):
             chance = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
-            way = turned(seen, chance.uniform(0, 2 * math.pi))
-            right = _cut(question, "".join(final_reply(question, way, question.truth)))
+            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
+            right = _answer_only(question, "".join(final_reply(question, way, question.truth)))
             derived, colon, _ = right.given.rpartition(": ")
             if "?" in right.given:
                 continue
@@ -116,36 +124,42 @@ def names(folder: Path) -> Iterator[TextExample]:
 def nearest(folder: Path) -> Iterator[TextExample]:
     """Yield the smallest-distance examples of rooms with known boxes, with displaced objects."""
     questions = load_rooms(folder)
-    known = known_scenes(questions)
+    known = load_knowledge(questions)
     for question in questions:
-        seen, names_ = known.get(question.scene), things(question)
+        seen, names_ = known.get(question.scene), question_categories(question)
         if question.type != NEAREST or seen is None or not seen.boxes.keys() >= {*names_}:
             continue
-        for number in range(COMPARED):
+        for number in range(NEAREST_VARIANTS):
             chance = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
-            way = turned(seen, chance.uniform(0, 2 * math.pi))
-            reasoning = "".join(reasoning_of(question, _misplaced(way, names_, chance), final=True))
+            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
+            reasoning = "".join(
+                make_reasoning(question, _displace(way, names_, chance), final=True)
+            )
             given, _, smallest = reasoning.rpartition(": ")
-            reply = answering(reasoning, question, smallest)
+            reply = make_answer_reply(reasoning, question, smallest)
             cut = len(json.dumps({"reasoning": given})) - len('"}')
             yield TextExample(question, reply[:cut], reply[cut:])
 
 
-def _parts_of(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
+def _partial_knowledge(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
     """Return the knowledge without at least one of the objects asked about."""
-    names = things(question)
+    names = question_categories(question)
     lost = set(chance.sample(names, chance.randint(1, len(names)))) if names else set()
     boxes = {name: some for name, some in seen.boxes.items() if name not in lost}
     return replace(seen, boxes=boxes)
 
 
-def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> TextExample | None:
+def _mistaken_route(
+    question: Question, known: Knowledge, chance: random.Random
+) -> TextExample | None:
     """Return a route whose turns follow from wrong positions and match no option, None if none was found."""
-    for _ in range(TRIES):
-        wrong = _misplaced(known, things(question), chance)
-        derived = reasoning_of(question, wrong, final=True).rest.rpartition(". ")[2]
+    for _ in range(MAX_TRIES):
+        wrong = _displace(known, question_categories(question), chance)
+        derived = make_reasoning(question, wrong, final=True).rest.rpartition(". ")[2]
         if derived and canonical(derived, question.wanted, question.options) is None:
-            return _cut(question, "".join(final_reply(question, wrong, question.truth or "")))
+            return _answer_only(
+                question, "".join(final_reply(question, wrong, question.truth or ""))
+            )
     return None
 
 
@@ -166,16 +180,16 @@ def _rejected(example: TextExample, before: str = ". ") -> TextExample:
     return example._replace(before=(assistant(reply), *feedback))
 
 
-def _misplaced(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:
+def _displace(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:
     """Return the knowledge with one or two of the objects displaced by about ASIDE metres."""
     boxes = dict(known.boxes)
     for name in chance.sample(names, chance.randint(1, 2)):
-        offset = np.array([chance.gauss(0, ASIDE), chance.gauss(0, ASIDE), 0.0])
+        offset = np.array([chance.gauss(0, ASIDE_METRES), chance.gauss(0, ASIDE_METRES), 0.0])
         boxes[name] = [OrientedBox(box.centre + offset, box.size, box.axes) for box in boxes[name]]
     return replace(known, boxes=boxes)
 
 
-def _cut(question: Question, reply: str) -> TextExample:
+def _answer_only(question: Question, reply: str) -> TextExample:
     """Return an example in which only the answer is learned."""
     given, answer, rest = reply.partition(ANSWER)
     return TextExample(question, given, answer + rest)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
 
-ANSWER = 3.0  # loss weight of answer tokens, relative to other reply tokens
+ANSWER_WEIGHT = 3.0  # loss weight of answer tokens, relative to other reply tokens
 
-LONGEST = 1200  # tokens; longer dialogues are skipped
+MAX_TOKENS = 1200  # tokens; longer dialogues are skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Dialogue:
         self.answer = answer
         self.offset = offset
         lengths = np.diff(self.arrays.offsets)
-        usable = np.flatnonzero(lengths <= LONGEST)
+        usable = np.flatnonzero(lengths <= MAX_TOKENS)
         self.scenes: dict[str, list[int]] = {}
         for number in usable:
             self.scenes.setdefault(str(self.arrays.scenes[number]), []).append(int(number))
@@ -58,7 +58,7 @@ class Dialogue:
         ids, weights = arrays.ids[part], arrays.learned[part].astype(np.float32)
         answer_starts = np.flatnonzero((ids == self.answer) & arrays.learned[part])
         for start in answer_starts:
-            weights[start + 1 : start + 8] *= ANSWER
+            weights[start + 1 : start + 8] *= ANSWER_WEIGHT
         shown = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
         return Example(ids, weights, tuple(int(row) + self.offset for row in shown))
 
@@ -77,7 +77,11 @@ class Curriculum:
         """Take dialogues of the expert, text-only arithmetic, inventories of images, and text-only choices."""
         self.shown, self.seed = list(shown), seed
         self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
-        self.texts, self.lists, self.answers = _all(told), _all(listed), _all(chosen)
+        self.texts, self.lists, self.answers = (
+            _all_examples(told),
+            _all_examples(listed),
+            _all_examples(chosen),
+        )
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
         """Draw `each` dialogues (fewer if there are not as many) from each of some scenes."""
@@ -112,11 +116,11 @@ class Curriculum:
         return [part.example(number) for part, number in drawn]
 
 
-def _all(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
+def _all_examples(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
     return [(part, number) for part in parts_ for some in part.scenes.values() for number in some]
 
 
-def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
+def split_by_length(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
     """Split examples into parts of similar length with at most `tokens` tokens each, including padding."""
     ordered = sorted(examples, key=lambda example: -len(example.ids))
     found: list[list[Example]] = []
@@ -127,13 +131,13 @@ def parts(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
     return found
 
 
-def shared(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:
+def distinct_images(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:
     """Return the distinct images of examples, and the row of each."""
     pictures = sorted({number for example in examples for number in example.pictures})
     return pictures, {number: row for row, number in enumerate(pictures)}
 
 
-def tokens_of(tokenizer: Any) -> tuple[int, int, int]:
+def special_tokens(tokenizer: Any) -> tuple[int, int, int]:
     """Return the ids of the image token, the padding token, and the token that precedes an answer."""
     answer = tokenizer('", "answer": "')["input_ids"]
     if len(answer) != 1:

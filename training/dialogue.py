@@ -17,16 +17,31 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
+from training.curriculum import (
+    Curriculum,
+    Dialogue,
+    Example,
+    distinct_images,
+    special_tokens,
+    split_by_length,
+)
 from training.networks import batch_of, predict
-from training.optimizer import Masters, computing, done, give, rate_at, save, weights_of
+from training.optimizer import (
+    Masters,
+    compute_dtype,
+    done_file,
+    load_weights,
+    rate_at,
+    read_weights,
+    save,
+)
 
-PART = 1200  # tokens per forward pass, including padding; small, so that dialogues of different length need little padding
+PART_TOKENS = 1200  # tokens per forward pass, including padding; small, so that dialogues of different length need little padding
 
-SAVE = 500  # steps between checkpoints
+SAVE_STEPS = 500  # steps between checkpoints
 
 # Prefixes of weights pretrained by perception, which take smaller steps.
-SLOW = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
+SLOW_WEIGHTS = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
 
 
 class Lesson:
@@ -40,7 +55,7 @@ class Lesson:
     """
 
     def __init__(self, model: Any, tokenizer: Any, seen: Any, *, joint: bool) -> None:
-        _, self.padding, _ = tokens_of(tokenizer)
+        _, self.padding, _ = special_tokens(tokenizer)
         self.model = model
         self.seen = seen
         self.joint = joint
@@ -51,14 +66,14 @@ class Lesson:
             return {}
         import torch
 
-        pictures, rows = shared(examples)
+        pictures, rows = distinct_images(examples)
         features = self.seen(pictures) if pictures else None
         leaves = None
         if features is not None:
             leaves = tuple(part.detach().requires_grad_(self.joint) for part in features)
         total = float(sum(example.weights.sum() for example in examples))
         losses, right, answers = [], [], []
-        for some in parts(examples, PART):
+        for some in split_by_length(examples, PART_TOKENS):
             loss, hits, answered = self._part(some, rows, leaves)
             (loss / total).backward()
             losses.append(loss.item())
@@ -102,17 +117,19 @@ def main() -> None:
     import torch
 
     from training.shape import new_model
-    from training.sight import computed, kept
+    from training.sight import load_features, make_features
     from training.tokenizer import small_tokenizer
 
     tokenizer = small_tokenizer()
     model = new_model(tokenizer, asked.seed)
     visual = model.model.visual
     text = model.model.language_model
-    model.to(computing())
+    model.to(compute_dtype())
     learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    start_weights = weights_of(asked.start)
-    masters = Masters(learning, decay=0.02, slow=SLOW, factor=asked.slower, muon=not asked.adamw)
+    start_weights = read_weights(asked.start)
+    masters = Masters(
+        learning, decay=0.02, slow=SLOW_WEIGHTS, factor=asked.slower, muon=not asked.adamw
+    )
     _initialise(model, masters, start_weights)
     asked.out.mkdir(parents=True, exist_ok=True)
     checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
@@ -120,9 +137,9 @@ def main() -> None:
         state = torch.load(checkpoint, weights_only=True)
         masters.restore(state["masters"])
         first, hours = state["step"], state["hours"]
-    answer = tokens_of(tokenizer)[2]
+    answer = special_tokens(tokenizer)[2]
     folders = [*asked.dialogues, *asked.inventories]
-    seen = computed(model, folders) if asked.joint else kept(folders)
+    seen = make_features(model, folders) if asked.joint else load_features(folders)
     shown = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
     told, choices = (
         [Dialogue(one, answer) for one in some] for some in (asked.text, asked.choices)
@@ -153,17 +170,17 @@ def main() -> None:
             print(json.dumps(line), flush=True)
             with checkpoint.with_suffix(".jsonl").open("a") as file:
                 file.write(json.dumps(line) + "\n")
-        if done_steps % SAVE == 0 or done_steps == asked.steps:
+        if done_steps % SAVE_STEPS == 0 or done_steps == asked.steps:
             weights = {**start_weights, **masters.copies}
             save(checkpoint, done_steps, spent, {**masters.state(), "weights": weights})
-    done(checkpoint, asked.steps).touch()
+    done_file(checkpoint, asked.steps).touch()
 
 
 def _initialise(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
     """Copy the weights of a checkpoint to the model and its masters, where present."""
     import torch
 
-    give(model, weights)
+    load_weights(model, weights)
     with torch.no_grad():
         for key, copy in masters.copies.items():
             if key in weights:

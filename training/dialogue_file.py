@@ -79,7 +79,7 @@ def load_dialogues(file: Path) -> Dialogues:
         return Dialogues(**{entry.name: arrays[entry.name] for entry in fields(Dialogues)})
 
 
-def gathered(
+def concatenate(
     before: Dialogues | None,
     encoded: Sequence[Encoded],
     hashes: Sequence[bytes] = (),

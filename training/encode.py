@@ -20,8 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import Message, assistant, pictures
-from training.dialogue_file import DIALOGUES, PICTURES, Dialogues, Encoded, gathered, load_dialogues
-from training.picture_file import PictureFile, as_seen
+from training.dialogue_file import (
+    DIALOGUES,
+    PICTURES,
+    Dialogues,
+    Encoded,
+    concatenate,
+    load_dialogues,
+)
+from training.picture_file import PictureFile, decode_image
 from training.processor import PICTURE_TOKENS
 from training.wording import small_wording
 
@@ -62,7 +69,7 @@ class Encoder:
         Raises:
             ValueError: A text contains special tokens, or a reply is not tokenized separately.
         """
-        fed = [[_fed_back(entry) for entry in messages] for messages in dialogues]
+        fed = [[_as_fed_back(entry) for entry in messages] for messages in dialogues]
         texts = self.processor.apply_chat_template(fed, tokenize=False)
         made = self.tokenizer(texts, return_offsets_mapping=given is not None)
         encoded = []
@@ -95,7 +102,7 @@ class Encoder:
                 raise ValueError("the beginning of a reply merges with the preceding line break")
             empty = entry["content"][0]["text"] == "(no reply)"
             wanted = only is None or number in only
-            learned[start : end + 1] = wanted and not (empty or _says_unread(next_message))
+            learned[start : end + 1] = wanted and not (empty or _reports_unreadable(next_message))
         return learned
 
     def _expanded(
@@ -124,7 +131,7 @@ class Library:
             data = path.read_bytes()
             key = blake2b(data, digest_size=16).digest()
             if key not in self._numbers:
-                self._numbers[key] = self.file.append(as_seen(data))
+                self._numbers[key] = self.file.append(decode_image(data))
                 self.hashes.append(key)
             self._seen[path] = self._numbers[key]
         return self._seen[path]
@@ -145,7 +152,7 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
     with library.file:
         encoder = Encoder(processor)
         encoded = [one for file in fresh.values() for one in _encoded(file, encoder, library)]
-    dialogues = gathered(before, encoded, library.hashes[len(known) :], list(fresh))
+    dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(fresh))
     dialogues.save(folder / DIALOGUES)
     return dialogues
 
@@ -185,7 +192,7 @@ def _options(picture: Path) -> Mapping[str, Any]:
     raise FileNotFoundError(f"{picture} is not in a run folder")
 
 
-def _says_unread(message: Message | None) -> bool:
+def _reports_unreadable(message: Message | None) -> bool:
     """Return True if a message says that the previous reply was unreadable."""
     unreadable = small_wording().beginning("feedback.unreadable")
     return message is not None and unreadable in "".join(
@@ -193,7 +200,7 @@ def _says_unread(message: Message | None) -> bool:
     )
 
 
-def _fed_back(entry: Message) -> Message:
+def _as_fed_back(entry: Message) -> Message:
     """Return a message as it appears in the next turn's prompt."""
     if entry["role"] != "assistant":
         return entry

@@ -24,33 +24,33 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
-from render_agent_lab.expert.derive import places_of, spot_at
-from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
+from render_agent_lab.expert.derive import format_places, spot_at
+from training.dialogue_file import DIALOGUES, Dialogues, Encoded, concatenate
 from training.encode import CHUNK, Encoder
-from training.perception_pictures import FIELD, TOLD
+from training.perception_pictures import FIELD_DEGREES, SHOWN_FILE
 from training.phrases import LABELS
 from training.wording import small_wording
 
 TYPE = "inventory"
 
-HIDDEN = 4  # maximum named objects that the image does not show
+MAX_HIDDEN = 4  # maximum named objects that the image does not show
 
-MOST = 20  # maximum named objects
+MAX_NAMES = 20  # maximum named objects
 
 
 def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Message]:
-    """Return the dialogue about an image from its line in the file `TOLD`."""
+    """Return the dialogue about an image from its line in the file `SHOWN_FILE`."""
     chance = random.Random(f"{seed} {number}")
     shown = {
         name: sorted(spot_at(*place) for place in places) for name, places in line["shown"].items()
     }
-    hidden = chance.sample(line["hidden"], min(len(line["hidden"]), chance.randint(0, HIDDEN)))
+    hidden = chance.sample(line["hidden"], min(len(line["hidden"]), chance.randint(0, MAX_HIDDEN)))
     names = [*shown, *hidden]
     chance.shuffle(names)
-    listed = "; ".join(f"{name} {places_of(shown.get(name, ()))}" for name in names[:MOST])
+    listed = "; ".join(f"{name} {format_places(shown.get(name, ()))}" for name in names[:MAX_NAMES])
     camera = convert(line["camera"], Camera)
     question = Question(str(number), "rooms", "rooms", line["home"], TYPE, "What is where?", "text")
-    prompt = Prompt(9, FIELD, wording=small_wording())
+    prompt = Prompt(9, FIELD_DEGREES, wording=small_wording())
     view = View(0, line["kind"], f"{number}.png", camera)
     reply = json.dumps({"reasoning": listed, "answer": None, "done": False})
     return [*prompt.opening(question, [view], camera), assistant(reply)]
@@ -58,7 +58,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
 
 def inventories(folder: Path, processor: Any) -> list[Encoded]:
     """Return the dialogues about all images of a folder; names are given, positions are learned."""
-    lines = [json.loads(line) for line in (folder / TOLD).read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / SHOWN_FILE).read_text().splitlines()]
     encoder = Encoder(processor)
     tokenizer = processor.tokenizer
     names = np.array([tokenizer(name)["input_ids"][0] for name in LABELS])
@@ -82,7 +82,7 @@ def inventories(folder: Path, processor: Any) -> list[Encoded]:
 
 def write(folder: Path, processor: Any) -> Dialogues:
     """Write the dialogues about a folder's images into it, and return them."""
-    dialogues = gathered(None, inventories(folder, processor))
+    dialogues = concatenate(None, inventories(folder, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues
 

@@ -18,14 +18,12 @@ from training.phrases import LABELS
 
 SIZE = (320, 240)  # width and height of rendered images in pixels
 
-CELLS = (
-    40,
-    28,
-)  # label cells across and down; the vision tower merges 4 x 4 of them into one token
+# Label cells across and down; the vision tower merges 4 x 4 of them into one token.
+CELLS = (40, 28)
 
 TARGETS = 5  # regression targets per cell: position (2) and longest dimension of its object, position of the cell (2)
 
-ABOVE = 100.0  # metres above the map, high enough for parallel rays
+MAP_HEIGHT_METRES = 100.0  # metres above the map, high enough for parallel rays
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -65,7 +63,7 @@ class Labels:
     def of_map(self, frame: Frame, camera: MapCamera) -> Labelled:
         """Return the labels of a map."""
         height, width = frame.depth.shape
-        eye = (*camera.centre, ABOVE)
+        eye = (*camera.centre, MAP_HEIGHT_METRES)
         u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         x = camera.centre[0] + (u - width / 2) * camera.metres_per_pixel
         y = camera.centre[1] - (v - height / 2) * camera.metres_per_pixel
@@ -105,17 +103,17 @@ class Labels:
         x: NDArray[np.float64],
         y: NDArray[np.float64],
     ) -> Labelled:
-        cells = _commonest(objects)
+        cells = _most_frequent(objects)
         shown = np.concatenate([self.classes, [0]]).astype(np.uint8)[cells]
         places = np.concatenate([centres, [[np.nan, np.nan]]])[cells]
         longest = np.concatenate([self.longest, [np.nan]])[cells]
-        own = np.stack([_sampled(x, 1)[0], _sampled(y, 1)[0]], axis=-1)
+        own = np.stack([_sample(x, 1)[0], _sample(y, 1)[0]], axis=-1)
         targets = np.concatenate([places, longest[..., None], own], axis=-1)
         pixels = np.bincount(objects[objects >= 0], minlength=len(self.classes))
         return Labelled(shown, targets.astype(np.float16), pixels)
 
 
-def joined(parts: Sequence[Labelled]) -> Labelled:
+def join_directions(parts: Sequence[Labelled]) -> Labelled:
     """Combine the labels of four directions into those of an around image: ahead, right; left, behind."""
 
     def whole(pick: str) -> NDArray[Any]:
@@ -129,7 +127,7 @@ def joined(parts: Sequence[Labelled]) -> Labelled:
     )
 
 
-def _sampled(pixels: NDArray[Number], each: int) -> NDArray[Number]:
+def _sample(pixels: NDArray[Number], each: int) -> NDArray[Number]:
     """Sample `each` x `each` pixels of every cell, (each * each, 28, 40)."""
     height, width = pixels.shape
     rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
@@ -138,9 +136,9 @@ def _sampled(pixels: NDArray[Number], each: int) -> NDArray[Number]:
     return some.transpose(1, 3, 0, 2).reshape(each * each, CELLS[1], CELLS[0])
 
 
-def _commonest(objects: NDArray[np.int32]) -> NDArray[np.int32]:
+def _most_frequent(objects: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the object that most samples of a cell show, slightly favouring objects over none."""
-    some = _sampled(objects, 3)
+    some = _sample(objects, 3)
     votes = (some[:, None] == some[None]).sum(axis=1) + 2.0 * (some >= 0)
     best = votes.argmax(axis=0)
     winners: NDArray[np.int32] = np.take_along_axis(some, best[None], axis=0)[0]

@@ -20,14 +20,14 @@ from render_agent.util.safe_parse import convert
 from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
 
-FAR = 600  # maximum tokens between an image and a name
+MAX_DISTANCE_TOKENS = 600  # maximum tokens between an image and a name
 
-SCALE = 4.0  # metres per unit of the regression targets
+METRES_PER_UNIT = 4.0  # metres per unit of the regression targets
 
 NOWHERE = (math.nan, math.nan)
 
 
-def places_of(file: Path) -> NDArray[np.float32]:
+def read_places(file: Path) -> NDArray[np.float32]:
     """Read the positions of the objects in LABELS from a file of image descriptions, (n, names, 3).
 
     The first number is 1 if the image shows the object. The others are metres, NaN if unknown: on a map x and y of the
@@ -82,21 +82,21 @@ class Finder:
 
         Args:
             merged: Image tokens from the tower, (n, 70, 256).
-            places: From `places_of`, (n, names, 3).
+            places: From `read_places`, (n, names, 3).
             chance: Draws the distance between image and names.
         """
         import torch
         from torch.nn import functional
 
-        found = self._found(merged, int(chance.integers(1, FAR)))
-        there, wanted = places[..., 0], places[..., 1:] / SCALE
+        found = self._found(merged, int(chance.integers(1, MAX_DISTANCE_TOKENS)))
+        there, wanted = places[..., 0], places[..., 1:] / METRES_PER_UNIT
         shown = functional.binary_cross_entropy_with_logits(found[..., 0], there)
         known = torch.isfinite(wanted)
         off = found[..., 1:] - torch.nan_to_num(wanted)
         error = functional.smooth_l1_loss(off, torch.zeros_like(off), beta=0.05, reduction="none")
         placed = (error * known).sum() / known.sum().clamp(min=1)
         with torch.no_grad():
-            metres = (off.abs().amax(-1) * SCALE)[known.all(-1)].median()
+            metres = (off.abs().amax(-1) * METRES_PER_UNIT)[known.all(-1)].median()
             right = ((found[..., 0] > 0) == (there > 0)).float().mean()
         return shown + 4 * placed, {"found": metres.item(), "told": right.item()}
 

@@ -10,12 +10,13 @@ from typing import Any
 
 WEIGHTS = "model.safetensors"  # weights file of a shipped model
 
-CLIP = 1.0  # gradient norm to which steps are clipped
+MAX_GRADIENT_NORM = 1.0  # gradient norm to which steps are clipped
 
-BOLDER = 4.0  # learning rate of Muon relative to AdamW; 1, 3 and 6 were tried over 160 steps
+# Learning rate of Muon relative to AdamW; 1, 3 and 6 were tried over 160 steps.
+MUON_RATE_FACTOR = 4.0
 
 # Name parts of weights between the first and the last layer, whose matrices Muon optimizes.
-INNER = ("blocks.", "layers.", "merger")
+INNER_NAMES = ("blocks.", "layers.", "merger")
 
 
 class Masters:
@@ -53,7 +54,7 @@ class Masters:
         self.copies = {name: weight.detach().float().clone() for name, weight in self.named.items()}
         groups: dict[tuple[bool, bool, bool], list[Any]] = {}
         for name, copy in self.copies.items():
-            inner = muon and copy.ndim == 2 and any(part in name for part in INNER)
+            inner = muon and copy.ndim == 2 and any(part in name for part in INNER_NAMES)
             decays = copy.ndim > 1 and "embed" not in name
             slower = name.startswith(slow) if slow else False
             groups.setdefault((inner, decays, slower), []).append(copy)
@@ -71,7 +72,7 @@ class Masters:
 
         orthogonal = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
         adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
-        inside, outside = those(True, BOLDER), those(False, 1.0)
+        inside, outside = those(True, MUON_RATE_FACTOR), those(False, 1.0)
         kinds: dict[str, tuple[Callable[..., Any], Any]] = {
             "muon": (orthogonal, inside),
             "adamw": (adamw, outside),
@@ -86,7 +87,7 @@ class Masters:
             self.copies[name].grad = None if weight.grad is None else weight.grad.float()
             weight.grad = None
         with_gradient = [copy for copy in self.copies.values() if copy.grad is not None]
-        norm = torch.nn.utils.clip_grad_norm_(with_gradient, CLIP, foreach=True)
+        norm = torch.nn.utils.clip_grad_norm_(with_gradient, MAX_GRADIENT_NORM, foreach=True)
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["scale"]
@@ -112,7 +113,7 @@ class Masters:
             optimizer.load_state_dict(state["optimizers"][name])
 
 
-def computing() -> Any:
+def compute_dtype() -> Any:
     """Return the dtype to train in: bfloat16 if the CPU multiplies it natively, else float32.
 
     Emulated bfloat16 is slow: 60 times slower than float32 on a CPU with AVX2 only.
@@ -132,7 +133,7 @@ def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) ->
     partial_file.replace(checkpoint)
 
 
-def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
+def load_weights(model: Any, weights: Mapping[str, Any]) -> list[str]:
     """Copy the weights of a checkpoint to a model; return the names of those missing in the checkpoint."""
     import torch
 
@@ -148,7 +149,7 @@ def give(model: Any, weights: Mapping[str, Any]) -> list[str]:
     return sorted(named.keys() - weights.keys())
 
 
-def weights_of(start: Path) -> Any:
+def read_weights(start: Path) -> Any:
     """Return the float32 weights of a checkpoint file or of a shipped model's folder, by name.
 
     Raises OSError if it cannot be read.
@@ -168,7 +169,7 @@ def weights_of(start: Path) -> Any:
     return weights
 
 
-def done(checkpoint: Path, steps: int) -> Path:
+def done_file(checkpoint: Path, steps: int) -> Path:
     """Return the marker file that exists once training has completed `steps` steps."""
     return checkpoint.with_suffix(f".{steps}.done")
 

@@ -19,28 +19,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.labels import CELLS, TARGETS
-from training.name_attention import Finder, places_of
+from training.name_attention import Finder, read_places
 from training.networks import encode_images
-from training.optimizer import Masters, computing, done, rate_at, save
-from training.perception_pictures import KINDS, TOLD
+from training.optimizer import Masters, compute_dtype, done_file, rate_at, save
+from training.perception_pictures import KINDS, SHOWN_FILE
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
 
 CLASSES = len(LABELS) + 1
-EACH = 16  # cells per token (4 x 4)
+CELLS_PER_TOKEN = 16  # cells per token (4 x 4)
 
 SCALES = (4.0, 4.0, 1.0, 4.0, 4.0)  # metres per unit of each target
 
-NONE = 0.25  # loss weight of cells without an object
+EMPTY_WEIGHT = 0.25  # loss weight of cells without an object
 
-SHARES = (0.5, 0.35, 0.15)  # shares of maps, single views and around views in a batch
+KIND_SHARES = (0.5, 0.35, 0.15)  # shares of maps, single views and around views in a batch
 
-MAP = 3.0  # loss weight of object cells in maps, where objects are small and most answers are read off
+MAP_WEIGHT = 3.0  # loss weight of object cells in maps, where objects are small and most answers are read off
 
-SAVE = 500
+SAVE_STEPS = 500
 
 
-class Seen(NamedTuple):
+class LabelledImages(NamedTuple):
     """Images, (n, 224, 320, 3) uint8, and their labels, as tensors.
 
     Attributes:
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
         classes: (n, 28, 40).
         targets: (n, 28, 40, 5).
         kinds: (n,) indices of KINDS.
-        places: As returned by `places_of`.
+        places: As returned by `read_places`.
     """
 
     pictures: Any
@@ -67,7 +67,7 @@ class Pictures:
 
         self.pictures, self.kinds = arrays("pictures"), arrays("kinds")
         self.classes, self.targets = arrays("classes"), arrays("targets")
-        self.places = [places_of(folder / TOLD) for folder in folders]
+        self.places = [read_places(folder / SHOWN_FILE) for folder in folders]
         self.where = [
             (part, row) for part, kinds in enumerate(self.kinds) for row in range(len(kinds))
         ]
@@ -76,10 +76,10 @@ class Pictures:
 
     def draw(self, count: int, chance: np.random.Generator) -> NDArray[np.intp]:
         """Draw image indices, with the kinds distributed according to SHARES."""
-        kinds = chance.choice(len(KINDS), count, p=SHARES)
+        kinds = chance.choice(len(KINDS), count, p=KIND_SHARES)
         return np.array([chance.choice(self.of_kind[kind]) for kind in kinds], np.intp)
 
-    def batch(self, numbers: Any) -> Seen:
+    def batch(self, numbers: Any) -> LabelledImages:
         """Return the images with the given indices."""
         import torch
 
@@ -88,7 +88,7 @@ class Pictures:
         def stacked(arrays: list[Any]) -> Any:
             return torch.from_numpy(np.stack([arrays[part][row] for part, row in places]))
 
-        return Seen(
+        return LabelledImages(
             stacked(self.pictures),
             stacked(self.classes).long(),
             stacked(self.targets).float(),
@@ -97,7 +97,7 @@ class Pictures:
         )
 
 
-def varied(pictures: Any, chance: Any) -> Any:
+def augment(pictures: Any, chance: Any) -> Any:
     """Augment images with random brightness, contrast and tint; uint8."""
     import torch
 
@@ -112,7 +112,7 @@ def by_token(cells: Any) -> Any:
     count, rest = cells.shape[0], cells.shape[3:]
     rows, columns = GRID[0] // MERGED, GRID[1] // MERGED
     cut = cells.reshape(count, rows, CELLS[1] // rows, columns, CELLS[0] // columns, *rest)
-    return cut.transpose(2, 3).reshape(count, TOKENS, EACH, *rest)
+    return cut.transpose(2, 3).reshape(count, TOKENS, CELLS_PER_TOKEN, *rest)
 
 
 class Reader:
@@ -121,19 +121,21 @@ class Reader:
     def __init__(self) -> None:
         import torch
 
-        self.layer = torch.nn.Linear(2 * WIDTH, EACH * (CLASSES + TARGETS))
+        self.layer = torch.nn.Linear(2 * WIDTH, CELLS_PER_TOKEN * (CLASSES + TARGETS))
 
-    def loss(self, tokens: tuple[Any, Any], seen: Seen) -> tuple[Any, dict[str, float]]:
+    def loss(self, tokens: tuple[Any, Any], seen: LabelledImages) -> tuple[Any, dict[str, float]]:
         """Return the loss of one batch, and metrics. `tokens` is the output of the tower."""
         import torch
         from torch.nn import functional
 
         both = torch.cat(tokens, dim=-1)
-        read = self.layer(both).view(len(both), TOKENS, EACH, CLASSES + TARGETS)
+        read = self.layer(both).view(len(both), TOKENS, CELLS_PER_TOKEN, CLASSES + TARGETS)
         scores = read[..., :CLASSES].reshape(-1, CLASSES).float()
         truth = by_token(seen.classes).reshape(-1)
-        weights = torch.where(seen.kinds == 0, MAP, 1.0).repeat_interleave(TOKENS * EACH)
-        weights = torch.where(truth > 0, weights, NONE)
+        weights = torch.where(seen.kinds == 0, MAP_WEIGHT, 1.0).repeat_interleave(
+            TOKENS * CELLS_PER_TOKEN
+        )
+        weights = torch.where(truth > 0, weights, EMPTY_WEIGHT)
         each = functional.cross_entropy(scores, truth, reduction="none")
         named = (each * weights).sum() / weights.sum()
         wanted = by_token(seen.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
@@ -160,7 +162,7 @@ def main() -> None:
 
     torch.manual_seed(asked.seed)
     tokenizer = small_tokenizer()
-    model = new_model(tokenizer, asked.seed).to(computing())
+    model = new_model(tokenizer, asked.seed).to(compute_dtype())
     learner = Learner(model, Reader(), Finder(model, tokenizer))
     masters = Masters(learner.modules, decay=0.02)
     data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
@@ -175,18 +177,18 @@ def main() -> None:
     for step in range(first, asked.steps):
         chance = np.random.default_rng((asked.seed, step))
         seen = data.batch(data.draw(asked.batch, chance))
-        loss, figures = learner.loss(varied(seen.pictures, chance), seen, chance)
+        loss, figures = learner.loss(augment(seen.pictures, chance), seen, chance)
         loss.backward()
         norm = masters.step(rate_at(step, asked.steps, asked.rate))
         made = step + 1
         spent = hours + (time.monotonic() - began) / 3600
         if made % 25 == 0:
             line = {"step": made, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
-            _note(asked.out, {**line, "hours": round(spent, 4)})
-        if made % SAVE == 0 or made == asked.steps:
-            _note(asked.out, {"step": made, "validation": validate(learner, held_out)})
+            _log(asked.out, {**line, "hours": round(spent, 4)})
+        if made % SAVE_STEPS == 0 or made == asked.steps:
+            _log(asked.out, {"step": made, "validation": validate(learner, held_out)})
             save(checkpoint, made, spent, masters.state())
-    done(checkpoint, asked.steps).touch()
+    done_file(checkpoint, asked.steps).touch()
 
 
 class Learner:
@@ -195,7 +197,7 @@ class Learner:
     def __init__(self, model: Any, reader: Reader, finder: Finder) -> None:
         self.model, self.reader, self.finder = model, reader, finder
         for layer in (reader.layer, finder.layer):
-            layer.to(computing())
+            layer.to(compute_dtype())
 
     @property
     def modules(self) -> dict[str, Any]:
@@ -207,7 +209,7 @@ class Learner:
         }
 
     def loss(
-        self, pictures: Any, seen: Seen, chance: np.random.Generator
+        self, pictures: Any, seen: LabelledImages, chance: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
         """Return the loss of images with labels `seen`, and metrics."""
         tokens = encode_images(self.model, pictures)
@@ -229,7 +231,7 @@ def validate(learner: Learner, held_out: Pictures) -> dict[str, dict[str, float]
     return results
 
 
-def _note(out: Path, line: dict[str, Any]) -> None:
+def _log(out: Path, line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)
     with (out / "perception.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")

@@ -26,26 +26,21 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_truth import RoomTruth, read_truth
 from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import plain
-from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED
-from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
-from training.picture_file import SHAPE, resized
+from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
+from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, join_directions
+from training.picture_file import SHAPE, resize
 
-FIELD = 75.0  # horizontal field of view of camera views in degrees
+FIELD_DEGREES = 75.0  # horizontal field of view of camera views in degrees
 
-WAYS = (
-    2,
-    2,
-    0,
-    0,
-    1,
-)  # views per variant of a room, besides its map; 1 means an around view (see `room_pictures`)
+# Views per variant of a room, besides its map; 1 means an around view (see `room_pictures`).
+VIEWS_PER_VARIANT = (2, 2, 0, 0, 1)
 
 KINDS = ("top", "ego", "around")
-TOLD = "shown.jsonl"  # one line per image: the positions of the objects it shows
+SHOWN_FILE = "shown.jsonl"  # one line per image: the positions of the objects it shows
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class LabelledImage:
     """A rendered image with its labels.
 
     Attributes:
@@ -70,7 +65,7 @@ class Taken:
         `shown` has the positions, by name, of objects with enough pixels for the expert; `hidden` has the names of which
         no object does.
         """
-        least = LEAST_ON_MAP if self.kind == "top" else LEAST_PICTURED
+        least = MIN_MAP_SHARE if self.kind == "top" else MIN_IMAGE_SHARE
         enough = self.labelled.pixels >= least * SIZE[0] * SIZE[1]
         shown: dict[str, list[list[float]]] = {}
         for number in np.flatnonzero(enough):
@@ -86,7 +81,7 @@ class Taken:
 
 def room_pictures(
     scan: Path, chance: np.random.Generator, renderer: Renderer, viewer: Viewer
-) -> Iterator[Taken]:
+) -> Iterator[LabelledImage]:
     """Yield labelled images of a room.
 
     The room is rendered as it is and in several rotations and reflections: each time a map and the number of views
@@ -97,27 +92,29 @@ def room_pictures(
     free = FreeSpace.of(upright).standing_places()
     names = [thing.label for thing in truth.objects]
     others = chance.permutation(np.arange(1, 8))
-    for number, views in enumerate(WAYS):
+    for number, views in enumerate(VIEWS_PER_VARIANT):
         way = 0 if not number else int(others[number - 1])
-        scene, boxes, places = turned(upright, truth, free, way % 4, mirrored=way >= 4)
+        scene, boxes, places = transform_room(upright, truth, free, way % 4, mirrored=way >= 4)
         labels = Labels(scene, boxes, names)
         trail = [_pose(places, chance) for _ in range(int(chance.integers(1, 4)))]
         centres = labels.centres[:, :2]
-        yield Taken(*_map(scene, labels, trail, viewer), "top", trail[-1], centres, names)
+        yield LabelledImage(
+            *_render_map(scene, labels, trail, viewer), "top", trail[-1], centres, names
+        )
         if views == 1:
             camera = _pose(places, chance)
-            around = _around(scene, labels, camera, renderer)
-            yield Taken(*around, "around", camera, centres, names)
+            around = _render_around(scene, labels, camera, renderer)
+            yield LabelledImage(*around, "around", camera, centres, names)
             continue
         for _ in range(views):
             camera = replace(_pose(places, chance), vertical_fov=viewer.vertical_fov)
             camera = camera.turned(up=float(chance.choice([0, 0, 0, -15, -30, 30])))
             frame = renderer.draw(scene, camera, *SIZE)
             labelled = labels.of_view(frame, camera, camera)
-            yield Taken(frame.colours, labelled, "ego", camera, centres, names)
+            yield LabelledImage(frame.colours, labelled, "ego", camera, centres, names)
 
 
-def turned(
+def transform_room(
     scene: Scene, truth: RoomTruth, places: NDArray[np.float64], quarters: int, *, mirrored: bool
 ) -> tuple[Scene, list[OrientedBox], NDArray[np.float64]]:
     """Rotate a scene about the vertical axis.
@@ -162,7 +159,7 @@ def _pose(places: NDArray[np.float64], chance: np.random.Generator) -> Camera:
     return Camera(place, yaw)
 
 
-def _map(
+def _render_map(
     scene: Scene, labels: Labels, trail: list[Camera], viewer: Viewer
 ) -> tuple[NDArray[np.uint8], Labelled]:
     picture = viewer.top(scene, trail[-1], trail)
@@ -170,7 +167,7 @@ def _map(
     return picture.picture, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
 
 
-def _around(
+def _render_around(
     scene: Scene, labels: Labels, camera: Camera, renderer: Renderer
 ) -> tuple[NDArray[np.uint8], Labelled]:
     picture, _ = draw_around(renderer, scene, camera, SIZE)
@@ -179,7 +176,7 @@ def _around(
     for left in (0.0, -90.0, 90.0, 180.0):
         view = ahead.turned(left)
         parts.append(labels.of_view(renderer.draw(scene, view, *cell_size(SIZE)), view, ahead))
-    return picture, joined(parts)
+    return picture, join_directions(parts)
 
 
 def write(out: Path, scans: list[Path], seed: int = 0) -> int:
@@ -188,7 +185,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     Writes pictures.npy (n, 224, 320, 3) uint8, classes.npy (n, 28, 40) uint8, targets.npy (n, 28, 40, 5) float16,
     kinds.npy (n,) uint8 indices of KINDS, and TOLD.
     """
-    count = len(scans) * (len(WAYS) + sum(WAYS))
+    count = len(scans) * (len(VIEWS_PER_VARIANT) + sum(VIEWS_PER_VARIANT))
     out.mkdir(parents=True, exist_ok=True)
     create = np.lib.format.open_memmap
     pictures = create(out / "pictures.npy", "w+", np.uint8, (count, *SHAPE))
@@ -196,18 +193,18 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     targets = create(out / "targets.npy", "w+", np.float16, (count, CELLS[1], CELLS[0], TARGETS))
     kinds = create(out / "kinds.npy", "w+", np.uint8, (count,))
     renderer = make_renderer()
-    viewer = Viewer(renderer, SIZE, FIELD)
+    viewer = Viewer(renderer, SIZE, FIELD_DEGREES)
     done, lines = 0, []
     for number, scan in enumerate(scans):
         chance = np.random.default_rng((seed, number))
         for taken in room_pictures(scan, chance, renderer, viewer):
-            pictures[done] = resized(Image.fromarray(taken.picture))
+            pictures[done] = resize(Image.fromarray(taken.picture))
             classes[done], targets[done] = taken.labelled.classes, taken.labelled.targets
             kinds[done] = KINDS.index(taken.kind)
             lines.append({"home": scan.stem, **taken.told()})
             done += 1
     viewer.close()
-    (out / TOLD).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (out / SHOWN_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     (out / "done").write_text(str(done))
     return done
 

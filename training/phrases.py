@@ -84,7 +84,7 @@ def phrases() -> list[str]:
     found: dict[str, None] = {}
     for text in _blocks(_instructions()):
         found.update(dict.fromkeys(_cut(text)))
-    for text in (*QUESTIONS, *told(), ". Go forward until the "):
+    for text in (*QUESTIONS, *dialogue_texts(), ". Go forward until the "):
         found.update(dict.fromkeys(text.split(HOLE)))
     return [text for text in found if len(text) >= SHORTEST]
 
@@ -144,11 +144,11 @@ def texts() -> Iterator[tuple[str, int]]:
         yield f" {word}", 100
     for text in _instructions():
         yield text.replace(HOLE, " "), 1
-    for text in (*QUESTIONS, *told()):
+    for text in (*QUESTIONS, *dialogue_texts()):
         yield text.replace(HOLE, " "), 6
 
 
-def told() -> list[str]:
+def dialogue_texts() -> list[str]:
     """Return what a dialogue contains besides instructions and questions, with holes."""
     wording = small_wording()
 

@@ -19,18 +19,18 @@ SHAPE = (HEIGHT, WIDTH, 3)  # rows, columns, RGB of one image
 BYTES = HEIGHT * WIDTH * 3
 
 
-def as_seen(data: bytes) -> NDArray[np.uint8]:
+def decode_image(data: bytes) -> NDArray[np.uint8]:
     """Decode a PNG to the image that the model sees, (HEIGHT, WIDTH, 3).
 
     Matches what the engine passes to the processor; the processor's own resizing differs by at most one level.
     Raises ValueError if the model would see the image in another size.
     """
     with Image.open(io.BytesIO(data)) as opened:
-        return resized(opened.convert("RGB"))
+        return resize(opened.convert("RGB"))
 
 
-def resized(picture: Image.Image) -> NDArray[np.uint8]:
-    """Resize an RGB image to what the model sees; see `as_seen`."""
+def resize(picture: Image.Image) -> NDArray[np.uint8]:
+    """Resize an RGB image to what the model sees; see `decode_image`."""
     cure_torchvision()
     from qwen_vl_utils import smart_resize
 

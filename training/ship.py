@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from render_agent.dialogue.wording import FILE_NAME
-from training.optimizer import WEIGHTS, give, weights_of
+from training.optimizer import WEIGHTS, load_weights, read_weights
 from training.wording import FILE
 
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
@@ -31,7 +31,7 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
 
     from training.processor import save_processor
 
-    model = trained(*checkpoints)
+    model = mean_model(*checkpoints)
     count = sum(weight.numel() for weight in model.parameters())
     if count > MOST_WEIGHTS:
         raise ValueError(
@@ -53,16 +53,16 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
     return directory
 
 
-def trained(*checkpoints: Path) -> Any:
+def mean_model(*checkpoints: Path) -> Any:
     """Return the float32 model of a checkpoint, or of the mean of several."""
 
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    every = [weights_of(checkpoint) for checkpoint in checkpoints]
+    every = [read_weights(checkpoint) for checkpoint in checkpoints]
     weights = {name: sum(some[name] for some in every) / len(every) for name in every[0]}
-    lacking = give(model, weights)
+    lacking = load_weights(model, weights)
     if lacking:
         raise KeyError(lacking[0])
     return model.eval()

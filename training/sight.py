@@ -16,14 +16,14 @@ import numpy as np
 
 from training.dialogue_file import PICTURES
 from training.networks import encode_images
-from training.optimizer import computing, give, weights_of
+from training.optimizer import compute_dtype, load_weights, read_weights
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"
 AT_ONCE = 48
 
 
-class Kept:
+class StoredFeatures:
     """Precomputed features: bfloat16, stored as int16 because numpy has no bfloat16.
 
     `offsets` has the number of the first image of each folder.
@@ -52,7 +52,7 @@ class Kept:
         return both[:, 0], both[:, 1]
 
 
-class Computed(Kept):
+class ComputedFeatures(StoredFeatures):
     """Features computed by a vision tower on demand. `arrays` has the images."""
 
     def __init__(self, model: Any, arrays: Sequence[Any]) -> None:
@@ -66,22 +66,24 @@ class Computed(Kept):
         return encode_images(self.model, torch.from_numpy(self.rows(numbers)))
 
 
-def kept(folders: Sequence[Path]) -> Kept:
+def load_features(folders: Sequence[Path]) -> StoredFeatures:
     """Return the features stored in folders of dialogues."""
-    return Kept([np.load(folder / FEATURES, mmap_mode="r") for folder in folders])
+    return StoredFeatures([np.load(folder / FEATURES, mmap_mode="r") for folder in folders])
 
 
-def computed(model: Any, folders: Sequence[Path]) -> Computed:
+def make_features(model: Any, folders: Sequence[Path]) -> ComputedFeatures:
     """Return the images in folders of dialogues as features of a model's tower."""
-    return Computed(model, [np.load(folder / PICTURES, mmap_mode="r") for folder in folders])
+    return ComputedFeatures(
+        model, [np.load(folder / PICTURES, mmap_mode="r") for folder in folders]
+    )
 
 
-def keep(model: Any, folder: Path) -> int:
+def store_features(model: Any, folder: Path) -> int:
     """Compute and atomically write the features of a folder's images; return their number."""
     import torch
 
     pictures = np.load(folder / PICTURES, mmap_mode="r")
-    seen = computed(model, [folder])
+    seen = make_features(model, [folder])
     shape = len(pictures), 2, TOKENS, WIDTH
     partial = folder / f"{FEATURES}.part"
     out = np.lib.format.open_memmap(partial, "w+", np.int16, shape)
@@ -103,13 +105,13 @@ def main() -> None:
 
     checkpoint, *folders = map(Path, sys.argv[1:])
     model = new_model(small_tokenizer(), 0)
-    weights = weights_of(checkpoint)
-    lacking = [name for name in give(model, weights) if name.startswith("visual.")]
+    weights = read_weights(checkpoint)
+    lacking = [name for name in load_weights(model, weights) if name.startswith("visual.")]
     if lacking:
         raise KeyError(lacking[0])
-    model.to(computing())
+    model.to(compute_dtype())
     for folder in folders:
-        print(folder, keep(model, folder))
+        print(folder, store_features(model, folder))
 
 
 if __name__ == "__main__":

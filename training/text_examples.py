@@ -26,20 +26,25 @@ from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.tasks.rooms import load_rooms
-from render_agent_lab.expert.derive import Knowledge, known_reply, places_of, things
-from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.derive import (
+    Knowledge,
+    format_places,
+    omniscient_reply,
+    question_categories,
+)
+from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
-from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
+from training.dialogue_file import DIALOGUES, Dialogues, Encoded, concatenate
 from training.encode import CHUNK, Encoder
 from training.wording import small_wording
 
 VIEWS = "text"  # value of `Dialogues.views` for text-only examples
 
-OTHERS = 6  # maximum categories listed besides those in the question
+MAX_OTHERS = 6  # maximum categories listed besides those in the question
 
 VARIANTS = 4  # copies of each question, each with its room rotated differently
 
-DRILLS = 30  # rounds of drills per room, each with the room rotated differently
+DRILL_ROUNDS = 30  # rounds of drills per room, each with the room rotated differently
 
 
 class TextExample(NamedTuple):
@@ -87,7 +92,7 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
 def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
     """Return examples for every question about rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
-    known = known_scenes(questions)
+    known = load_knowledge(questions)
     examples = []
     for variant in range(variants):
         for question in questions:
@@ -95,7 +100,7 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
                 seen = known[question.scene]
                 chance = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
                 if variant:
-                    seen = turned(seen, chance.uniform(0, 2 * math.pi))
+                    seen = rotate_room(seen, chance.uniform(0, 2 * math.pi))
                 examples.append(_located(question, seen, chance))
     return examples
 
@@ -105,32 +110,32 @@ def _located(question: Question, known: Knowledge, chance: random.Random) -> Tex
 
     Room sizes do not follow from positions, so for such questions the first part of the reply is given.
     """
-    given, learned = known_reply(question, known)
-    names = things(question)
+    given, learned = omniscient_reply(question, known)
+    names = question_categories(question)
     if not names:
         return TextExample(question, given, learned)
     others = sorted(known.boxes.keys() - set(names))
-    listed = [*dict.fromkeys(names), *chance.sample(others, min(OTHERS, len(others)))]
+    listed = [*dict.fromkeys(names), *chance.sample(others, min(MAX_OTHERS, len(others)))]
     chance.shuffle(listed)
     spots = known.spots()
-    where = "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in listed)
+    where = "; ".join(f"{name} {format_places(spots.get(name, ()))}" for name in listed)
     asked = replace(question, text=f"What is where: {where}.\n\n{question.text}")
     return TextExample(asked, "", given + learned)
 
 
-def drill_examples(folder: Path, rounds: int = DRILLS) -> Iterator[TextExample]:
+def drill_examples(folder: Path, rounds: int = DRILL_ROUNDS) -> Iterator[TextExample]:
     """Yield drills about rooms with known boxes."""
-    for scene, seen in known_scenes(load_rooms(folder)).items():
+    for scene, seen in load_knowledge(load_rooms(folder)).items():
         for number in range(rounds):
             chance = random.Random(f"{folder.name} {scene} drill {number}")
-            way = turned(seen, chance.uniform(0, 2 * math.pi))
+            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
             for kind, drill in enumerate(drills.drills(way, chance)):
                 name = f"{scene} {number} {kind}"
                 question = Question(name, "rooms", "rooms", scene, drills.TYPE, drill.asked, "text")
                 yield TextExample(question, drill.given, drill.learned)
 
 
-def turned(known: Knowledge, angle: float) -> Knowledge:
+def rotate_room(known: Knowledge, angle: float) -> Knowledge:
     """Rotate what is known of a room by an angle in radians, shifted so that no position is negative.
 
     The answers do not change. Room extents stay along the walls.
@@ -155,7 +160,7 @@ def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogu
 def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any) -> Dialogues:
     """Write examples to a folder of training data, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
-    dialogues = gathered(None, text_examples(examples, processor))
+    dialogues = concatenate(None, text_examples(examples, processor))
     dialogues.save(folder / DIALOGUES)
     return dialogues
 

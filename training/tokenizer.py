@@ -17,9 +17,9 @@ SPECIAL_TOKENS = (
     " <|image_pad|> <|video_pad|>"
 ).split()
 
-MOST_MERGED = 1600  # maximum number of byte and merge tokens
+MAX_MERGED = 1600  # maximum number of byte and merge tokens
 
-RARE = 6  # minimum frequency of a symbol pair in the training texts to be merged
+MIN_FREQUENCY = 6  # minimum frequency of a symbol pair in the training texts to be merged
 
 
 def small_tokenizer() -> Any:
@@ -32,7 +32,7 @@ def small_tokenizer() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_merging(),
+        tokenizer_object=_build_bpe(),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         clean_up_tokenization_spaces=False,
@@ -57,7 +57,7 @@ def piece_pattern() -> str:
     return rf"{whole}|{tenths}|{ways}| ?(?:{labels})(?!\p{{L}})| ?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]|\s"
 
 
-def _merging() -> Any:
+def _build_bpe() -> Any:
     """Return byte-level BPE with merges learned from the protocol's texts, without added tokens."""
     from tokenizers import Tokenizer
     from tokenizers.decoders import ByteLevel
@@ -65,12 +65,12 @@ def _merging() -> Any:
 
     learnt = _learn_merges()
     tokenizer = Tokenizer(BPE(learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]))
-    tokenizer.pre_tokenizer = _pieces()
+    tokenizer.pre_tokenizer = _pre_tokenizer()
     tokenizer.decoder = ByteLevel()
     return tokenizer
 
 
-def _pieces() -> Any:
+def _pre_tokenizer() -> Any:
     """Return the pre-tokenizer that splits text into pieces, and pieces into bytes."""
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
@@ -88,10 +88,10 @@ def _learn_merges() -> dict[str, Any]:
     from tokenizers.trainers import BpeTrainer
 
     learner = Tokenizer(BPE())
-    learner.pre_tokenizer = _pieces()
+    learner.pre_tokenizer = _pre_tokenizer()
     trainer = BpeTrainer(
-        vocab_size=MOST_MERGED,
-        min_frequency=RARE,
+        vocab_size=MAX_MERGED,
+        min_frequency=MIN_FREQUENCY,
         initial_alphabet=sorted(ByteLevel.alphabet()),
         show_progress=False,
     )

@@ -27,15 +27,14 @@ from render_agent.tasks.mentions import named_categories
 
 FOLDS, TREES = 5, 100
 
-LEAST_ALIKE = (
-    3  # questions about the same categories needed before their most frequent answer is used
-)
+# Questions about the same categories needed before their most frequent answer is used.
+MIN_SIMILAR_QUESTIONS = 3
 
-SURE = 0.05  # Holm-corrected p-value (over all methods and types) below which a type is answerable blind
+SIGNIFICANCE = 0.05  # Holm-corrected p-value (over all methods and types) below which a type is answerable blind
 
-FEWEST_SCENES = 2
+MIN_SCENES = 2
 
-MOST_ROUNDS = 20  # limit on prune-and-refit rounds per question type
+MAX_ROUNDS = 20  # limit on prune-and-refit rounds per question type
 
 
 class Guess(NamedTuple):
@@ -77,35 +76,35 @@ def audit(
     require("render-agent audit", "sklearn")
     scorable = [question for question in questions if is_scorable(question)]
     scenes = sorted({(q.dataset, q.scene) for q in scorable})
-    if len(scenes) < FEWEST_SCENES:
+    if len(scenes) < MIN_SCENES:
         raise QuestionsError(
-            f"the audit needs at least {FEWEST_SCENES} scenes with known answers, but found {len(scenes)}."
+            f"the audit needs at least {MIN_SCENES} scenes with known answers, but found {len(scenes)}."
             " Select more questions."
         )
     order = np.random.default_rng(seed).permutation(len(scenes))
     fold_of = {scenes[scene]: index % folds for index, scene in enumerate(order)}
     methods: dict[str, Method] = {
-        "frequency": _frequency,
-        "category": _category,
-        "text": partial(_forest, seed=seed, trees=trees),
+        "frequency": _answer_by_frequency,
+        "category": _answer_by_category,
+        "text": partial(_answer_by_forest, seed=seed, trees=trees),
     }
     by_type: dict[str, list[Question]] = defaultdict(list)
     for question in scorable:
         by_type[question.type].append(question)
-    answer = partial(_held_out, fold_of=fold_of, folds=folds, methods=methods)
+    answer = partial(_cross_validate, fold_of=fold_of, folds=folds, methods=methods)
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for group in by_type.values():
         for name, answers in answer(group).items():
             guesses[name].update(answers)
-    chance = _chance(scorable, guesses)
-    types = {name: _figures(group, guesses, chance) for name, group in sorted(by_type.items())}
-    overall = _figures(scorable, guesses, chance)
+    chance = _chance_scores(scorable, guesses)
+    types = {name: _summarize(group, guesses, chance) for name, group in sorted(by_type.items())}
+    overall = _summarize(scorable, guesses, chance)
     add_holm([entry for row in types.values() for entry in row["methods"].values()])
     add_holm(list(overall["methods"].values()))
     falling = [
         entry
         for name, group in by_type.items()
-        for entry in _falling(group, types[name], guesses, answer)
+        for entry in _prune(group, types[name], guesses, answer)
     ]
     return {
         "n": len(scorable),
@@ -157,7 +156,7 @@ def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, An
     }
 
 
-def _figures(
+def _summarize(
     questions: Sequence[Question],
     guesses: Mapping[str, Guesses],
     chance: Mapping[str, float],
@@ -185,7 +184,7 @@ def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Est
     return estimates_of(tally(scored))[MACRO]
 
 
-def _held_out(
+def _cross_validate(
     questions: Sequence[Question],
     *,
     fold_of: Mapping[tuple[str, str], int],
@@ -198,18 +197,20 @@ def _held_out(
         held = [q for q in questions if fold_of[q.dataset, q.scene] == fold]
         rest = [q for q in questions if fold_of[q.dataset, q.scene] != fold]
         for name, method in methods.items():
-            guesses[name].update(method(rest, held) if rest and held else _nothing(held))
+            guesses[name].update(method(rest, held) if rest and held else _fallback_answers(held))
     return guesses
 
 
-def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
+def _chance_scores(
+    questions: Sequence[Question], guesses: Mapping[str, Guesses]
+) -> dict[str, float]:
     """Return the chance score of each question by id."""
     usual = guesses["frequency"]
     levels = {q.id: metric_of(q).chance(len(letters(q.options))) for q in questions}
     return {key: usual[key].score if level is None else level for key, level in levels.items()}
 
 
-def _falling(
+def _prune(
     questions: Sequence[Question],
     figures: Mapping[str, Any],
     guesses: Mapping[str, Guesses],
@@ -221,16 +222,16 @@ def _falling(
     then refits all methods. Ends when no method is significantly above chance.
     """
     falling: list[tuple[int, float, str]] = []
-    for number in range(MOST_ROUNDS):
+    for number in range(MAX_ROUNDS):
         sure = {
             name: entry["gain"]
             for name, entry in figures["methods"].items()
-            if entry["p_holm"] is not None and entry["p_holm"] <= SURE and entry["gain"] > 0
+            if entry["p_holm"] is not None and entry["p_holm"] <= SIGNIFICANCE and entry["gain"] > 0
         }
         if not sure:
             break
         answers = guesses[max(sure, key=lambda name: sure[name])]
-        chance = _chance(questions, guesses)
+        chance = _chance_scores(questions, guesses)
         above = sum(answers[q.id].score - chance[q.id] for q in questions)
         taken = set()
         for question in sorted(questions, key=lambda q: (*answers[q.id], q.id), reverse=True):
@@ -243,28 +244,28 @@ def _falling(
         if not questions:
             break
         guesses = answer(questions)
-        figures = _figures(questions, guesses, _chance(questions, guesses))
+        figures = _summarize(questions, guesses, _chance_scores(questions, guesses))
         add_holm(list(figures["methods"].values()))
     return falling
 
 
-def _nothing(held: Sequence[Question]) -> Guesses:
+def _fallback_answers(held: Sequence[Question]) -> Guesses:
     """Return the fallback answers, for types without questions in other scenes."""
-    return {q.id: _guess_of(q, NOTHING_KNOWN[q.wanted]) for q in held}
+    return {q.id: _make_guess(q, NOTHING_KNOWN[q.wanted]) for q in held}
 
 
-def _guess_of(question: Question, answer: str) -> Guess:
+def _make_guess(question: Question, answer: str) -> Guess:
     score = score_answer(question, answer)
     return Guess(score, score)
 
 
-def _frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+def _answer_by_frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer of the other scenes."""
     common = commonest(rest)
-    return {q.id: _guess_of(q, as_answer(q, common)) for q in held}
+    return {q.id: _make_guess(q, as_answer(q, common)) for q in held}
 
 
-def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+def _answer_by_category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer for the categories named in the question, else for its type."""
     by_categories: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in rest:
@@ -272,33 +273,37 @@ def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
     common = {
         names: commonest(group)
         for names, group in by_categories.items()
-        if len(group) >= LEAST_ALIKE
+        if len(group) >= MIN_SIMILAR_QUESTIONS
     }
     usual = commonest(rest)
-    return {q.id: _guess_of(q, as_answer(q, common.get(named_categories(q), usual))) for q in held}
+    return {
+        q.id: _make_guess(q, as_answer(q, common.get(named_categories(q), usual))) for q in held
+    }
 
 
-def _forest(
+def _answer_by_forest(
     rest: Sequence[Question], held: Sequence[Question], *, seed: int, trees: int
 ) -> Guesses:
     """Answer with a random forest on the words of the questions and, for choices, of each option."""
     if held[0].wanted == "letter":
-        return _choices(rest, held, seed, trees)
-    return _by_weights(rest, held, seed, trees)
+        return _answer_choices(rest, held, seed, trees)
+    return _answer_by_similarity(rest, held, seed, trees)
 
 
-def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int) -> Guesses:
+def _answer_choices(
+    rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
+) -> Guesses:
     """Answer with the option that a forest considers most likely to be correct."""
     from sklearn.ensemble import RandomForestClassifier
 
     texts = [_option_texts(question) for question in (*rest, *held)]
-    words = _bag([text for some in texts[: len(rest)] for text in some])
+    words = _fit_bag_of_words([text for some in texts[: len(rest)] for text in some])
     train = np.concatenate([_option_features(some, words) for some in texts[: len(rest)]])
     right = np.array(
         [letter == (q.truth or "").upper() for q in rest for letter in letters(q.options)]
     )
     if right.all() or not right.any():
-        return _nothing(held)
+        return _fallback_answers(held)
     forest = RandomForestClassifier(
         trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
     ).fit(train, right)
@@ -318,7 +323,7 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
     return choices
 
 
-def _by_weights(
+def _answer_by_similarity(
     rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
 ) -> Guesses:
     """Answer numbers and texts with the answer that maximises the expected score over similar questions.
@@ -327,7 +332,7 @@ def _by_weights(
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    words = _bag([question.text for question in rest])
+    words = _fit_bag_of_words([question.text for question in rest])
     train, test = (words.features([q.text for q in some]) for some in (rest, held))
     if held[0].wanted == "number":
         target = np.log1p(np.abs([float(question.truth or 0) for question in rest]))
@@ -351,10 +356,10 @@ def _by_weights(
     gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
     of = [rows[question.truth, question.answers] for question in rest]
     best = (similarity @ gained[of]).argmax(axis=1)
-    return {q.id: _guess_of(q, answers[place]) for q, place in zip(held, best, strict=True)}
+    return {q.id: _make_guess(q, answers[place]) for q, place in zip(held, best, strict=True)}
 
 
-class _Bag(NamedTuple):
+class _BagOfWords(NamedTuple):
     """Bag of words and word pairs, one binary column each; the last column is the length of the text."""
 
     columns: Mapping[str, int]
@@ -364,23 +369,23 @@ class _Bag(NamedTuple):
         features = np.zeros((len(texts), len(self.columns) + 1), np.float32)
         for row, text in enumerate(texts):
             features[row, -1] = len(text)
-            held = [self.columns[term] for term in _terms(text) if term in self.columns]
+            held = [self.columns[term] for term in _split_terms(text) if term in self.columns]
             features[row, held] = 1
         return features
 
 
-MOST_COLUMNS = 400
+MAX_COLUMNS = 400
 
 
-def _bag(texts: Sequence[str]) -> _Bag:
+def _fit_bag_of_words(texts: Sequence[str]) -> _BagOfWords:
     """Return the most frequent words and word pairs that do not occur in every text."""
-    counts = Counter(term for text in texts for term in set(_terms(text)))
+    counts = Counter(term for text in texts for term in set(_split_terms(text)))
     telling = [(term, n) for term, n in counts.items() if 1 < n < len(texts)]
-    ranked = sorted(telling, key=lambda item: (-item[1], item[0]))[:MOST_COLUMNS]
-    return _Bag({term: column for column, (term, _) in enumerate(ranked)})
+    ranked = sorted(telling, key=lambda item: (-item[1], item[0]))[:MAX_COLUMNS]
+    return _BagOfWords({term: column for column, (term, _) in enumerate(ranked)})
 
 
-def _terms(text: str) -> list[str]:
+def _split_terms(text: str) -> list[str]:
     words = text.lower().replace("(", " ").replace(")", " ").replace(",", " ").split()
     words = [word.strip(".?;:'\"") for word in words]
     return [*words, *map(" ".join, pairwise(words))]
@@ -392,7 +397,7 @@ def _option_texts(question: Question) -> list[str]:
     return [f"{option} {words}" for option in letters(question.options).values()]
 
 
-def _option_features(texts: Sequence[str], words: _Bag) -> NDArray[np.float32]:
+def _option_features(texts: Sequence[str], words: _BagOfWords) -> NDArray[np.float32]:
     """Return the features of every option of a question: words, position, and length relative to the others."""
     bag = words.features(texts)
     lengths = bag[:, -1:]

@@ -20,10 +20,17 @@ if TYPE_CHECKING:
     from render_agent_lab.bench.script import Lengths
 
 # Run options that bench sets itself.
-DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_together", "batch_size")
+RESERVED_OPTIONS = (
+    "batch",
+    "ply",
+    "question",
+    "max_batched_turns",
+    "finish_together",
+    "batch_size",
+)
 
 
-class Words(click.ParamType[tuple[str, ...]]):
+class WordList(click.ParamType[tuple[str, ...]]):
     """Comma-separated words."""
 
     name = "LIST"
@@ -34,7 +41,7 @@ class Words(click.ParamType[tuple[str, ...]]):
         return tuple(dict.fromkeys(str(word).strip() for word in words if str(word).strip()))
 
 
-_list = partial(option, type=Words())
+_list = partial(option, type=WordList())
 
 
 @click.command("bench", panel="Other")
@@ -91,7 +98,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
     from render_agent.util.sanitize import json_text
     from render_agent_lab.bench.report import markdown, table
 
-    config = _config(context, options)
+    config = _run_config(context, options)
     progress = plain_console(stderr=True)
     figures = compare(config, options, lambda words: progress.print(words, soft_wrap=True))
     if options["folder"]:
@@ -121,41 +128,43 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
         SetupError: The model or the questions are missing.
     """
     from render_agent.runs.build import build
-    from render_agent_lab.bench.compared_engines import Engines, load, tokenizing
+    from render_agent_lab.bench.compared_engines import Engines, load_model, make_tokenize
     from render_agent_lab.bench.measure import Bench
-    from render_agent_lab.bench.report import circumstances
+    from render_agent_lab.bench.report import describe_environment
     from render_agent_lab.bench.script import Lengths, ScriptedWalk
-    from render_agent_lab.bench.variants import variants
+    from render_agent_lab.bench.variants import make_variants
 
-    sizes = [_size(size) for size in options["batch_sizes"]]
-    ways = variants(options["engines"], options["schedules"], options["reuse"], sizes)
+    sizes = [_parse_batch_size(size) for size in options["batch_sizes"]]
+    ways = make_variants(options["engines"], options["schedules"], options["reuse"], sizes)
     random_weights = "small" if options["small"] else options["random_weights"]
-    pretrained = load(config, random_weights) if "transformers" in options["engines"] else None
+    pretrained = (
+        load_model(config, random_weights) if "transformers" in options["engines"] else None
+    )
     lengths = Lengths((1, config.max_turns), options["reply_tokens"], most=config.max_new_tokens)
     parts = build(config)
     questions = parts.questions()
-    script = ScriptedWalk(questions, lengths, tokenizing(pretrained), config.seed)
+    script = ScriptedWalk(questions, lengths, make_tokenize(pretrained), config.seed)
     engines = Engines(config, pretrained, None if options["own_replies"] else script)
     rows = Bench(config, engines, report).compare(ways, options["rounds"])
     return {
-        **circumstances(
+        **describe_environment(
             shlex.join(["render-agent", *sys.argv[1:]]),
-            about(pretrained, random_weights or parts.model_name),
-            workload=_workload(len(questions), config, options, lengths),
+            describe_model(pretrained, random_weights or parts.model_name),
+            workload=_describe_workload(len(questions), config, options, lengths),
         ),
         "rounds": options["rounds"],
         "variants": rows,
     }
 
 
-def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
+def _run_config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
     """Return the options shared by all runs. Raises UsageError if one of them is set by bench."""
     from render_agent.options import RunConfig
 
     parent = context.parent
     assert parent is not None
     options, given = dict(context.obj), given_options(parent)
-    if wrong := [name for name in DECIDED_HERE if name in given]:
+    if wrong := [name for name in RESERVED_OPTIONS if name in given]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(
             f"{flag} is a run option. bench uses --schedules and --batch-sizes instead."
@@ -166,7 +175,7 @@ def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
     return RunConfig(**options | decided).absolute()
 
 
-def _size(text: str) -> int | str:
+def _parse_batch_size(text: str) -> int | str:
     if text == "auto":
         return text
     if not (text.isdecimal() and int(text)):
@@ -176,7 +185,7 @@ def _size(text: str) -> int | str:
     return int(text)
 
 
-def about(pretrained: Any, name: str) -> dict[str, Any]:
+def describe_model(pretrained: Any, name: str) -> dict[str, Any]:
     """Describe a model for the results: size, dtype and device."""
     if pretrained is None:
         return {"name": name}
@@ -197,7 +206,9 @@ def about(pretrained: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _workload(count: int, config: RunConfig, options: dict[str, Any], lengths: Lengths) -> str:
+def _describe_workload(
+    count: int, config: RunConfig, options: dict[str, Any], lengths: Lengths
+) -> str:
     width, height = config.image_size
     replies = (
         "the model's own"

@@ -58,7 +58,7 @@ class Engines:
         return engine_of(loaded, rows, options, tokens)
 
 
-def load(config: RunConfig, random_weights: str | None) -> Pretrained:
+def load_model(config: RunConfig, random_weights: str | None) -> Pretrained:
     """Load the model of the transformers engine, as configured or with random weights.
 
     Raises SetupError if it is missing.
@@ -76,7 +76,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
     return load_pretrained(files, config.dtype, config.device, options)
 
 
-def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
+def make_tokenize(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
     """Return a function that splits text into the model's tokens, or into words if there is no model."""
     if pretrained is None:
         return str.split

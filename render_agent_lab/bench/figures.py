@@ -13,7 +13,7 @@ from typing import Any
 from render_agent_lab.bench.variants import Variant
 
 # Log fields that no schedule may change.
-SAID = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "finish")
+TRANSCRIPT_FIELDS = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "finish")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Trial:
     """Lower bound in seconds for this work on the device, None if unknown."""
 
 
-def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
+def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
     """Return the work recorded in the lines of a `turns.jsonl`, with `patches` per image.
 
     The prompt of a turn begins with the prompt and reply of the previous turn; the tokens after them are first seen.
@@ -79,7 +79,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         turns.setdefault(line["question_id"], []).append(line)
         events.update(line["events"])
     every = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
-    news = [_first_seen(turn_lines) for turn_lines in turns.values()]
+    news = [_count_first_seen(turn_lines) for turn_lines in turns.values()]
     prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
     return Work(
         questions=len(turns.keys() | failed),
@@ -92,7 +92,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         written=sum(t["out"] for t in every),
         events=dict(sorted(events.items())),
         transcripts={question: _digest(log) for question, log in turns.items()},
-        openings={q: min(log, key=_number)["reply"] for q, log in turns.items()},
+        openings={q: min(log, key=_turn_number)["reply"] for q, log in turns.items()},
         attended=sum(pairs for _, pairs in news),
         contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in every),
         steps=sum(t["tokens"]["out"] / t["batch_size"] for log in turns.values() for t in log),
@@ -100,7 +100,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
     )
 
 
-def summary(
+def summarize(
     trials: Sequence[Trial], baselines: Mapping[str, float], agreed: Work
 ) -> dict[str, Any]:
     """Summarize the rounds of one variant.
@@ -131,30 +131,30 @@ def summary(
         "tokens_prefilled": work.prefilled,
         "tokens_first_seen": work.first_seen,
         "tokens_written": work.written,
-        "prefilled_over_first_seen": _over(work.prefilled, work.first_seen),
-        "cached_share": _over(work.cached, work.prompt),
+        "prefilled_over_first_seen": _ratio(work.prefilled, work.first_seen),
+        "cached_share": _ratio(work.cached, work.prompt),
         "peak_bytes": max(memory) if memory else None,
-        **_floor(trials, seconds),
+        **_lower_bound(trials, seconds),
         "events": dict(sum((Counter(trial.work.events) for trial in trials), Counter[str]())),
         "same_transcripts": all(t.work.transcripts == agreed.transcripts for t in trials),
         "questions_that_differ": max(
-            _differing(t.work.transcripts, agreed.transcripts) for t in trials
+            _count_differences(t.work.transcripts, agreed.transcripts) for t in trials
         ),
         "first_replies_that_differ": max(
-            _differing(t.work.openings, agreed.openings) for t in trials
+            _count_differences(t.work.openings, agreed.openings) for t in trials
         ),
     }
 
 
-def _floor(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
+def _lower_bound(trials: Sequence[Trial], seconds: float) -> dict[str, float | None]:
     """Return the lower bound in seconds for the work on the device, and its share of the measured time."""
     floors = [trial.floor for trial in trials if trial.floor is not None]
     floor = median(floors) if floors else None
-    share = None if floor is None else _over(floor, seconds)
+    share = None if floor is None else _ratio(floor, seconds)
     return {"floor_seconds": None if floor is None else round(floor, 2), "floor_share": share}
 
 
-def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
+def baseline_seconds(trials: Sequence[Trial]) -> dict[str, float]:
     """Return the median seconds of the sequential and two-phase schedules that were run, without reuse if measured."""
     medians = {}
     for name in ("sequential", "two-phase"):
@@ -165,10 +165,10 @@ def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
     return medians
 
 
-def _first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def _count_first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the first-seen tokens of a question and their attention pairs with the tokens before them."""
     seen = pairs = before = 0
-    for line in sorted(turns, key=_number):
+    for line in sorted(turns, key=_turn_number):
         tokens = line["tokens"]
         new = max(0, tokens["in"] - before)
         seen += new
@@ -178,17 +178,19 @@ def _first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def _digest(turns: Sequence[Mapping[str, Any]]) -> str:
-    said = [{name: line[name] for name in SAID} for line in sorted(turns, key=_number)]
+    said = [
+        {name: line[name] for name in TRANSCRIPT_FIELDS} for line in sorted(turns, key=_turn_number)
+    ]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> int:
+def _count_differences(a: Mapping[str, str], b: Mapping[str, str]) -> int:
     return sum(a.get(name) != b.get(name) for name in a.keys() | b.keys())
 
 
-def _number(line: Mapping[str, Any]) -> int:
+def _turn_number(line: Mapping[str, Any]) -> int:
     return int(line["turn"])
 
 
-def _over(part: float, whole: float) -> float:
+def _ratio(part: float, whole: float) -> float:
     return round(part / whole, 3) if whole else 0.0

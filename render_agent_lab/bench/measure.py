@@ -16,7 +16,7 @@ from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent_lab.bench.compared_engines import Engines
-from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
+from render_agent_lab.bench.figures import Trial, baseline_seconds, read_work, summarize
 from render_agent_lab.bench.variants import Variant
 
 WARM_UP_QUESTIONS = 2
@@ -50,9 +50,9 @@ class Bench:
                 self.report(f"round {number + 1} of {rounds}: {variant.name}")
                 trials.append(trial := self.measure(variant, self.config))
                 self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} s of CPU time")
-        bases = baselines_of(trials)
+        bases = baseline_seconds(trials)
         by_variant = [[trial for trial in trials if trial.variant == v] for v in variants]
-        return [summary(repeated, bases, trials[0].work) for repeated in by_variant]
+        return [summarize(repeated, bases, trials[0].work) for repeated in by_variant]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
         """Measure one run in a temporary run folder, from the finished engine to the last reply."""
@@ -73,7 +73,7 @@ class Bench:
                 run.close()
             engine = made[0]
             width, height = config.image_size
-            work = work_of(RunData(run.path).lines(), patches=width * height // 256)
+            work = read_work(RunData(run.path).lines(), patches=width * height // 256)
         floor = None
         if self.engines.pretrained is not None and variant.engine == "transformers":
             from render_agent_lab.bench.physical_floor import floor_seconds

@@ -29,7 +29,7 @@ class Rates:
 
 def floor_seconds(model: Any, work: Work) -> float:
     """Return the lower bound in seconds for the work of a run, at the batch sizes it actually had."""
-    rates = measured_rates(str(model.device), model.dtype)
+    rates = measure_rates(str(model.device), model.dtype)
     text = model.config.get_text_config()
     heads, width = text.num_attention_heads, getattr(text, "head_dim", None)
     width = width or text.hidden_size // heads
@@ -49,7 +49,7 @@ def floor_seconds(model: Any, work: Work) -> float:
 
 
 @cache
-def measured_rates(device: str, dtype: Any) -> Rates:
+def measure_rates(device: str, dtype: Any) -> Rates:
     """Measure copy bandwidth and matrix-product throughput of a device for one dtype."""
     import torch
 
@@ -59,11 +59,11 @@ def measured_rates(device: str, dtype: Any) -> Rates:
     source = torch.empty((1 << 30) if cuda else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(side, side, device=device, dtype=dtype)
-    copied = 2 * source.numel() / _best(lambda: target.copy_(source), cuda)
-    return Rates(copied, 2 * side**3 / _best(lambda: factor @ factor, cuda))
+    copied = 2 * source.numel() / _fastest(lambda: target.copy_(source), cuda)
+    return Rates(copied, 2 * side**3 / _fastest(lambda: factor @ factor, cuda))
 
 
-def _best(call: Callable[[], Any], cuda: bool) -> float:
+def _fastest(call: Callable[[], Any], cuda: bool) -> float:
     """Return the fastest time of a call in seconds."""
     import torch
 

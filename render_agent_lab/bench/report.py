@@ -31,7 +31,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
 
 
-def circumstances(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def describe_environment(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Return what the results depend on: command, machine, package versions, model."""
     versions = {}
     for package in PACKAGES:
@@ -52,12 +52,12 @@ def circumstances(command: str, model: Mapping[str, Any], **more: Any) -> dict[s
     }
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def nonempty_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the columns that are not empty."""
     return [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
 
 
-def cell(row: Mapping[str, Any], name: str) -> str:
+def format_cell(row: Mapping[str, Any], name: str) -> str:
     """Return a formatted table cell."""
     value = row.get(name)
     if value is None:
@@ -68,11 +68,11 @@ def cell(row: Mapping[str, Any], name: str) -> str:
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the results as a table for a terminal."""
     shown = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in columns(rows):
+    for name in nonempty_columns(rows):
         text = name in ("engine", "schedule", "reuse")
         shown.add_column(COLUMNS[name][0], justify="left" if text else "right")
     for row in rows:
-        shown.add_row(*(cell(row, name) for name in columns(rows)))
+        shown.add_row(*(format_cell(row, name) for name in nonempty_columns(rows)))
     return shown
 
 
@@ -81,7 +81,7 @@ def markdown(figures: Mapping[str, Any]) -> str:
     rows, about = figures["variants"], figures["machine"]
     model = ", ".join(f"{name} {value}" for name, value in figures["model"].items())
     versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
-    heads = [COLUMNS[name][0] for name in columns(rows)]
+    heads = [COLUMNS[name][0] for name in nonempty_columns(rows)]
     lines = [
         "# Schedules and engines compared",
         "",
@@ -89,7 +89,10 @@ def markdown(figures: Mapping[str, Any]) -> str:
         "",
         f"| {' | '.join(heads)} |",
         "|" + "--:|" * len(heads),
-        *(f"| {' | '.join(cell(row, name) for name in columns(rows))} |" for row in rows),
+        *(
+            f"| {' | '.join(format_cell(row, name) for name in nonempty_columns(rows))} |"
+            for row in rows
+        ),
         "",
         f"{about['cores']} cores, {about['system']}; Python {about['python']}, {versions}.",
         "",

@@ -83,7 +83,7 @@ class ScriptedWalk:
         if last or turn + 1 >= self.lengths.turns_of(question, self.seed):
             action |= {"answer": self.answers[question], "done": True}
         else:
-            action |= step(draw(f"step of {question} {turn}", self.seed))
+            action |= random_step(draw(f"step of {question} {turn}", self.seed))
         target = self.lengths.tokens_of(question, turn, self.seed)
         missing = target - len(self.tokenize(json.dumps(action))) - 1
         count = max(0, round(missing / self.tokens_a_word))
@@ -91,7 +91,7 @@ class ScriptedWalk:
         return json.dumps(action)
 
 
-def step(chance: random.Random) -> dict[str, Any]:
+def random_step(chance: random.Random) -> dict[str, Any]:
     """Return one random step: a rotation and a move, or another view."""
     if chance.random() < 0.25:
         return {"view": chance.choice(["around", "top"])}

@@ -51,7 +51,7 @@ class Variant:
         }
 
 
-def variants(
+def make_variants(
     engines: Sequence[str],
     schedules: Sequence[str],
     reuses: Sequence[str],

@@ -25,14 +25,15 @@ from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 UNKNOWN = "?"  # written instead of the position of an object not seen yet
 
-FULL = 100  # bearings are rounded to this many steps per turn; ten steps are written as 1.0
+# Bearings are rounded to this many steps per turn; ten steps are written as 1.0.
+BEARING_STEPS = 100
 
-STEP = 360 / FULL  # degrees per step
+BEARING_STEP_DEGREES = 360 / BEARING_STEPS  # degrees per step
 
 # The actions of a route: a turn to fill in, or a leg with its goal.
-LEG = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
+LEG_PATTERN = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
 
-Turn = Callable[[float], str]  # names a turn given in degrees, positive to the left
+NameTurn = Callable[[float], str]  # names a turn given in degrees, positive to the left
 
 
 class Spot(NamedTuple):
@@ -73,7 +74,7 @@ def spot_at(x: float, y: float) -> Spot:
     return Spot(round(float(x), 1) + 0.0, round(float(y), 1) + 0.0)  # no -0.0
 
 
-def things(question: Question) -> tuple[str, ...]:
+def question_categories(question: Question) -> tuple[str, ...]:
     """Return the categories a question is about, in the order of its text."""
     names = named_categories(question)
     if kind_of(question) == "object_rel_distance":
@@ -81,24 +82,26 @@ def things(question: Question) -> tuple[str, ...]:
     return names
 
 
-def places_text(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
+def format_positions(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
     """Describe where the named objects are, e.g. `sofa 1.2 3.4; clock ?`."""
-    return "; ".join(f"{name} {places_of(spots.get(name, ()))}" for name in things(question))
+    return "; ".join(
+        f"{name} {format_places(spots.get(name, ()))}" for name in question_categories(question)
+    )
 
 
-def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
+def format_rooms(extents: Sequence[tuple[float, float]]) -> str:
     """Describe the room sizes, e.g. `room 4.2 x 4.0, 3.1 x 2.2`, or `room ?` if unknown."""
     if not extents:
         return f"room {UNKNOWN}"
     return "room " + ", ".join(f"{across:.1f} x {along:.1f}" for across, along in extents)
 
 
-def derivation(question: Question, known: Knowledge) -> str:
+def derive_answer(question: Question, known: Knowledge) -> str:
     """Derive the answer from what is known; return an empty string if something is missing.
 
     Bearings are tenths of a full turn, 0.0 to 9.9, counter-clockwise from +x.
     """
-    names = things(question)
+    names = question_categories(question)
     if not names or not all(known.boxes.get(name) for name in names):
         return ""
     kind = kind_of(question)
@@ -107,42 +110,42 @@ def derivation(question: Question, known: Knowledge) -> str:
     if kind == "object_size_estimation":
         return "size"
     if kind == "object_rel_distance":
-        return nearness(names, known)
+        return derive_nearest(names, known)
     spots = {name: some[0] for name, some in known.spots().items() if len(some) == 1}
     if not all(name in spots for name in names):
         return ""
     if kind == "object_abs_distance" and len(names) == 2:
         one, other = (spots[name] for name in names)
-        return f"apart {way_text(one, other)} {math.dist(one, other):.1f}"
+        return f"apart {format_way(one, other)} {math.dist(one, other):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
-        return direction(names, spots, DIRECTION_NAMES.get(question.type, side))
-    return _route(question, spots) if kind == "route_planning" else ""
+        return derive_direction(names, spots, DIRECTION_NAMES.get(question.type, side))
+    return _derive_route(question, spots) if kind == "route_planning" else ""
 
 
-def reasoning_of(question: Question, known: Knowledge, *, final: bool) -> Reasoning:
+def make_reasoning(question: Question, known: Knowledge, *, final: bool) -> Reasoning:
     """Return the reasoning of a reply. A final reply includes the derivation of its answer."""
     if question.type == ROOM_SIZE_TYPE:
-        return Reasoning(rooms_text(known.extents), "")
-    places = places_text(question, known.spots())
-    follows = derivation(question, known) if final else ""
+        return Reasoning(format_rooms(known.extents), "")
+    places = format_positions(question, known.spots())
+    follows = derive_answer(question, known) if final else ""
     return Reasoning(places, f". {follows}" if follows else "")
 
 
 def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
     """Return the text of a final reply, split after the positions."""
-    parts = reasoning_of(question, known, final=True)
-    whole = answering("".join(parts), question, answer)
+    parts = make_reasoning(question, known, final=True)
+    whole = make_answer_reply("".join(parts), question, answer)
     cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
     return whole[:cut], whole[cut:]
 
 
-def answering(reasoning: str, question: Question, answer: str) -> str:
+def make_answer_reply(reasoning: str, question: Question, answer: str) -> str:
     """Return a reply that ends the dialogue. A letter is replaced by the words of its option."""
     words = letters(question.options).get(answer, answer)
     return json.dumps({"reasoning": reasoning, "answer": words, "done": True})
 
 
-def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:
+def omniscient_reply(question: Question, known: Knowledge) -> tuple[str, str]:
     """Return the final reply of an expert that knows the whole scene, split as by `final_reply`.
 
     Raises ValueError if the question has no ground truth.
@@ -155,71 +158,71 @@ def known_reply(question: Question, known: Knowledge) -> tuple[str, str]:
 def bearing_of(start: Spot, end: Spot) -> float:
     """Return the bearing from one position to another in tenths of a full turn, 0.0 to 9.9, from +x."""
     turns = math.atan2(end.y - start.y, end.x - start.x) / (2 * math.pi)
-    return round(turns * FULL) % FULL / 10
+    return round(turns * BEARING_STEPS) % BEARING_STEPS / 10
 
 
-def way_text(start: Spot, end: Spot) -> str:
+def format_way(start: Spot, end: Spot) -> str:
     """Write the way between two positions: start, end and difference along x, then along y."""
-    return " ".join(_step(a, b) for a, b in zip(start, end, strict=True))
+    return " ".join(_format_step(a, b) for a, b in zip(start, end, strict=True))
 
 
-def _step(start: float, end: float) -> str:
+def _format_step(start: float, end: float) -> str:
     """Write two numbers and their difference, each with one decimal."""
     return f"{start:.1f} {end:.1f} {round(end - start, 1) + 0.0:.1f}"
 
 
 def turn_between(first: float, other: float) -> float:
     """Return the turn from one bearing to another in degrees, -180.0 to 176.4, positive to the left."""
-    return wrapped(round(10 * (other - first)) * STEP)
+    return wrapped(round(10 * (other - first)) * BEARING_STEP_DEGREES)
 
 
-def turn_text(ahead: float, there: float, word: Turn) -> str:
+def format_turn(ahead: float, there: float, word: NameTurn) -> str:
     """Write the turn from one bearing to another: both bearings, their difference, and its name."""
-    return f"turn {_step(ahead, there)}: {word(turn_between(ahead, there))}"
+    return f"turn {_format_step(ahead, there)}: {word(turn_between(ahead, there))}"
 
 
-def places_of(spots: Iterable[Spot]) -> str:
+def format_places(spots: Iterable[Spot]) -> str:
     """Write the positions of a category, or `?` if there are none."""
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 
-def nearness(names: Sequence[str], known: Knowledge) -> str:
+def derive_nearest(names: Sequence[str], known: Knowledge) -> str:
     """Write the way and the closest-point distance in metres of each category to the last, then the nearest one."""
     *options, target = names
-    distances = {name: _apart(known, target, name) for name in options}
+    distances = {name: _separation(known, target, name) for name in options}
     nearest = min(options, key=lambda name: distances[name].metres)
     parts = (f"{name} {apart.way} {apart.metres:.1f}" for name, apart in distances.items())
     return f"{', '.join(parts)}: {nearest}"
 
 
-class Apart(NamedTuple):
+class Separation(NamedTuple):
     """The closest pair of objects of two categories: the way between them and their closest-point distance in metres."""
 
     way: str
     metres: float
 
 
-def _apart(known: Knowledge, start: str, end: str) -> Apart:
+def _separation(known: Knowledge, start: str, end: str) -> Separation:
     pairs = [(one, other) for one in known.boxes[start] for other in known.boxes[end]]
     apart = [distance(*pair) for pair in pairs]
     nearest = min(range(len(pairs)), key=apart.__getitem__)
-    return Apart(way_text(*map(spot_of, pairs[nearest])), apart[nearest])
+    return Separation(format_way(*map(spot_of, pairs[nearest])), apart[nearest])
 
 
-def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> str:
+def derive_direction(names: Sequence[str], spots: Mapping[str, Spot], word: NameTurn) -> str:
     """Write the way and bearing to the faced object and to the target, then the name of the turn between them."""
     stand, faced, target = names
     ahead = bearing_of(spots[stand], spots[faced])
     there = bearing_of(spots[stand], spots[target])
-    ways = [way_text(spots[stand], spots[name]) for name in (faced, target)]
+    ways = [format_way(spots[stand], spots[name]) for name in (faced, target)]
     places = f"{faced} {ways[0]} {ahead:.1f}, {target} {ways[1]} {there:.1f}"
-    return f"{places}, {turn_text(ahead, there, word)}"
+    return f"{places}, {format_turn(ahead, there, word)}"
 
 
-def _route(question: Question, spots: Mapping[str, Spot]) -> str:
+def _derive_route(question: Question, spots: Mapping[str, Spot]) -> str:
     """Write every turn to fill in, with the bearings of both legs; then the list of all turns."""
-    legs = re.findall(LEG, question.text)
-    names = things(question)
+    legs = re.findall(LEG_PATTERN, question.text)
+    names = question_categories(question)
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in legs):
         return ""
     here, leg = names[0], (spots[names[0]], spots[names[1]])
@@ -231,14 +234,14 @@ def _route(question: Question, spots: Mapping[str, Spot]) -> str:
         before, leg = leg, (spots[here], spots[goal.lower()])
         here = goal.lower()
         if asked:
-            turns.append(turning(here, before, leg))
+            turns.append(derive_turn(here, before, leg))
         asked = False
     words = (f"Turn {turn.rsplit(maxsplit=1)[-1].capitalize()}" for turn in turns)
     return f"{'; '.join(turns)}. {', '.join(words)}" if turns else ""
 
 
-def turning(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
+def derive_turn(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
     """Write the turn between two legs of a route, with the bearing of each; the second leg leads to `goal`."""
     ahead, there = bearing_of(*before), bearing_of(*leg)
-    way, on = way_text(*before), way_text(*leg)
-    return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {turn_text(ahead, there, side_or_back)}"
+    way, on = format_way(*before), format_way(*leg)
+    return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {format_turn(ahead, there, side_or_back)}"

@@ -19,12 +19,12 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
     COMFORT,
     Walkway,
     footprint_distance,
-    stands_in_the_way,
+    is_obstacle,
 )
 
-COARSE = 2  # walkway cells per graph node: 0.1 m
+NODE_CELLS = 2  # walkway cells per graph node: 0.1 m
 
-TIGHT = 3.0  # cost factor of a path with clearance but less than comfortable space
+TIGHT_COST = 3.0  # cost factor of a path with clearance but less than comfortable space
 
 NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
@@ -34,7 +34,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class Paths:
     """The shortest paths from one position.
 
     Attributes:
@@ -58,7 +58,7 @@ class Floor:
         self.truth = truth
         self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
         self._mirrored_at = scene.mirrored_at
-        self._ways: dict[Point, Ways] = {}
+        self._paths: dict[Point, Paths] = {}
 
     def room_of(self, place: Point) -> int | None:
         """Return the index of the room that contains a position; None in doorways and outside."""
@@ -68,33 +68,33 @@ class Floor:
                 return index
         return None
 
-    def ways(self, start: Point) -> Ways:
+    def paths_from(self, start: Point) -> Paths:
         """Return the shortest paths from a position, or from the nearest free one."""
-        if start not in self._ways:
-            self._ways[start] = self._found(start)
-        return self._ways[start]
+        if start not in self._paths:
+            self._paths[start] = self._find_paths(start)
+        return self._paths[start]
 
-    def middle_of(self, number: int, ways: Ways) -> Node | None:
+    def centre_node(self, number: int, paths: Paths) -> Node | None:
         """Return the reachable node nearest to the centre of a room."""
         corners = self.truth.rooms[number].corners
         apart = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
-        reached = np.isfinite(ways.metres) & self._in_rooms[number]
-        return _least(np.where(reached, apart, np.inf))
+        reached = np.isfinite(paths.metres) & self._in_rooms[number]
+        return _argmin(np.where(reached, apart, np.inf))
 
-    def farthest(self, places: Sequence[Point], ways: Ways) -> tuple[Node, float] | None:
+    def farthest_node(self, places: Sequence[Point], paths: Paths) -> tuple[Node, float] | None:
         """Return the reachable node farthest from all given positions, and that distance in metres."""
         nodes = self._nodes
         points = self._in_file(np.array(places))
         apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
-        cell = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
+        cell = _argmin(np.where(np.isfinite(paths.metres), -apart, np.inf))
         return None if cell is None else (cell, float(apart[cell]))
 
-    def along(self, ways: Ways, goal: Node) -> list[Point]:
+    def path_to(self, paths: Paths, goal: Node) -> list[Point]:
         """Return the positions on the path to a node, start first."""
-        way = [goal]
-        while (before := int(ways.before[way[-1]])) >= 0:
-            way.append(self._node(before))
-        points = self._from_file(np.array([self._nodes[node] for node in way[::-1]]))
+        path = [goal]
+        while (before := int(paths.before[path[-1]])) >= 0:
+            path.append(self._node(before))
+        points = self._from_file(np.array([self._nodes[node] for node in path[::-1]]))
         return [(float(x), float(y)) for x, y in points]
 
     @cached_property
@@ -104,7 +104,7 @@ class Floor:
     @cached_property
     def _nodes(self) -> NDArray[np.float64]:
         """Node positions, (rows, columns, 2) metres."""
-        return self._walkway.centres[::COARSE, ::COARSE]
+        return self._walkway.centres[::NODE_CELLS, ::NODE_CELLS]
 
     @cached_property
     def _costs(self) -> NDArray[np.float64]:
@@ -112,25 +112,25 @@ class Floor:
         points = self._nodes.reshape(-1, 2)
         off = np.full(len(points), np.inf)
         for thing in self.truth.objects:
-            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+            if is_obstacle(thing.box, thing.kind, thing.support is not None):
                 np.minimum(off, footprint_distance(thing.box, points), out=off)
         costs = np.full(self._nodes.shape[:2], np.inf)
-        for margin, cost in ((CLEARANCE, TIGHT), (COMFORT, 1.0)):
-            free = self._walkway.free[margin][::COARSE, ::COARSE]
+        for margin, cost in ((CLEARANCE, TIGHT_COST), (COMFORT, 1.0)):
+            free = self._walkway.free[margin][::NODE_CELLS, ::NODE_CELLS]
             costs[free & (off.reshape(costs.shape) >= margin)] = cost
         return costs
 
-    def _found(self, start: Point) -> Ways:
+    def _find_paths(self, start: Point) -> Paths:
         from scipy.sparse.csgraph import dijkstra
 
         apart = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
-        first = _least(np.where(np.isfinite(self._costs), apart, np.inf))
+        first = _argmin(np.where(np.isfinite(self._costs), apart, np.inf))
         shape = self._costs.shape
         if first is None:
-            return Ways(np.full(shape, np.inf), np.full(shape, -1, np.int32))
+            return Paths(np.full(shape, np.inf), np.full(shape, -1, np.int32))
         index = int(np.ravel_multi_index(first, shape))
         metres, before = dijkstra(self._steps, indices=index, return_predecessors=True)
-        return Ways(metres.reshape(shape), before.reshape(shape))
+        return Paths(metres.reshape(shape), before.reshape(shape))
 
     @cached_property
     def _steps(self) -> Any:
@@ -145,7 +145,9 @@ class Floor:
             inside = ((reached >= 0) & (reached < shape)).all(axis=1)
             starts.append(np.ravel_multi_index(tuple(reached[inside].T), shape))
             ends.append(np.ravel_multi_index(tuple(free[inside].T), shape))
-            metres.append(self._costs[tuple(free[inside].T)] * COARSE * CELL * math.hypot(*step))
+            metres.append(
+                self._costs[tuple(free[inside].T)] * NODE_CELLS * CELL * math.hypot(*step)
+            )
         edges = np.concatenate(metres), (np.concatenate(starts), np.concatenate(ends))
         return csr_matrix(edges, shape=(self._costs.size, self._costs.size))
 
@@ -155,7 +157,7 @@ class Floor:
 
     @cached_property
     def _in_rooms(self) -> list[Mask]:
-        return [mask[::COARSE, ::COARSE] for mask in self._walkway.rooms]
+        return [mask[::NODE_CELLS, ::NODE_CELLS] for mask in self._walkway.rooms]
 
     def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert scene positions (n, 2) to the frame of the file."""
@@ -171,7 +173,7 @@ class Floor:
         return mirrored
 
 
-def _least(values: NDArray[np.float64]) -> Node | None:
+def _argmin(values: NDArray[np.float64]) -> Node | None:
     """Return the index of the least value, None if all are infinite."""
     row, column = np.unravel_index(int(values.argmin()), values.shape)
     return (int(row), int(column)) if np.isfinite(values[row, column]) else None

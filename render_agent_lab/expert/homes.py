@@ -52,27 +52,27 @@ class Home:
         return self._floor[1]
 
 
-def homes_of(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
+def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
     """Return the homes of the questions' scenes, without unknown scenes.
 
     Raises QuestionsError like `known_facts`.
     """
     scans = {question.scene: question.scan for question in questions}
     return {
-        scene: Home(facts, _truth(scans[scene]))
+        scene: Home(facts, _read_ground_truth(scans[scene]))
         for scene, facts in known_facts(questions, annotations).items()
     }
 
 
-def known_scenes(questions: Sequence[Question]) -> dict[str, Knowledge]:
+def load_knowledge(questions: Sequence[Question]) -> dict[str, Knowledge]:
     """Return everything known of the questions' scenes, by scene, in the frames of their files.
 
     Unknown scenes are left out. Raises QuestionsError like `known_facts`.
     """
-    return {scene: home.knowledge for scene, home in homes_of(questions, None).items()}
+    return {scene: home.knowledge for scene, home in load_homes(questions, None).items()}
 
 
-def _truth(scan: Path | None) -> RoomTruth | None:
+def _read_ground_truth(scan: Path | None) -> RoomTruth | None:
     if scan is None or is_annotations(scan) or not scan.with_suffix(".json").is_file():
         return None
     return read_truth(scan.with_suffix(".json"))

@@ -11,9 +11,10 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
 from render_agent.util.safe_parse import parse_json
-from render_agent_lab.expert.policy import Asked, Expert, expert
+from render_agent_lab.expert.policy import Expert, ExpertRequest, expert
 
-OFTEN = 0.6  # probability of an unreadable answer, unless the previous one was unreadable
+# Probability of an unreadable answer, unless the previous one was unreadable.
+STUMBLE_PROBABILITY = 0.6
 
 
 class Stumbler:
@@ -28,12 +29,16 @@ class Stumbler:
         self.seed = seed
         self._words = _words_by_type(known.questions.values())
 
-    def reply(self, request: Asked) -> str:
+    def reply(self, request: ExpertRequest) -> str:
         """Return the expert's reply, possibly with an unreadable answer. Raises the same errors as the expert."""
         text = self.expert.reply(request)
         question = self.expert.questions[request.question_id]
         fields = parse_json(text)
-        if not fields["done"] or request.last or not stumbles(question.id, self.seed, request.turn):
+        if (
+            not fields["done"]
+            or request.last
+            or not is_stumble(question.id, self.seed, request.turn)
+        ):
             return text
         right, reasoning = fields["answer"], fields["reasoning"]
         other = self._unreadable(question, right, request.turn)
@@ -60,14 +65,14 @@ class Stumbler:
             if canonical(word, question.wanted, question.options) is None
         ]
         similar = [word for word in words if word.count(",") == right.count(",")]
-        return _chance(question.id, self.seed, turn).choice(similar or words) if words else None
+        return _random(question.id, self.seed, turn).choice(similar or words) if words else None
 
 
-def stumbles(question_id: str, seed: int, turn: int) -> bool:
+def is_stumble(question_id: str, seed: int, turn: int) -> bool:
     """Return True if the answer of a turn is made unreadable; never twice in a row."""
-    if turn < 0 or _chance(question_id, seed, turn).random() >= OFTEN:
+    if turn < 0 or _random(question_id, seed, turn).random() >= STUMBLE_PROBABILITY:
         return False
-    return not stumbles(question_id, seed, turn - 1)
+    return not is_stumble(question_id, seed, turn - 1)
 
 
 def stumbler(
@@ -85,7 +90,7 @@ def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
     return {type_: sorted(some) for type_, some in words.items()}
 
 
-def _chance(question_id: str, seed: int, turn: int) -> random.Random:
+def _random(question_id: str, seed: int, turn: int) -> random.Random:
     return random.Random(f"{question_id} {seed} {turn} stumble")
 
 

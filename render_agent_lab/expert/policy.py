@@ -21,24 +21,26 @@ from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.views.stress.mirrored import mirrored_truth, names_sides
-from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
-from render_agent_lab.expert.homes import Home, homes_of
-from render_agent_lab.expert.search import Move, is_wrong_turn, stood, wrong_turn
-from render_agent_lab.expert.sightings import Sightings, knowledge_of, sightings
+from render_agent_lab.expert.derive import (
+    Knowledge,
+    final_reply,
+    make_answer_reply,
+    make_reasoning,
+    question_categories,
+)
+from render_agent_lab.expert.homes import Home, load_homes
+from render_agent_lab.expert.search import Move, is_wrong_turn, standing_cameras, wrong_turn
+from render_agent_lab.expert.sightings import Sightings, make_knowledge, measure_sightings
 from render_agent_lab.expert.situation import Situation
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
-TURNS = 6  # it answers no later than in this turn
+MAX_TURNS = 6  # it answers no later than in this turn
 
-FIELDS = (
-    "rotation_angle_degrees",
-    "pitch_degrees",
-    "forward_meters",
-    "view",
-)  # of a move, in reply order
+# Fields of a move, in reply order.
+MOVE_FIELDS = ("rotation_angle_degrees", "pitch_degrees", "forward_meters", "view")
 
 
-class Asked(Protocol):
+class ExpertRequest(Protocol):
     """The parts of a request that the expert reads."""
 
     @property
@@ -97,26 +99,26 @@ class Expert:
         self.strays = strays
         self._frequent = frequent_answers(questions)
 
-    def reply(self, request: Asked) -> str:
+    def reply(self, request: ExpertRequest) -> str:
         """Return the next move with what is known so far, or the answer.
 
         Raises SceneError or RenderError if the scene cannot be rendered.
         """
         question = self.questions[request.question_id]
         if self.blind or not self._has_boxes(question):
-            return answering("", question, self._true(question, None))
+            return make_answer_reply("", question, self._true(question, None))
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)
-        sighted = sightings(room, request.views, self.eyes.renderer)
+        sighted = measure_sightings(room, request.views, self.eyes.renderer)
         mapped = any(view.kind == "top" for view in request.views)
         home = self.homes[question.scene]
-        known = knowledge_of(room, sighted, home.extents if mapped else ())
+        known = make_knowledge(room, sighted, home.extents if mapped else ())
         move = self._move(question, room, sighted, request)
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
-        reasoning = "".join(reasoning_of(question, known, final=False))
-        fields = {name: move[name] for name in FIELDS if name in move}
+        reasoning = "".join(make_reasoning(question, known, final=False))
+        fields = {name: move[name] for name in MOVE_FIELDS if name in move}
         return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class Expert:
         if home is None:
             return False
         return question.type == ROOM_SIZE_TYPE or home.categories.issuperset(
-            things(question) or ("",)
+            question_categories(question) or ("",)
         )
 
     def _true(self, question: Question, room: Room | None) -> str:
@@ -148,20 +150,24 @@ class Expert:
         return answer or self._frequent[question.id]
 
     def _move(
-        self, question: Question, room: Room, sighted: Sightings, request: Asked
+        self, question: Question, room: Room, sighted: Sightings, request: ExpertRequest
     ) -> Move | None:
         """Return the next move, None if it is time to answer."""
-        cameras = stood(request.views)
-        if not self.walks or request.last or request.turn >= TURNS - 1 or not cameras:
+        cameras = standing_cameras(request.views)
+        if not self.walks or request.last or request.turn >= MAX_TURNS - 1 or not cameras:
             return None
         if self.strays and is_wrong_turn(question.id, self.seed, request.turn):
             return wrong_turn(question.id, self.seed, request.turn)
         if question.type == ROOM_SIZE_TYPE:
             return None
         situation = Situation(
-            things(question), room, sighted, request.views, self.homes[question.scene]
+            question_categories(question), room, sighted, request.views, self.homes[question.scene]
         )
-        return situation.counting() if question.type == COUNTING_TYPE else situation.looking()
+        return (
+            situation.next_counting_move()
+            if question.type == COUNTING_TYPE
+            else situation.next_move()
+        )
 
 
 def expert(
@@ -183,7 +189,7 @@ def expert(
         QuestionsError: A ground-truth file has an unknown format.
     """
     annotations = None if config is None else config.annotations
-    homes = homes_of(questions, annotations)
+    homes = load_homes(questions, annotations)
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
     parts = build(config)

@@ -14,93 +14,90 @@ from render_agent_lab.expert.floor import Floor, Point
 
 Move = dict[str, Any]  # reply fields that move the camera or choose the next view
 
-STEP = 5  # degrees; rotations are whole multiples
+ROTATION_STEP_DEGREES = 5  # degrees; rotations are whole multiples
 
-FAR = 3.0  # metres; the expert steps closer to objects farther away
+FAR_METRES = 3.0  # metres; the expert steps closer to objects farther away
 
-STEPS = (2, 1.5, 1, 0.5)  # metres forward per turn, longest first
+STEP_METRES = (2, 1.5, 1, 0.5)  # metres forward per turn, longest first
 
-ASIDE = (0, 5, -5, 10, -10)  # degrees off the path to try if the direct step is blocked
+ASIDE_DEGREES = (0, 5, -5, 10, -10)  # degrees off the path to try if the direct step is blocked
 
-BEYOND = 0.1  # metres by which a step may fall short of its goal on the path
+GOAL_TOLERANCE_METRES = 0.1  # metres by which a step may fall short of its goal on the path
 
 AROUND: Move = {"view": "around"}  # looks in all directions
 
-OVERHEAD = (
-    "ceiling light",
-    "ceiling fan",
-)  # hang from the ceiling: not on maps, not visible from below when level
+# Categories that hang from the ceiling: not on maps, not visible from below when level.
+CEILING_CATEGORIES = ("ceiling light", "ceiling fan")
 
-UP: Move = {"pitch_degrees": 45, **AROUND}  # looks in all directions, up at the ceiling
+AROUND_UP: Move = {"pitch_degrees": 45, **AROUND}  # looks in all directions, up at the ceiling
 
-WRONG = 0.1  # probability of a wrong turn, unless the previous one was wrong
+WRONG_TURN_PROBABILITY = 0.1  # probability of a wrong turn, unless the previous one was wrong
 
-BESIDE = (
-    20  # degrees from the image centre within which the camera counts as having looked at a point
-)
+# Degrees from the image centre within which the camera counts as having looked at a point.
+FACING_DEGREES = 20
 
-SAME = 0.3  # metres; positions this close show the same
+SAME_PLACE_METRES = 0.3  # metres; positions this close show the same
 
-NEW = 1.0  # metres from every earlier position; anything nearer shows nothing new
+MIN_NEW_METRES = 1.0  # metres from every earlier position; anything nearer shows nothing new
 
 
-def stood(views: Sequence[View]) -> list[Camera]:
+def standing_cameras(views: Sequence[View]) -> list[Camera]:
     """Return the cameras of all views except maps, in order."""
     return [view.camera for view in views if isinstance(view.camera, Camera)]
 
 
 def is_wrong_turn(question_id: str, seed: int, turn: int) -> bool:
     """Return True if the expert errs in a turn, never twice in a row; training may skip such a reply."""
-    if turn < 0 or _chance(question_id, seed, turn).random() >= WRONG:
+    if turn < 0 or _random(question_id, seed, turn).random() >= WRONG_TURN_PROBABILITY:
         return False
     return not is_wrong_turn(question_id, seed, turn - 1)
 
 
 def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
     """Return a useless rotation drawn from question, seed and turn."""
-    chance = _chance(question_id, seed, turn)
+    chance = _random(question_id, seed, turn)
     chance.random()
-    degrees = chance.randrange(30, 155, STEP)
+    degrees = chance.randrange(30, 155, ROTATION_STEP_DEGREES)
     return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
 
 
-def overhead(names: Collection[str]) -> bool:
+def all_overhead(names: Collection[str]) -> bool:
     """Return True if all categories hang from the ceiling."""
-    return set(names) <= set(OVERHEAD)
+    return set(names) <= set(CEILING_CATEGORIES)
 
 
-def around(names: Collection[str]) -> Move:
+def look_around(names: Collection[str]) -> Move:
     """Return the first look around for some categories, at the ceiling if all of them hang there."""
-    return UP if overhead(names) else AROUND
+    return AROUND_UP if all_overhead(names) else AROUND
 
 
-def upwards(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
+def look_up(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
     """Return a look at the ceiling if all missing categories hang there, None if it was done already."""
     looked = any(camera.pitch > 0 for camera in cameras)
-    return None if looked or not overhead(missing) else UP
+    return None if looked or not all_overhead(missing) else AROUND_UP
 
 
-def levelled(camera: Camera, move: Move) -> Move:
+def level_camera(camera: Camera, move: Move) -> Move:
     """Return the move with the camera levelled again."""
     return {**move, "pitch_degrees": -round(camera.pitch)} if camera.pitch else move
 
 
-def faced(cameras: Sequence[Camera], point: Point) -> bool:
+def has_faced(cameras: Sequence[Camera], point: Point) -> bool:
     """Return True if one of the cameras looked towards a point."""
-    return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= BESIDE for c in cameras)
+    return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= FACING_DEGREES for c in cameras)
 
 
-def towards(camera: Camera, point: Point, space: FreeSpace) -> Move:
+def approach(camera: Camera, point: Point, space: FreeSpace) -> Move:
     """Return a turn towards a point, with the longest free step closer if it is far."""
-    move = _turned(camera, point)
+    move = _rotate_towards(camera, point)
     away = math.dist(camera.position[:2], point)
-    for step in STEPS if away > FAR + 1 else STEPS[2:]:
-        if away > FAR and _free(camera, move, step, space):
+    for step in STEP_METRES if away > FAR_METRES + 1 else STEP_METRES[2:]:
+        if away > FAR_METRES and _is_free(camera, move, step, space):
             return {**move, "forward_meters": step}
     return move
 
 
-def onwards(
+def explore(
     views: Sequence[View], floor: Floor | None, space: FreeSpace, *, within: bool = True
 ) -> Move | None:
     """Return a step towards the next place not looked at yet, None if there is none.
@@ -109,30 +106,32 @@ def onwards(
     stands, a quarter turn at a time, and goes to the position farthest from all earlier ones to look around there.
     Without a floor, makes a quarter turn to the left and steps forward.
     """
-    cameras = stood(views)
+    cameras = standing_cameras(views)
     here = cameras[-1]
     if floor is None:
         return (
-            {**_straight(here, {"rotation_angle_degrees": 90}, space), **AROUND} if within else None
+            {**_with_step(here, {"rotation_angle_degrees": 90}, space), **AROUND}
+            if within
+            else None
         )
-    way = _way_to_rooms(cameras, floor)
-    if way is None and within:
-        if quarter := _quarter(views):
+    path = _path_to_rooms(cameras, floor)
+    if path is None and within:
+        if quarter := _next_quarter(views):
             return quarter
-        way = _way_to_farthest(cameras, floor)
-    move = None if way is None else _step(here, way, space)
+        path = _path_to_farthest(cameras, floor)
+    move = None if path is None else _step(here, path, space)
     return None if move is None else {**move, **AROUND}
 
 
-def _quarter(views: Sequence[View]) -> Move | None:
+def _next_quarter(views: Sequence[View]) -> Move | None:
     """Return the turn to a quarter not yet looked into from here by a single image, None if all were."""
-    here = stood(views)[-1]
+    here = standing_cameras(views)[-1]
     looked = [
         view.camera.yaw
         for view in views
         if view.kind == "ego"
         and isinstance(view.camera, Camera)
-        and math.dist(view.camera.position, here.position) < SAME
+        and math.dist(view.camera.position, here.position) < SAME_PLACE_METRES
     ]
     for degrees in (90, 180, -90):
         if all(abs(wrapped(here.yaw + degrees - yaw)) > 45 for yaw in looked):
@@ -140,68 +139,76 @@ def _quarter(views: Sequence[View]) -> Move | None:
     return None
 
 
-def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+def _path_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
     """Return the path to the middle of the nearest room not yet entered, None if there is none."""
-    seen = {floor.room_of(_place(camera)) for camera in cameras}
+    seen = {floor.room_of(_position(camera)) for camera in cameras}
     new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
     if not new:
         return None
-    ways = floor.ways(_place(cameras[-1]))
-    goals = {number: goal for number in new if (goal := floor.middle_of(number, ways))}
+    paths = floor.paths_from(_position(cameras[-1]))
+    goals = {number: goal for number in new if (goal := floor.centre_node(number, paths))}
     if not goals:
         return None
-    nearest = min(goals, key=lambda number: (ways.metres[goals[number]], number))
-    return floor.along(ways, goals[nearest])
+    nearest = min(goals, key=lambda number: (paths.metres[goals[number]], number))
+    return floor.path_to(paths, goals[nearest])
 
 
-def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+def _path_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
     """Return the path to the position farthest from all earlier ones, None if it is too near."""
-    ways = floor.ways(_place(cameras[-1]))
-    cell = floor.farthest([_place(camera) for camera in cameras], ways)
-    if cell is None or cell[1] < NEW:
+    paths = floor.paths_from(_position(cameras[-1]))
+    cell = floor.farthest_node([_position(camera) for camera in cameras], paths)
+    if cell is None or cell[1] < MIN_NEW_METRES:
         return None
-    return floor.along(ways, cell[0])
+    return floor.path_to(paths, cell[0])
 
 
-def _step(here: Camera, way: Sequence[Point], space: FreeSpace) -> Move | None:
+def _step(here: Camera, path: Sequence[Point], space: FreeSpace) -> Move | None:
     """Return the longest free step straight to a point on the path, None if every step is blocked."""
-    for step in STEPS:
-        near = [point for point in way if math.dist(here.position[:2], point) <= step + BEYOND]
-        for aside in ASIDE:
-            move = _turned(here, near[-1], aside) if near else {}
-            if near and _free(here, move, step, space):
+    for step in STEP_METRES:
+        near = [
+            point
+            for point in path
+            if math.dist(here.position[:2], point) <= step + GOAL_TOLERANCE_METRES
+        ]
+        for aside in ASIDE_DEGREES:
+            move = _rotate_towards(here, near[-1], aside) if near else {}
+            if near and _is_free(here, move, step, space):
                 return {**move, "forward_meters": step}
     return None
 
 
-def _straight(here: Camera, move: Move, space: FreeSpace) -> Move:
+def _with_step(here: Camera, move: Move, space: FreeSpace) -> Move:
     """Return a move extended by the longest free step."""
-    for step in STEPS:
-        if _free(here, move, step, space):
+    for step in STEP_METRES:
+        if _is_free(here, move, step, space):
             return {**move, "forward_meters": step}
     return move
 
 
-def _turned(camera: Camera, point: Point, aside: int = 0) -> Move:
+def _rotate_towards(camera: Camera, point: Point, aside: int = 0) -> Move:
     """Return the rounded rotation towards a point plus `aside` degrees; empty if it is zero."""
-    degrees = round(wrapped(_bearing(camera, point) - camera.yaw) / STEP) * STEP + aside
+    degrees = (
+        round(wrapped(_bearing(camera, point) - camera.yaw) / ROTATION_STEP_DEGREES)
+        * ROTATION_STEP_DEGREES
+        + aside
+    )
     return {"rotation_angle_degrees": degrees} if degrees else {}
 
 
-def _free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
+def _is_free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
     """Return True if a step forward after a rotation is not blocked."""
     ahead = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
     return space.advance(camera.position, ahead)[1] is None
 
 
 def _bearing(camera: Camera, point: Point) -> float:
-    x, y = _place(camera)
+    x, y = _position(camera)
     return math.degrees(math.atan2(point[1] - y, point[0] - x))
 
 
-def _place(camera: Camera) -> Point:
+def _position(camera: Camera) -> Point:
     return camera.position[0], camera.position[1]
 
 
-def _chance(question_id: str, seed: int, turn: int) -> random.Random:
+def _random(question_id: str, seed: int, turn: int) -> random.Random:
     return random.Random(f"expert {seed} {turn} {question_id}".encode("utf-8", "backslashreplace"))

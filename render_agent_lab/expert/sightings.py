@@ -18,13 +18,13 @@ from render_agent.render.visibility.room_visibility import Room
 from render_agent.scans.camera import MapCamera
 from render_agent_lab.expert.derive import Knowledge
 
-LEAST_ON_MAP = 40 / (320 * 240)  # share of a map's pixels from which an object counts as shown
+MIN_MAP_SHARE = 40 / (320 * 240)  # share of a map's pixels from which an object counts as shown
 
-SURE_ON_MAP = 150 / (
+CLEAR_MAP_SHARE = 150 / (
     320 * 240
 )  # share of a map's pixels below which an object deserves a closer look
 
-LEAST_PICTURED = 0.0015  # share of an image's pixels (or of all four directions) from which an object counts as shown
+MIN_IMAGE_SHARE = 0.0015  # share of an image's pixels (or of all four directions) from which an object counts as shown
 
 Shares = NDArray[np.float64]
 
@@ -39,17 +39,17 @@ class Sightings:
     @property
     def shown(self) -> NDArray[np.bool_]:
         """Mask of boxes shown on a map or in an image, (boxes,)."""
-        shown: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
+        shown: NDArray[np.bool_] = (self.on_map >= MIN_MAP_SHARE) | self.seen
         return shown
 
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Mask of boxes shown in an image, (boxes,)."""
-        pictured: NDArray[np.bool_] = self.pictured >= LEAST_PICTURED
+        pictured: NDArray[np.bool_] = self.pictured >= MIN_IMAGE_SHARE
         return pictured
 
 
-def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
+def measure_sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
     """Measure the visibility of a room's boxes in some views. Raises RenderError if one cannot be rendered."""
     on_map, pictured = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
@@ -59,7 +59,7 @@ def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sighting
     return Sightings(on_map, pictured)
 
 
-def knowledge_of(
+def make_knowledge(
     room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
     """Return what the views of a room have shown. Pass the `extents` of its rooms if one of the views was a map."""

@@ -15,16 +15,16 @@ from render_agent_lab.expert.floor import Floor
 from render_agent_lab.expert.homes import Home
 from render_agent_lab.expert.search import (
     Move,
-    around,
-    faced,
-    levelled,
-    onwards,
-    overhead,
-    stood,
-    towards,
-    upwards,
+    all_overhead,
+    approach,
+    explore,
+    has_faced,
+    level_camera,
+    look_around,
+    look_up,
+    standing_cameras,
 )
-from render_agent_lab.expert.sightings import LEAST_ON_MAP, SURE_ON_MAP, Sightings
+from render_agent_lab.expert.sightings import CLEAR_MAP_SHARE, MIN_MAP_SHARE, Sightings
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,34 +37,36 @@ class Situation:
     views: Sequence[View]
     home: Home
 
-    def counting(self) -> Move | None:
+    def next_counting_move(self) -> Move | None:
         """Return the next move for a counting question, None if it is time to answer.
 
         Looks around first, then into every room unless the map shows every object of the category seen so far.
         """
         if not self._looked_around:
-            return around(self.names)
-        if self.which and all(self.sighted.on_map[number] >= LEAST_ON_MAP for number in self.which):
+            return look_around(self.names)
+        if self.shown_boxes and all(
+            self.sighted.on_map[number] >= MIN_MAP_SHARE for number in self.shown_boxes
+        ):
             return None
-        return self._onwards(self.names, within=not self.which)
+        return self._explore(self.names, within=not self.shown_boxes)
 
-    def looking(self) -> Move | None:
+    def next_move(self) -> Move | None:
         """Return the next move to find a missing object or to see one better, None if there is nothing left to do."""
-        missing = set(self.names) - {self.room.labels[number] for number in self.which}
+        missing = set(self.names) - {self.room.labels[number] for number in self.shown_boxes}
         if missing and not self._looked_around:
-            return around(missing)
+            return look_around(missing)
         if missing:
-            up = upwards(self.cameras, missing)
-            return up or self._onwards(missing)
-        return self._levelled(self._look_closer())
+            up = look_up(self.cameras, missing)
+            return up or self._explore(missing)
+        return self._level(self._look_closer())
 
     @cached_property
     def cameras(self) -> list[Camera]:
         """Cameras of all views except maps."""
-        return stood(self.views)
+        return standing_cameras(self.views)
 
     @cached_property
-    def which(self) -> list[int]:
+    def shown_boxes(self) -> list[int]:
         """Indices of the shown boxes of named categories."""
         shown, labels = self.sighted.shown, self.room.labels
         return [
@@ -86,26 +88,26 @@ class Situation:
     def _looked_around(self) -> bool:
         return any(view.kind == "around" for view in self.views)
 
-    def _onwards(self, sought: Collection[str], *, within: bool = True) -> Move | None:
+    def _explore(self, sought: Collection[str], *, within: bool = True) -> Move | None:
         """Return a step to an unseen place; keep looking up while searching for ceiling objects."""
-        move = onwards(self.views, self.floor, self._space, within=within)
-        return move if overhead(sought) else self._levelled(move)
+        move = explore(self.views, self.floor, self._space, within=within)
+        return move if all_overhead(sought) else self._level(move)
 
-    def _levelled(self, move: Move | None) -> Move | None:
-        return None if move is None else levelled(self.cameras[-1], move)
+    def _level(self, move: Move | None) -> Move | None:
+        return None if move is None else level_camera(self.cameras[-1], move)
 
     def _look_closer(self) -> Move | None:
         """Return a closer look at the object that covers least of the map, None if no object needs one.
 
         Only objects in the current room that no image has shown, and only once.
         """
-        if not self.which:
+        if not self.shown_boxes:
             return None
-        least = min(self.which, key=lambda number: (self.sighted.on_map[number], number))
-        if self.sighted.on_map[least] >= SURE_ON_MAP or self.sighted.seen[least]:
+        least = min(self.shown_boxes, key=lambda number: (self.sighted.on_map[number], number))
+        if self.sighted.on_map[least] >= CLEAR_MAP_SHARE or self.sighted.seen[least]:
             return None
         here = self.cameras[-1]
         spot = spot_of([box for some in self.room.facts.boxes.values() for box in some][least])
         floor = self.floor
         apart = floor is not None and floor.room_of(here.position[:2]) != floor.room_of(spot)
-        return None if apart or faced(self.cameras, spot) else towards(here, spot, self._space)
+        return None if apart or has_faced(self.cameras, spot) else approach(here, spot, self._space)

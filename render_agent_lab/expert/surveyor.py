@@ -48,9 +48,9 @@ STEP_PIXELS = 4  # stride between the pixels tried when searching a view for an 
 
 Target = tuple[str, Thing]  # letter of the option it stands for (empty if none), object to measure
 
-GAP = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
-SIZE = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"
-ANGLE = r"From 1 to 3: .*?\(by the objects' centres (\d+) degrees to the (left|right)\)"
+GAP_PATTERN = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
+SIZE_PATTERN = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"
+ANGLE_PATTERN = r"From 1 to 3: .*?\(by the objects' centres (\d+) degrees to the (left|right)\)"
 
 
 class Surveyor:
@@ -113,7 +113,7 @@ class Surveyor:
         for view in dict.fromkeys(views):
             pixels, points = self._surface(view, room, scene)
             near = (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
-            on = [k for k in np.flatnonzero(near) if _same(thing_at(points[k], known), thing)]
+            on = [k for k in np.flatnonzero(near) if _is_same(thing_at(points[k], known), thing)]
             if on:
                 middle = np.median(pixels[on], axis=0)
                 u, v = pixels[min(on, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
@@ -147,7 +147,7 @@ class Surveyor:
         return flat[shown], surface[shown]
 
 
-def _same(one: Thing | None, other: Thing) -> bool:
+def _is_same(one: Thing | None, other: Thing) -> bool:
     return (
         one is not None and one.label == other.label and (one.box.centre == other.box.centre).all()
     )
@@ -170,7 +170,7 @@ def _answer(
         return None
     kind = kind_of(question)
     if kind == "object_size_estimation":
-        size = re.search(SIZE, lines[0])
+        size = re.search(SIZE_PATTERN, lines[0])
         return f"{100 * max(map(float, size.groups())):.0f}" if size else None
     if kind == "object_abs_distance":
         gap = _gap(lines[0], 2)
@@ -183,7 +183,7 @@ def _answer(
             if (gap := _gap(text, number)) is not None
         ]
         return min(gaps)[1] if gaps else None
-    if (turn := re.search(ANGLE, lines[0])) is None:
+    if (turn := re.search(ANGLE_PATTERN, lines[0])) is None:
         return None
     degrees = float(turn[1]) * (1 if turn[2] == "left" else -1)
     name = DIRECTION_NAMES.get(question.type, side)(degrees)
@@ -192,7 +192,7 @@ def _answer(
 
 
 def _gap(text: str, number: int) -> float | None:
-    match = re.search(GAP.format(number=number), text)
+    match = re.search(GAP_PATTERN.format(number=number), text)
     return float(match[1]) if match else None
 
 

@@ -19,10 +19,10 @@ def check_learned(folder: Path) -> None:
     card = read_card(folder)
     if not (folder / WEIGHTS).is_file():
         raise SetupError(f"{folder} does not contain a trained verifier: {WEIGHTS} is missing")
-    check_available(encoder_told(folder, card["learned"]))
+    check_available(encoder_record(folder, card["learned"]))
 
 
-def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
+def encoder_record(folder: Path, learned: object) -> dict[str, Any]:
     """Return the encoder entry of a card. Raises SetupError if there is none."""
     encoder = learned.get("encoder") if isinstance(learned, dict) else None
     if not isinstance(encoder, dict) or not isinstance(encoder.get("label"), str):

@@ -120,13 +120,13 @@ class FeatureCache:
             if (key, words) not in self._pairs:
                 if words not in self._questions:
                     tokens = self.encoder.encode_question(question)
-                    _keep(self._questions, words, tokens, MAX_CACHE_BYTES // (4 * tokens.size))
+                    _store(self._questions, words, tokens, MAX_CACHE_BYTES // (4 * tokens.size))
                 patches = views[key] if key in views else self._views[key]
                 pair = Features(patches, self._questions[words])
-                _keep(self._pairs, (key, words), pair, self._most)
+                _store(self._pairs, (key, words), pair, self._most)
             features.append(self._pairs[key, words])
         for key, patches in views.items():
-            _keep(self._views, key, patches, self._most)
+            _store(self._views, key, patches, self._most)
         return features
 
     @property
@@ -136,7 +136,7 @@ class FeatureCache:
         return max(64, MAX_CACHE_BYTES // (4 * encoder.rows * encoder.columns * encoder.features))
 
 
-def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+def _store(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     cache[key] = value
     while len(cache) > most:
         cache.popitem(last=False)

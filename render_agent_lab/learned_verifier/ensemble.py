@@ -139,7 +139,7 @@ def stored_name(name: str) -> str:
     return re.sub(r"\.(blocks|layers)\.", ".", name).replace("norm.weight", "norm.gain")
 
 
-def place_of(device: str) -> str:
+def torch_device(device: str) -> str:
     """Resolve a `--device` value to a torch device name."""
     if device != "auto":
         return device

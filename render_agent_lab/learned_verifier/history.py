@@ -19,7 +19,7 @@ ENDS = ("from", "to")  # the poses before and after a move
 # Components of a pose relative to another pose.
 POSE = ("ahead", "left", "up", "heading_sine", "heading_cosine", "pitch", "known")
 
-REACH = 4.0  # metres that are encoded as 1 in a pose; clipped at 3 times this distance
+POSE_METRES = 4.0  # metres that are encoded as 1 in a pose; clipped at 3 times this distance
 
 # The numbers of a move in order, at most about 1 in magnitude: the request, then the poses before and after it relative
 # to the current camera. Zero if not requested or unknown.
@@ -136,7 +136,7 @@ def encode_pose(pose: Camera, now: Camera) -> FloatArray:
     )
     return np.array(
         [
-            *(metres / REACH).clip(-3, 3),
+            *(metres / POSE_METRES).clip(-3, 3),
             math.sin(turn),
             math.cos(turn),
             pose.pitch / MAX_PITCH,

@@ -13,9 +13,8 @@ from torch.nn import functional
 
 from render_agent_lab.learned_verifier.shape import Shape
 
-TEMPERATURE = (
-    0.07  # softmax temperature of the attention of text tokens over patches; fixed, not learned
-)
+# Softmax temperature of the attention of text tokens over patches; fixed, not learned.
+TEMPERATURE = 0.07
 
 
 def positions(rows: int, columns: int, features: int) -> torch.Tensor:

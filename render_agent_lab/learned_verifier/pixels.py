@@ -24,17 +24,17 @@ from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Flo
 VERSION = 1  # incremented when the features of an image change
 
 COLUMNS, VIEW_ROWS, MAP_ROWS = 8, 4, 8
-SIDE = 12.0  # metres of map across the encoded area
+SIDE_METRES = 12.0  # metres of map across the encoded area
 
-FINE = 8  # pixels per cell side after scaling
+CELL_PIXELS = 8  # pixels per cell side after scaling
 
 CONTENT, CODE = 24, 56  # features per cell: contents, and the code of the cell
 
-NAMES = 6  # tokens for the question type and the named categories
+NAME_TOKENS = 6  # tokens for the question type and the named categories
 
-STRENGTH = 1.5  # norm of a cell's code
+CODE_NORM = 1.5  # norm of a cell's code
 
-UNSCANNED = (200, 255)  # grey levels of colourless pixels that count as not scanned
+UNSCANNED_GREYS = (200, 255)  # grey levels of colourless pixels that count as not scanned
 
 Pixels = NDArray[np.float64]
 
@@ -44,12 +44,12 @@ class PixelEncoder(Encoder):
 
     label = "pixels"
     rows, columns = VIEW_ROWS + MAP_ROWS, COLUMNS
-    text = rows * columns + NAMES
+    text = rows * columns + NAME_TOKENS
     features = CONTENT + CODE
 
     def __init__(self) -> None:
         codes = np.random.default_rng(2026).standard_normal((self.rows * self.columns, CODE))
-        self._codes = STRENGTH * codes / np.linalg.norm(codes, axis=1, keepdims=True)
+        self._codes = CODE_NORM * codes / np.linalg.norm(codes, axis=1, keepdims=True)
 
     def describe(self) -> dict[str, Any]:
         """Return the version."""
@@ -66,14 +66,14 @@ class PixelEncoder(Encoder):
         encoded = []
         plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
         for view_input in inputs:
-            size = COLUMNS * FINE, VIEW_ROWS * FINE
+            size = COLUMNS * CELL_PIXELS, VIEW_ROWS * CELL_PIXELS
             view = load_image(view_input.view.file).resize(size, Image.Resampling.BOX)
             cells = [_cells(np.asarray(view, np.float64) / 255, VIEW_ROWS)]
-            around = np.full((MAP_ROWS * FINE, COLUMNS * FINE, 3), np.nan)
+            around = np.full((MAP_ROWS * CELL_PIXELS, COLUMNS * CELL_PIXELS, 3), np.nan)
             if view_input.plan is not None and isinstance(view_input.plan.camera, MapCamera):
                 file = view_input.plan.file
                 plan = plans.setdefault(file, plans.get(file) or load_image(file))
-                around = _around(plan, view_input.plan.camera, view_input.camera)
+                around = _rotated_map(plan, view_input.plan.camera, view_input.camera)
             cells.append(_cells(around, MAP_ROWS))
             shown = np.concatenate(cells)
             encoded.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
@@ -81,10 +81,10 @@ class PixelEncoder(Encoder):
 
     def encode_question(self, question: Question) -> Floats:
         """Return a token for every cell, and tokens for the question type and the named categories."""
-        words = [kind_of(question), *named_categories(question)][:NAMES]
-        names = np.zeros((NAMES, self.features))
+        words = [kind_of(question), *named_categories(question)][:NAME_TOKENS]
+        names = np.zeros((NAME_TOKENS, self.features))
         for place, word in enumerate(words):
-            names[place] = _hashed(word, self.features)
+            names[place] = _hash_vector(word, self.features)
         cells = np.concatenate([np.zeros((len(self._codes), CONTENT)), self._codes], axis=1)
         return np.concatenate([cells, names]).astype(np.float32)
 
@@ -98,13 +98,13 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     values = np.nan_to_num(pixels)
     grey = values.mean(-1)
     edges = [np.abs(np.diff(grey, axis=axis, append=grey.take([-1], axis))) for axis in (0, 1)]
-    low, high = UNSCANNED
+    low, high = UNSCANNED_GREYS
     flat = np.ptp(values, axis=-1) < 0.02
     empty = there & flat & (grey * 255 >= low) & (grey * 255 <= high)
 
     def by_cell(image: Pixels, parts: int) -> Pixels:
         """Return the means over `parts` x `parts` pieces of every cell, (cells, features)."""
-        piece = FINE // parts
+        piece = CELL_PIXELS // parts
         each = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
         return np.asarray(each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
 
@@ -126,10 +126,10 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     return np.where(share > 0, cells, 0.0) / math.sqrt(CONTENT)
 
 
-def _around(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
+def _rotated_map(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
     """Return the map rotated so that the camera is at its centre and faces up; NaN beyond its edge."""
-    high, wide = MAP_ROWS * FINE, COLUMNS * FINE
-    step = SIDE / wide
+    high, wide = MAP_ROWS * CELL_PIXELS, COLUMNS * CELL_PIXELS
+    step = SIDE_METRES / wide
     ahead = (high / 2 - 0.5 - np.arange(high)) * step
     left = (wide / 2 - 0.5 - np.arange(wide)) * step
     yaw = math.radians(camera.yaw)
@@ -147,7 +147,7 @@ def _around(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
     return neighbours.reshape(high, wide, 3)
 
 
-def _hashed(word: str, numbers: int) -> Pixels:
+def _hash_vector(word: str, numbers: int) -> Pixels:
     """Return a pseudo-random unit vector for a word, (numbers,)."""
     digest = hashlib.sha256(word.encode("utf-8", "backslashreplace")).digest()
     direction = np.random.default_rng(list(digest)).standard_normal(numbers)

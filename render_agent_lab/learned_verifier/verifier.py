@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 
-UNREAD = (
-    ".md",
-    ".csv",
-)  # extensions of documentation files in a verifier's folder, which no run reads
+# Extensions of documentation files in a verifier's folder, which no run reads.
+UNREAD = (".md", ".csv")
 
 
 @dataclass(eq=False)
@@ -87,13 +85,13 @@ class LearnedVerifier(Verifier):
 
         Raises SetupError if the folder has no verifier, or if its encoder is unavailable or has changed.
         """
-        from render_agent_lab.learned_verifier.card import encoder_told
+        from render_agent_lab.learned_verifier.card import encoder_record
         from render_agent_lab.learned_verifier.checkpoint import load
         from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
-        from render_agent_lab.learned_verifier.ensemble import place_of
+        from render_agent_lab.learned_verifier.ensemble import torch_device
 
-        ensemble, learned = load(self.folder, place_of(device))
-        encoder_card = encoder_told(self.folder, learned)
+        ensemble, learned = load(self.folder, torch_device(device))
+        encoder_card = encoder_record(self.folder, learned)
         encoder = make_encoder(encoder_card["label"], device)
         check_encoder(encoder, encoder_card)
         return replace(self, ensemble=ensemble, encoder=encoder)

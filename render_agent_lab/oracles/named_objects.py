@@ -22,11 +22,10 @@ from render_agent.views.view_policies.view_policy import (
     ViewContext,
     ViewPolicy,
 )
-from render_agent_lab.oracles.viewpoint_search import ViewpointSearch, Wanted
+from render_agent_lab.oracles.viewpoint_search import TargetBox, ViewpointSearch
 
-VIEWS_PER_OBJECT = (
-    3  # views of each object, from different positions, before the rest of the room is shown
-)
+# Views of each object, from different positions, before the rest of the room is shown.
+VIEWS_PER_OBJECT = 3
 
 MIN_GAIN = 0.1  # views that add less visibility than this wait until no better ones are left
 
@@ -64,20 +63,20 @@ class NamedObjects:
         cameras += around.cameras[: self.count - len(cameras)]
         return FurtherViews(in_short_order(context.start, cameras), shared=False)
 
-    def _wanted(self, question: Question, scene: Scene) -> list[Wanted]:
+    def _wanted(self, question: Question, scene: Scene) -> list[TargetBox]:
         """Return the boxes of the named categories; each category has a total weight of one."""
         facts = self.facts.get(question.scene)
         if facts is None:
             return []
         boxes = placed(facts, scene).boxes
         return [
-            Wanted((name, number), box, 1 / len(boxes[name]))
+            TargetBox((name, number), box, 1 / len(boxes[name]))
             for name in named_categories(question)
             for number, box in enumerate(boxes.get(name, ()))
         ]
 
 
-def greedy_views(search: ViewpointSearch, wanted: Sequence[Wanted], count: int) -> list[Camera]:
+def greedy_views(search: ViewpointSearch, wanted: Sequence[TargetBox], count: int) -> list[Camera]:
     """Choose at most `count` cameras that look at the wanted boxes, greedily by added visibility.
 
     Once every box is seen as well as possible, they are viewed again from other positions.

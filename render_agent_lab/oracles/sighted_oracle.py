@@ -39,9 +39,8 @@ REASONS = {
     None: "Nobody can tell what had to be seen for this: I guess.",
 }
 
-REASON_NO_BOX = (
-    "I have seen what this is about, but no box tells the answer: I guess."  # e.g. for a route
-)
+# Reasoning if the objects were seen but the boxes do not determine the answer, as for routes.
+REASON_NO_BOX = "I have seen what this is about, but no box tells the answer: I guess."
 
 
 class ShownFacts(NamedTuple):

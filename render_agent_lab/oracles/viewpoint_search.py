@@ -25,9 +25,8 @@ MAX_PLACES = 32  # positions across the free space from which every box is evalu
 
 MAX_NEARBY_PLACES = 4  # additional positions around an object that is small from all of those
 
-SMALL_SHARE = (
-    0.02  # share of the image; objects smaller than this everywhere get additional nearby positions
-)
+# Share of the image; objects smaller than this everywhere get additional nearby positions.
+SMALL_SHARE = 0.02
 
 RING_METRES = (0.7, 1.5)  # horizontal distance of those nearby positions from the box
 
@@ -49,7 +48,7 @@ MIN_POINTS = 4  # minimum number of surface points for a visibility estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetBox:
     """A box to look at. `key` identifies the box within the scene; `weight` is its importance."""
 
     key: Hashable
@@ -58,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sighted:
+class _VisiblePart:
     """The visible surface points of a box from one position."""
 
     offsets: FloatArray
@@ -71,7 +70,7 @@ class _Sighted:
     """Distance in metres to the nearest point, inf if there is none."""
 
     @classmethod
-    def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _Sighted:
+    def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _VisiblePart:
         """Select points seen from a position."""
         offsets, angles = around.points[which] - np.array(around.position), around.angles[which]
         squared = (offsets**2).sum(axis=1)
@@ -103,11 +102,11 @@ class ViewpointSearch:
         ]
         self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
         self._ends = np.cumsum([len(each.points) for each in self._around])
-        self._sighted: dict[tuple[Hashable, int], _Sighted] = {}
+        self._sighted: dict[tuple[Hashable, int], _VisiblePart] = {}
         self._aims: dict[Hashable, dict[int, Camera]] = {}
         self._largest: dict[Hashable, float] = {}
 
-    def candidates(self, wanted: Sequence[Wanted]) -> tuple[list[Camera], FloatArray]:
+    def candidates(self, wanted: Sequence[TargetBox]) -> tuple[list[Camera], FloatArray]:
         """Return cameras that each look at one of the boxes, and how well each camera shows each box.
 
         Values, (cameras, boxes), are 1 if everything that can be visible is, large enough and from far enough away. A
@@ -129,7 +128,7 @@ class ViewpointSearch:
                 values[[aim[0] is each for aim in aims], column] = HIDDEN_VALUE
         return cameras, values
 
-    def _find(self, wanted: Wanted) -> None:
+    def _find(self, wanted: TargetBox) -> None:
         """Find the best positions to see a box from, and aim cameras at it from there."""
         self._see_from_all(wanted)
         places = list(range(len(self._ends)))
@@ -150,13 +149,13 @@ class ViewpointSearch:
         self._aims[wanted.key] = {where: aimed[where] for where in best}
 
     def _values(
-        self, wanted: Sequence[Wanted], where: int, cameras: Sequence[Camera]
+        self, wanted: Sequence[TargetBox], where: int, cameras: Sequence[Camera]
     ) -> FloatArray:
         """Return the visibility of each box from cameras at one of the places, (cameras, boxes), 0 to 1."""
         sighted = [self._from(each, where) for each in wanted]
-        held = Frustums.of(cameras, self.context.size).hold(_joined(sighted, "offsets"))
+        held = Frustums.of(cameras, self.context.size).hold(_concatenate(sighted, "offsets"))
         owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])
-        angles, areas = _joined(sighted, "angles"), _joined(sighted, "areas")
+        angles, areas = _concatenate(sighted, "angles"), _concatenate(sighted, "areas")
         whole = np.array([self._largest[each.key] or math.inf for each in wanted])
         far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE_METRES) ** 2
         values = np.zeros((len(cameras), len(wanted)))
@@ -168,7 +167,7 @@ class ViewpointSearch:
             values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
         return values
 
-    def _turned_to(self, wanted: Wanted, where: int) -> Camera:
+    def _turned_to(self, wanted: TargetBox, where: int) -> Camera:
         """Return a camera at one of the positions, aimed at the visible part of a box or at its centre."""
         sighted, position = self._from(wanted, where), self._around[where].position
         target: FloatArray = wanted.box.centre
@@ -178,7 +177,7 @@ class ViewpointSearch:
             target = towards / np.linalg.norm(towards) + np.array(position)
         return replace(self.context.start, position=position, pitch=0.0).looking_at(target)
 
-    def _go_nearer(self, wanted: Wanted) -> list[int]:
+    def _go_nearer(self, wanted: TargetBox) -> list[int]:
         """Sample positions around a box; return their indices."""
         low, high = wanted.box.bounds[:, :2]
         beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
@@ -196,16 +195,16 @@ class ViewpointSearch:
             numbers.append(len(self._around) - 1)
         return numbers
 
-    def _from(self, wanted: Wanted, where: int) -> _Sighted:
+    def _from(self, wanted: TargetBox, where: int) -> _VisiblePart:
         """Return what is visible of a box from one of the positions."""
         known = self._sighted.get((wanted.key, where))
         if known is None:
             around = self._around[where]
-            known = _Sighted.of(around, _belongs(wanted.box, around.points))
+            known = _VisiblePart.of(around, _belongs(wanted.box, around.points))
             self._sighted[wanted.key, where] = known
         return known
 
-    def _see_from_all(self, wanted: Wanted) -> None:
+    def _see_from_all(self, wanted: TargetBox) -> None:
         """Fill `_sighted` for all initial positions at once, which is faster."""
         held = _belongs(wanted.box, self._points)
         firsts = np.searchsorted(held, [0, *self._ends])
@@ -213,10 +212,10 @@ class ViewpointSearch:
         for where, end in enumerate(self._ends):
             around = self._around[where]
             mine = held[firsts[where] : firsts[where + 1]] - begin
-            self._sighted[wanted.key, where] = _Sighted.of(around, mine)
+            self._sighted[wanted.key, where] = _VisiblePart.of(around, mine)
             begin = int(end)
 
-    def _from_far(self, wanted: Wanted, where: int) -> float:
+    def _from_far(self, wanted: TargetBox, where: int) -> float:
         """Return the distance in metres of one of the positions from a box; inf if it is too close."""
         away = float(np.linalg.norm(wanted.box.centre - np.array(self._around[where].position)))
         return away if away >= CLOSE_METRES else math.inf
@@ -235,7 +234,7 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     return indices
 
 
-def _joined(sighted: Sequence[_Sighted], name: str) -> FloatArray:
+def _concatenate(sighted: Sequence[_VisiblePart], name: str) -> FloatArray:
     joined: FloatArray = np.concatenate([getattr(each, name) for each in sighted])
     return joined
 

@@ -77,12 +77,12 @@ def random_model(
     kind = ("float32" if place == "cpu" else "bfloat16") if dtype == "auto" else dtype
     folder = Path(name).expanduser()
     if folder.is_dir():
-        config, processor = _published(folder)
+        config, processor = _load_published(folder)
         tokenizer = processor.tokenizer
     else:
-        tokenizer = made_tokenizer()
-        config = config_of(find_shape(name), tokenizer)
-        processor = _processor(tokenizer, _edges(find_shape(name)))
+        tokenizer = build_tokenizer()
+        config = make_config(find_shape(name), tokenizer)
+        processor = _processor(tokenizer, _pixel_limits(find_shape(name)))
     state = torch.get_rng_state()
     torch.manual_seed(seed)
     with torch.device(place):
@@ -97,7 +97,7 @@ def random_model(
     return Pretrained(processor, model, top_k=0, top_p=1.0)
 
 
-def config_of(shape: Shape, tokenizer: Any) -> Any:
+def make_config(shape: Shape, tokenizer: Any) -> Any:
     """Return the Qwen3-VL configuration of a shape and a tokenizer."""
     from transformers import Qwen3VLConfig
 
@@ -130,7 +130,7 @@ def config_of(shape: Shape, tokenizer: Any) -> Any:
     )
 
 
-def made_tokenizer(**named: str) -> Any:
+def build_tokenizer(**named: str) -> Any:
     """Build a byte-level tokenizer with Qwen's special tokens and merges trained on our prompt. Deterministic.
 
     The vocabulary is small, but token counts of a dialogue are close to those of a published tokenizer.
@@ -168,7 +168,7 @@ def save(loaded: Pretrained, folder: Path) -> Path:
     return folder
 
 
-def _published(folder: Path) -> tuple[Any, Any]:
+def _load_published(folder: Path) -> tuple[Any, Any]:
     """Return the configuration and the processor of a published model. Raises SetupError if a file is missing.
 
     Uses the processor of Qwen3-VL if the folder has only a tokenizer.
@@ -185,7 +185,7 @@ def _published(folder: Path) -> tuple[Any, Any]:
     return config, _processor(tokenizer, (256 * 256, 4096 * 4096))
 
 
-def _edges(shape: Shape) -> tuple[int, int]:
+def _pixel_limits(shape: Shape) -> tuple[int, int]:
     return shape.shortest_edge, shape.longest_edge
 
 

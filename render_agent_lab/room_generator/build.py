@@ -8,13 +8,13 @@ import numpy as np
 
 from render_agent.errors import SetupError
 from render_agent_lab.room_generator.floor_plan.plan import Plan
-from render_agent_lab.room_generator.floor_plan.random_plans import flat, l_shaped, single
+from render_agent_lab.room_generator.floor_plan.random_plans import flat, l_shaped_room, single_room
 from render_agent_lab.room_generator.floor_plan.structure import shell
 from render_agent_lab.room_generator.furnishing.furnish import furnish
 from render_agent_lab.room_generator.furnishing.placing import Placer, Unfurnishable
 from render_agent_lab.room_generator.item import Item
-from render_agent_lab.room_generator.light import Light, lit
-from render_agent_lab.room_generator.shapes import Mesh, merged
+from render_agent_lab.room_generator.light import Light, bake_light
+from render_agent_lab.room_generator.shapes import Mesh, merge
 
 KINDS = (  # built in turn
     "living room",
@@ -59,8 +59,8 @@ def build_home(seed: int, number: int, spacing: float) -> Home:
         except Unfurnishable:
             continue
         parts = shell(plan, rng, spacing)
-        mesh = merged([*parts, *(item.mesh for item in placer.items)])
-        return Home(kind, plan, placer.items, lit(mesh, _lights(plan, placer.items), rng))
+        mesh = merge([*parts, *(item.mesh for item in placer.items)])
+        return Home(kind, plan, placer.items, bake_light(mesh, _lights(plan, placer.items), rng))
     raise SetupError(f"cannot furnish home {number} ({kind}) of seed {seed}. Use another seed.")
 
 
@@ -68,8 +68,8 @@ def _plan(rng: np.random.Generator, kind: str) -> Plan:
     if kind.startswith("flat of"):
         return flat(rng, int(kind.split()[2]))
     if kind.startswith("L-shaped"):
-        return l_shaped(rng, kind.removeprefix("L-shaped "))
-    return single(rng, kind)
+        return l_shaped_room(rng, kind.removeprefix("L-shaped "))
+    return single_room(rng, kind)
 
 
 def _lights(plan: Plan, items: list[Item]) -> list[Light]:

@@ -66,11 +66,13 @@ def make_room(
 
     from render_agent_lab.room_generator import scan, write
     from render_agent_lab.room_generator.build import build_home
-    from render_agent_lab.room_generator.write import truth_of
+    from render_agent_lab.room_generator.write import ground_truth_of
 
     home = build_home(seed, number, spacing)
-    truth = truth_of(home, f"room{number:02d}")
-    mesh = scan.as_scan(home, np.random.default_rng((seed, number, 8))) if as_scan else home.mesh
+    truth = ground_truth_of(home, f"room{number:02d}")
+    mesh = (
+        scan.simulate_scan(home, np.random.default_rng((seed, number, 8))) if as_scan else home.mesh
+    )
     write.write_scan(mesh, folder / f"{truth.scene}.ply")
     write.write_truth(truth, folder / f"{truth.scene}.json")
     return truth

@@ -30,7 +30,7 @@ class Light:
     """Factors for red, green and blue."""
 
 
-def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
+def bake_light(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
     """Return the mesh with its colours multiplied by the light received at every vertex."""
     normals = mesh.normals
     space = Space(mesh)
@@ -38,8 +38,8 @@ def lit(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:
     sky = _openness(space, start, normals)
     received = 0.34 + 0.34 * sky[:, None] * np.ones(3)
     for light in lights:
-        received += _from(light, space, start, normals)[:, None] * np.array(light.colour)
-    received = _smoothed(mesh, received)
+        received += _received(light, space, start, normals)[:, None] * np.array(light.colour)
+    received = _smooth(mesh, received)
     exposure = received / (0.43 + 0.7 * received)
     colours = np.clip(mesh.colours, 0, 1) * exposure
     glowing = mesh.colours.min(1) > 0.855
@@ -130,7 +130,7 @@ def _openness(space: Space, start: Array, normals: Array) -> Array:
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
 
 
-def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
+def _received(light: Light, space: Space, start: Array, normals: Array) -> Array:
     """Return the light received at every point from one source, (n,)."""
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))
@@ -146,7 +146,7 @@ def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
     return received
 
 
-def _smoothed(mesh: Mesh, values: Array) -> Array:
+def _smooth(mesh: Mesh, values: Array) -> Array:
     """Return values (n, k) averaged twice over neighbouring vertices."""
     for _ in range(2):
         total, count = values.copy(), np.ones(len(values))

@@ -17,7 +17,7 @@ from render_agent_lab.room_generator.shapes import Paint
 Colour = tuple[float, float, float]
 
 
-def hashed(cells: NDArray[np.int64], seed: int) -> Array:
+def hash_cells(cells: NDArray[np.int64], seed: int) -> Array:
     """Return a hash in [0, 1) for every integer cell (n, k), identical on every machine."""
     value = np.full(len(cells), seed * 0x9E3779B1 + 0x7F4A7C15, np.uint64)
     for axis in range(cells.shape[1]):
@@ -39,11 +39,11 @@ def noise(points: Array, size: float | Sequence[float], seed: int) -> Array:
     for corner in range(8):
         step = np.array([corner >> 2 & 1, corner >> 1 & 1, corner & 1])
         weight = np.where(step, part, 1 - part).prod(1)
-        total += weight * hashed(cell + step, seed)
+        total += weight * hash_cells(cell + step, seed)
     return total
 
 
-def shaded(colour: Sequence[float], factor: Array) -> Array:
+def shade(colour: Sequence[float], factor: Array) -> Array:
     """Return `colour` times `factor` (n,), as (n, 3)."""
     return np.asarray(colour, float)[None] * factor[:, None]
 
@@ -52,7 +52,7 @@ def plain(colour: Sequence[float], roughness: float = 0.03, seed: int = 0) -> Pa
     """One colour with slight variation: lacquer, plastic, metal."""
 
     def paint(points: Array) -> Array:
-        return shaded(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
+        return shade(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
 
     return paint
 
@@ -64,7 +64,7 @@ def cloth(colour: Sequence[float], seed: int = 0, stripes: float = 0.0) -> Paint
         factor = 0.86 + 0.16 * noise(points, 0.03, seed) + 0.12 * noise(points, 0.25, seed + 1)
         if stripes:
             factor = factor * np.where(np.floor(points[:, 0] / stripes) % 2 == 0, 1.0, 0.78)
-        return shaded(colour, factor)
+        return shade(colour, factor)
 
     return paint
 
@@ -78,7 +78,7 @@ def wood(colour: Sequence[float], along: int = 0, seed: int = 0) -> Paint:
 
     def paint(points: Array) -> Array:
         grain = noise(points, sizes, seed)
-        return shaded(colour, 0.8 + 0.2 * grain + 0.12 * noise(points, wide, seed + 1))
+        return shade(colour, 0.8 + 0.2 * grain + 0.12 * noise(points, wide, seed + 1))
 
     return paint
 
@@ -88,14 +88,14 @@ def planks(colour: Sequence[float], width: float, length: float, along: int, see
 
     def paint(points: Array) -> Array:
         row = np.floor(points[:, 1 - along] / width).astype(np.int64)
-        shift = hashed(row[:, None], seed) * length
+        shift = hash_cells(row[:, None], seed) * length
         board = np.floor((points[:, along] + shift) / length).astype(np.int64)
-        tone = hashed(np.stack([row, board], 1), seed + 1)
+        tone = hash_cells(np.stack([row, board], 1), seed + 1)
         sizes = [0.05, 0.05, 1.0]
         sizes[along] = 0.5
         grain = noise(points, sizes, seed + 2)
         warm = np.array([0.04, 0.0, -0.03])
-        painted: Array = shaded(colour, 0.78 + 0.26 * tone + 0.12 * grain) + tone[:, None] * warm
+        painted: Array = shade(colour, 0.78 + 0.26 * tone + 0.12 * grain) + tone[:, None] * warm
         return painted
 
     return paint
@@ -126,7 +126,7 @@ def tiles(
         coordinates = points[:, axes] / size
         cell = np.floor(coordinates).astype(np.int64)
         odd = (cell.sum(1) % 2).astype(float)[:, None]
-        tone = 0.94 + 0.1 * hashed(cell, seed)
+        tone = 0.94 + 0.1 * hash_cells(cell, seed)
         off_joint = (0.5 - np.abs(coordinates - cell - 0.5)).min(1) * size
         joint = (off_joint < JOINT / 4).astype(float)
         colours = np.asarray(colour, float) * (1 - odd) + np.asarray(other, float) * odd
@@ -141,7 +141,7 @@ def plaster(colour: Sequence[float], seed: int) -> Paint:
 
     def paint(points: Array) -> Array:
         broad, grain = noise(points, 0.9, seed), noise(points, 0.09, seed + 1)
-        return shaded(colour, 0.95 + 0.06 * broad + 0.03 * grain)
+        return shade(colour, 0.95 + 0.06 * broad + 0.03 * grain)
 
     return paint
 
@@ -150,7 +150,7 @@ def carpet(colour: Sequence[float], seed: int) -> Paint:
     """Fitted carpet: coarse grain and worn patches."""
 
     def paint(points: Array) -> Array:
-        return shaded(
+        return shade(
             colour, 0.82 + 0.2 * noise(points, 0.06, seed) + 0.1 * noise(points, 0.6, seed + 1)
         )
 
@@ -161,7 +161,7 @@ def leaves(colour: Sequence[float], seed: int) -> Paint:
     """Foliage with light and dark leaves."""
 
     def paint(points: Array) -> Array:
-        return shaded(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
+        return shade(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
 
     return paint
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.build import Home
-from render_agent_lab.room_generator.floor_plan.walkway import CLEARANCE, Walkway, stands_in_the_way
+from render_agent_lab.room_generator.floor_plan.walkway import CLEARANCE, Walkway, is_obstacle
 from render_agent_lab.room_generator.light import VOXEL, Space
 from render_agent_lab.room_generator.paint import noise
 from render_agent_lab.room_generator.shapes import Mesh
@@ -17,28 +17,28 @@ REACH = 4.5  # metres, range of the scanner
 WELD = 0.002  # metres below which vertices are merged
 
 
-def as_scan(home: Home, rng: np.random.Generator) -> Mesh:
+def simulate_scan(home: Home, rng: np.random.Generator) -> Mesh:
     """Return the surface of a home as a hand-held scanner would capture it, metres, z up.
 
     Surface seen from none of a few positions on the floor is missing, and so are random patches, especially of glass.
     Edges are rounded, vertices are off by millimetres, and the whole is bent by about a centimetre.
     """
     mesh = home.mesh
-    seen = _seen(mesh, _walk(home, rng))
+    seen = _visible_vertices(mesh, _scanner_positions(home, rng))
     patches = noise(mesh.points, 0.35, int(rng.integers(1 << 30)))
-    glass = _within(home, mesh.points, ("window", "mirror", "tv"))
+    glass = _inside_items(home, mesh.points, ("window", "mirror", "tv"))
     keep = seen & (patches > 0.13) & ~(glass & (patches > 0.6))
-    mesh = _part(mesh, keep)
-    mesh = _welded(mesh)
-    mesh = Mesh(_softened(mesh, mesh.points), _softened(mesh, mesh.colours), mesh.faces)
-    return Mesh(_shaken(mesh, rng), _drifted(mesh, rng), mesh.faces)
+    mesh = _keep_faces(mesh, keep)
+    mesh = _weld(mesh)
+    mesh = Mesh(_soften(mesh, mesh.points), _soften(mesh, mesh.colours), mesh.faces)
+    return Mesh(_displace(mesh, rng), _drift_colours(mesh, rng), mesh.faces)
 
 
-def _walk(home: Home, rng: np.random.Generator) -> Array:
+def _scanner_positions(home: Home, rng: np.random.Generator) -> Array:
     """Return scanner positions, (n, 3) metres, on the free floor of every room at hand height."""
     walkway = Walkway(home.plan.rooms, home.plan.ways)
     for item in home.items:
-        if stands_in_the_way(item.box, item.built.kind, item.support is not None):
+        if is_obstacle(item.box, item.built.kind, item.support is not None):
             walkway.free = walkway.without(item.box)
     places = []
     for number in range(STOPS * len(home.plan.rooms)):
@@ -50,7 +50,7 @@ def _walk(home: Home, rng: np.random.Generator) -> Array:
     return np.array(places)
 
 
-def _seen(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
+def _visible_vertices(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
     space = Space(mesh)
     normals = mesh.normals
     start = mesh.points + 1.3 * VOXEL * normals
@@ -67,7 +67,7 @@ def _seen(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
     return seen
 
 
-def _within(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
+def _inside_items(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
     inside = np.zeros(len(points), bool)
     for item in home.items:
         if item.built.kind in kinds:
@@ -76,14 +76,14 @@ def _within(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[np.boo
     return inside
 
 
-def _part(mesh: Mesh, keep: NDArray[np.bool_]) -> Mesh:
+def _keep_faces(mesh: Mesh, keep: NDArray[np.bool_]) -> Mesh:
     """Return the faces whose vertices are all kept."""
     faces = mesh.faces[keep[mesh.faces].all(1)]
     used, index = np.unique(faces, return_inverse=True)
     return Mesh(mesh.points[used], mesh.colours[used], index.reshape(-1, 3))
 
 
-def _welded(mesh: Mesh) -> Mesh:
+def _weld(mesh: Mesh) -> Mesh:
     """Return the surface with coincident vertices merged, as in fused scans."""
     cells = np.floor(mesh.points / WELD + 0.37).astype(np.int64)
     _, first, index = np.unique(cells, axis=0, return_index=True, return_inverse=True)
@@ -94,7 +94,7 @@ def _welded(mesh: Mesh) -> Mesh:
     return Mesh(mesh.points[first], mesh.colours[first], faces[whole])
 
 
-def _softened(mesh: Mesh, values: Array) -> Array:
+def _soften(mesh: Mesh, values: Array) -> Array:
     """Move values (n, k) a third of the way to the mean of their neighbours."""
     total, count = np.zeros_like(values), np.zeros(len(values))
     for a, b in ((0, 1), (1, 2), (2, 0)):
@@ -105,7 +105,7 @@ def _softened(mesh: Mesh, values: Array) -> Array:
     return np.where(count[:, None] > 0, values * 0.67 + mean * 0.33, values)
 
 
-def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
+def _displace(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Displace points by millimetres each, and by about a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
     # low-frequency, so that coarse parts follow and thin layers stay behind one another
@@ -115,7 +115,7 @@ def _shaken(mesh: Mesh, rng: np.random.Generator) -> Array:
     return shaken + jitter
 
 
-def _drifted(mesh: Mesh, rng: np.random.Generator) -> Array:
+def _drift_colours(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Vary brightness and warmth of the colours from place to place, with a little grain."""
     bright = 0.88 + 0.24 * noise(mesh.points, 1.2, int(rng.integers(1 << 30)))
     warm = 0.12 * (noise(mesh.points, 1.8, int(rng.integers(1 << 30))) - 0.5)

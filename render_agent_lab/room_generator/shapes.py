@@ -57,7 +57,7 @@ class Mesh:
         return Mesh(self.points @ rotation(degrees).T, self.colours, self.faces)
 
 
-def merged(meshes: Sequence[Mesh]) -> Mesh:
+def merge(meshes: Sequence[Mesh]) -> Mesh:
     """Concatenate meshes in order."""
     starts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
     return Mesh(
@@ -85,10 +85,12 @@ def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> 
         paint: Colours of the points.
         keep: (rows - 1, columns - 1) mask of the cells to keep; None keeps all.
     """
-    return painted([(points, keep)], paint)
+    return paint_lattices([(points, keep)], paint)
 
 
-def painted(lattices: Sequence[tuple[Array, NDArray[np.bool_] | None]], paint: Paint) -> Mesh:
+def paint_lattices(
+    lattices: Sequence[tuple[Array, NDArray[np.bool_] | None]], paint: Paint
+) -> Mesh:
     """Return the surfaces through several lattices (see `grid`) as one mesh with one paint."""
     parts, faces, start = [], [], 0
     for points, keep in lattices:
@@ -151,7 +153,9 @@ def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> 
         ((x, y, c), (w, 0, 0), (0, d, 0), 1.0),
         ((x, b, z), (w, 0, 0), (0, -d, 0), unseen),
     ]
-    return painted([(_parallelogram(*side[:3], step * side[3]), None) for side in sides], paint)
+    return paint_lattices(
+        [(_parallelogram(*side[:3], step * side[3]), None) for side in sides], paint
+    )
 
 
 def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -> Mesh:
@@ -174,10 +178,10 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
         out = points - core
         length = np.linalg.norm(out, axis=-1, keepdims=True)
         parts.append((core + out * (radius / length), None))
-    return painted(parts, paint)
+    return paint_lattices(parts, paint)
 
 
-def turned_profile(profile: Any, sides: int, paint: Paint) -> Mesh:
+def revolve(profile: Any, sides: int, paint: Paint) -> Mesh:
     """Return the surface of revolution of a profile about the z axis.
 
     `profile` is (n, 2) radius and height in metres, bottom-up for a shape seen from outside.
@@ -208,11 +212,11 @@ def cylinder(radius: float, low: float, high: float, sides: int, step: float, pa
     ]
     bottom = len(inner)
     top = bottom + len(heights)
-    return merged(
+    return merge(
         [
-            turned_profile(profile[:bottom], sides, paint),
-            turned_profile(profile[bottom:top], sides, paint),
-            turned_profile(profile[top:], sides, paint),
+            revolve(profile[:bottom], sides, paint),
+            revolve(profile[bottom:top], sides, paint),
+            revolve(profile[top:], sides, paint),
         ]
     )
 

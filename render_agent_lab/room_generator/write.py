@@ -35,7 +35,7 @@ def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-def truth_of(home: Home, scene: str) -> RoomTruth:
+def ground_truth_of(home: Home, scene: str) -> RoomTruth:
     """Return the ground truth of a generated home."""
     numbers = {id(item): number for number, item in enumerate(home.items)}
     objects = []

@@ -39,7 +39,7 @@ class Batch:
     good: torch.Tensor
 
 
-class Prepared:
+class PreparedExamples:
     """Examples on the device, storing each of the C distinct pairs of view and question once."""
 
     def __init__(self, shape: Shape, examples: Sequence[Example], device: torch.device) -> None:

@@ -89,7 +89,7 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
     return "\n".join(parts)
 
 
-def standing(figures: Mapping[str, Any]) -> list[str]:
+def comparison_sentences(figures: Mapping[str, Any]) -> list[str]:
     """Return sentences that compare the ensemble with the baselines and with its best member."""
     sentences = []
     for other, apart in figures["learned_minus"].items():
@@ -108,7 +108,7 @@ def standing(figures: Mapping[str, Any]) -> list[str]:
             verdict = f"is {better} {other}"
         else:
             verdict = f"does not differ significantly from {other}"
-        span = "" if apart["low"] is None else f" ({_span(apart, '+.1f')})"
+        span = "" if apart["low"] is None else f" ({_format_range(apart, '+.1f')})"
         sentences.append(
             f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points{span}."
         )
@@ -121,23 +121,23 @@ def standing(figures: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
-def spanned(row: Mapping[str, Any]) -> str:
+def format_interval(row: Mapping[str, Any]) -> str:
     """Return the formatted confidence interval of a share."""
-    return "none" if row["low"] is None else f"{_span(row, '.1f')} %"
+    return "none" if row["low"] is None else f"{_format_range(row, '.1f')} %"
 
 
-def _span(row: Mapping[str, Any], form: str) -> str:
+def _format_range(row: Mapping[str, Any], form: str) -> str:
     return f"{format(100 * row['low'], form)} to {format(100 * row['high'], form)}"
 
 
 def _table(title: str, figures: Mapping[str, Any]) -> str:
     rows = [
-        f"| {name} | {100 * row['mean']:.1f} % | {spanned(row)} |"
+        f"| {name} | {100 * row['mean']:.1f} % | {format_interval(row)} |"
         for name, row in figures["success"].items()
     ]
     head = f"{title}: {figures['decisions']:,} decisions in {figures['scenes']} scenes.\n"
     table = "\n".join(["| chosen by | success | 95 % CI |", "|---|---|---|", *rows])
-    return f"{head}\n{table}\n\n{' '.join(standing(figures))}\n"
+    return f"{head}\n{table}\n\n{' '.join(comparison_sentences(figures))}\n"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent_lab.learned_verifier.ensemble import Ensemble
-from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.batches import PreparedExamples
 from render_agent_lab.verifier_training.examples import Example
 
-AT_ONCE = 256  # contexts or histories per forward pass; fits in memory at the largest sizes
+BATCH_SIZE = 256  # contexts or histories per forward pass; fits in memory at the largest sizes
 
 FloatArray = NDArray[np.float64]
 
@@ -51,10 +51,10 @@ def choose(ensemble: Ensemble, examples: Sequence[Example]) -> Choices:
     if not examples:
         empty = np.zeros(0)
         return Choices(empty, np.zeros((ensemble.members, 0)), empty)
-    return choose_prepared(ensemble, Prepared(ensemble.shape, examples, ensemble.device))
+    return choose_prepared(ensemble, PreparedExamples(ensemble.shape, examples, ensemble.device))
 
 
-def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
+def choose_prepared(ensemble: Ensemble, prepared: PreparedExamples) -> Choices:
     """Choose in every prepared state."""
     fused, members, chance = [], [], []
     for number, scores in enumerate(_scores(ensemble, prepared)):
@@ -71,21 +71,21 @@ def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArra
     """Return each member's scores of the candidates of every state, as cosines (M, K)."""
     if not examples:
         return []
-    return _scores(ensemble, Prepared(ensemble.shape, examples, ensemble.device))
+    return _scores(ensemble, PreparedExamples(ensemble.shape, examples, ensemble.device))
 
 
-def _scores(ensemble: Ensemble, prepared: Prepared) -> list[FloatArray]:
+def _scores(ensemble: Ensemble, prepared: PreparedExamples) -> list[FloatArray]:
     with torch.inference_mode():
         contexts = [
             ensemble.embed(contexts=pair)[0]
             for pair in zip(
-                prepared.seen.split(AT_ONCE), prepared.asked.split(AT_ONCE), strict=True
+                prepared.seen.split(BATCH_SIZE), prepared.asked.split(BATCH_SIZE), strict=True
             )
         ]
         moves = [
             ensemble.embed(histories=pair)[0]
             for pair in zip(
-                prepared.values.split(AT_ONCE), prepared.known.split(AT_ONCE), strict=True
+                prepared.values.split(BATCH_SIZE), prepared.known.split(BATCH_SIZE), strict=True
             )
         ]
     context, move = (torch.cat(parts, 1).cpu().numpy() for parts in (contexts, moves))

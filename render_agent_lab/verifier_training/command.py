@@ -71,11 +71,11 @@ def train_verifier_command(
       render-agent train-verifier recent --to my_verifier
     """
     from render_agent.runs.read import find_run
-    from render_agent_lab.verifier_training.card import spanned, standing
+    from render_agent_lab.verifier_training.card import comparison_sentences, format_interval
     from render_agent_lab.verifier_training.fit import Settings
-    from render_agent_lab.verifier_training.train import Wishes, train
+    from render_agent_lab.verifier_training.train import TrainingOptions, train
 
-    wishes = Wishes(
+    wishes = TrainingOptions(
         encoder,
         _held_out(held_out),
         device,
@@ -88,8 +88,8 @@ def train_verifier_command(
         if figures:
             click.echo(f"{title}, {figures['decisions']} decisions in held-out scenes:")
             for name, row in figures["success"].items():
-                click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
-            for line in standing(figures):
+                click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({format_interval(row)})")
+            for line in comparison_sentences(figures):
                 click.echo(f"  {line}")
     click.echo(f"wrote verifier and card to {folder}; use it with --verifier learned:{folder}")
 

@@ -52,11 +52,10 @@ class Decision:
         return bool(self.good.any() and not self.good.all())
 
 
-LEAST_SURFACE = 0.03  # minimum share of new surface for a good move that shows nothing named
+MIN_NEW_SURFACE = 0.03  # minimum share of new surface for a good move that shows nothing named
 
-NEAR_BEST = (
-    0.8  # moves that show this fraction of the best move's new surface count as equally good
-)
+# Moves that show this fraction of the best move's new surface count as equally good.
+NEAR_BEST = 0.8
 
 
 def good_moves(
@@ -78,7 +77,7 @@ def good_moves(
         good: NDArray[np.bool_] = found > 0
         return good
     if np.isfinite(found).any() or kind_of(question) == ROOM_SIZE_TYPE:
-        return np.asarray((surface >= LEAST_SURFACE) & (surface >= NEAR_BEST * surface.max()))
+        return np.asarray((surface >= MIN_NEW_SURFACE) & (surface >= NEAR_BEST * surface.max()))
     made = np.zeros(len(found), bool)
     if right is not None:
         made[right] = True

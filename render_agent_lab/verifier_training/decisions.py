@@ -29,7 +29,7 @@ from render_agent.views.picture_store import Pictures
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 
-BORROWED = 7  # moves of other turns used as candidates if a run logged none
+NUM_BORROWED = 7  # moves of other turns used as candidates if a run logged none
 
 
 def read_decisions(
@@ -56,23 +56,23 @@ def read_decisions(
     questions = folder.questions
     scenes = parts.scenes(questions)
     states = [
-        state for state in folder.read_states(scenes) if state.turns and _there(state.question)
+        state for state in folder.read_states(scenes) if state.turns and _has_scan(state.question)
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
     with closing(GeometryVerifier().open(folder.config, questions)) as geometry:
-        reading = Reading(folder, scenes, geometry)
+        reading = DecisionReader(folder, scenes, geometry)
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             report(name)
             decisions += reading.scene(list(group))
     return decisions
 
 
-def _there(question: Question) -> bool:
+def _has_scan(question: Question) -> bool:
     return question.scan is not None and question.scan.exists()
 
 
-class Reading:
+class DecisionReader:
     """Reads the decisions of one run, scene by scene."""
 
     def __init__(self, folder: RunData, scenes: SceneCache, geometry: GeometryVerifier) -> None:
@@ -101,7 +101,7 @@ class Reading:
                 if len(candidates) < 2:
                     continue
                 found, surface, geometry = self._label(context, candidates)
-                right = chosen if _right(state) else None
+                right = chosen if _is_right(state) else None
                 good = good_moves(state.question, found, surface, right)
                 decisions.append(
                     Decision(self.run, context, candidates, chosen, found, surface, geometry, good)
@@ -140,14 +140,14 @@ def _candidates(
     key = f"{context.state.id} {context.turn}".encode()
     chance = np.random.default_rng(list(key))
     others = [move for move in dict.fromkeys(moves) if move != turn.action]
-    picked = chance.permutation(len(others))[:BORROWED]
+    picked = chance.permutation(len(others))[:NUM_BORROWED]
     return tuple(
-        _carried_out(context, number, action)
+        _apply_move(context, number, action)
         for number, action in enumerate([turn.action, *(others[place] for place in picked)])
     ), 0
 
 
-def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate:
+def _apply_move(context: TurnContext, number: int, action: Action) -> Candidate:
     """Return a move as a candidate. Its image was never rendered; only its camera is known."""
     look = context.observation
     assert look.space is not None, "the scan is available"
@@ -183,5 +183,5 @@ def _gains(
     return gains, surface
 
 
-def _right(state: QuestionState) -> bool:
+def _is_right(state: QuestionState) -> bool:
     return is_scorable(state.question) and score_answer(state.question, state.answer) >= RIGHT

@@ -14,7 +14,7 @@ from render_agent_lab.learned_verifier.history import Histories, read_histories
 from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.decision import Decision
 
-AT_ONCE = 32  # views encoded per batch
+BATCH_SIZE = 32  # views encoded per batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +57,8 @@ def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) 
     for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
         own = list(group)
         reader = FeatureCache(encoder, own[0].context.picture)
-        for first in range(0, len(own), AT_ONCE):
-            part = own[first : first + AT_ONCE]
+        for first in range(0, len(own), BATCH_SIZE):
+            part = own[first : first + BATCH_SIZE]
             pairs = []
             for decision in part:
                 view_input = EncoderInput.of(decision.context)

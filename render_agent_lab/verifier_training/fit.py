@@ -14,12 +14,12 @@ import torch
 from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.learned_verifier.shape import Shape
-from render_agent_lab.verifier_training.batches import Integers, Prepared
+from render_agent_lab.verifier_training.batches import Integers, PreparedExamples
 from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
 from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.loss import losses
 
-MOST_GRADIENT = 1.0  # gradient norm to which each member is clipped
+MAX_GRADIENT_NORM = 1.0  # gradient norm to which each member is clipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FitResult:
     """A trained ensemble, and a record per epoch: number, mean loss of each member, and held-out accuracy."""
 
     ensemble: Ensemble
@@ -59,7 +59,7 @@ def fit(
     *,
     device: str = "cpu",
     after_epoch: Callable[[dict[str, Any]], None] | None = None,
-) -> Fitted:
+) -> FitResult:
     """Train new members on `examples`, and evaluate them on `held_out` after each epoch.
 
     The members share only the examples: weights and data order depend on the seed and the member's index. Returns the
@@ -71,9 +71,9 @@ def fit(
     if len(examples) < 2:
         raise SetupError(f"training needs at least 2 states, but there are {len(examples)}")
     place = torch.device(device)
-    prepared = Prepared(shape, examples, place)
+    prepared = PreparedExamples(shape, examples, place)
     choices = [example for example in held_out if example.is_a_choice]
-    unseen = Prepared(shape, choices, place) if choices else None
+    unseen = PreparedExamples(shape, choices, place) if choices else None
     parameters = {
         name: tensor.to(place, copy=True).requires_grad_()
         for name, tensor in Ensemble.fresh(
@@ -91,7 +91,7 @@ def fit(
         lines.append(line)
         if after_epoch:
             after_epoch(line)
-    return Fitted(ensemble.with_tensors(torch.Tensor.detach), lines)
+    return FitResult(ensemble.with_tensors(torch.Tensor.detach), lines)
 
 
 def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
@@ -107,7 +107,7 @@ def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
 def _epoch(
     ensemble: Ensemble,
     optimiser: Any,
-    prepared: Prepared,
+    prepared: PreparedExamples,
     settings: Settings,
     epoch: int,
 ) -> list[float]:
@@ -116,13 +116,15 @@ def _epoch(
     batches = max(1, orders.shape[1] // settings.batch)
     total = torch.zeros(settings.members)
     for number, chosen in enumerate(np.array_split(orders, batches, axis=1)):
-        rate = settings.rate * _share(epoch * batches + number, settings.epochs * batches, settings)
+        rate = settings.rate * _rate_share(
+            epoch * batches + number, settings.epochs * batches, settings
+        )
         for group in optimiser.param_groups:
             group["lr"] = rate
         optimiser.zero_grad()
         loss = losses(ensemble, prepared.batch(chosen))
         loss.sum().backward()
-        _cut(list(ensemble.parameters.values()))
+        _clip_gradients(list(ensemble.parameters.values()))
         optimiser.step()
         total += loss.detach().cpu()
     mean: list[float] = (total / batches).tolist()
@@ -143,7 +145,7 @@ def _orders(count: int, settings: Settings, epoch: int) -> Integers:
     )
 
 
-def _share(step: int, steps: int, settings: Settings) -> float:
+def _rate_share(step: int, steps: int, settings: Settings) -> float:
     """Return the learning rate of a step as a share of the peak."""
     rising = max(1.0, settings.warm_up * steps)
     if step < rising:
@@ -151,10 +153,10 @@ def _share(step: int, steps: int, settings: Settings) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
 
 
-def _cut(parameters: list[torch.Tensor]) -> None:
+def _clip_gradients(parameters: list[torch.Tensor]) -> None:
     """Clip each member's gradient to norm MOST_GRADIENT."""
     gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
     squares = torch.stack([(g * g).reshape(len(g), -1).sum(1) for g in gradients])
-    factor = (MOST_GRADIENT / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)
+    factor = (MAX_GRADIENT_NORM / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)
     for gradient in gradients:
         gradient *= factor.reshape(-1, *[1] * (gradient.ndim - 1))

@@ -16,7 +16,7 @@ from render_agent_lab.verifier_training.decision import Decision
 SURFACE = "new surface"
 
 
-def successes(
+def measure_success(
     decisions: Sequence[Decision], scores: Sequence[FloatArray], *, named: bool = False
 ) -> dict[str, FloatArray]:
     """Return the success of each selection method per decision, (S,) each, 0 to 1.
@@ -37,11 +37,11 @@ def successes(
         marks |= {f"member {m + 1}": row for m, row in enumerate(rows)}
         marks |= {"geometry": gains, SURFACE: decision.surface, "random": np.zeros(len(good))}
         for name, values in marks.items():
-            rates.setdefault(name, []).append(float(good[_highest(values)].mean()))
+            rates.setdefault(name, []).append(float(good[_best_candidates(values)].mean()))
     return {name: np.array(values) for name, values in rates.items()}
 
 
-def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
+def summarize(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
     """Return the mean success of each method, and the differences between `learned` and the baselines, as JSON.
 
     `scenes` has the scene of every decision. Intervals are 95 % confidence intervals over scenes, None if there are too
@@ -60,7 +60,7 @@ def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, 
     return measured
 
 
-def _highest(marks: FloatArray) -> NDArray[np.bool_]:
+def _best_candidates(marks: FloatArray) -> NDArray[np.bool_]:
     """Return which candidates are best; equal mean ranks may differ by rounding."""
     best: NDArray[np.bool_] = marks >= marks.max() - 1e-9
     return best

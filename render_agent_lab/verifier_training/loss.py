@@ -21,11 +21,13 @@ def losses(ensemble: Ensemble, batch: Batch) -> torch.Tensor:
     )
     scale = ensemble.parameters["log_scale"].clamp(max=MAX_LOG_SCALE).exp()[:, None, None]
     logits = scale * context @ moves.transpose(1, 2)
-    contrasts: torch.Tensor = vmap(contrast)(logits, batch.context, batch.state, batch.good)
+    contrasts: torch.Tensor = vmap(symmetric_infonce)(
+        logits, batch.context, batch.state, batch.good
+    )
     return contrasts
 
 
-def contrast(
+def symmetric_infonce(
     logits: torch.Tensor, context: torch.Tensor, state: torch.Tensor, good: torch.Tensor
 ) -> torch.Tensor:
     """Return the symmetric InfoNCE loss of one member from logits (B, K); other arguments as in `Batch`.

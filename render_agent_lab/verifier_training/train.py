@@ -17,7 +17,7 @@ from render_agent.util.display import counted
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder
-from render_agent_lab.learned_verifier.ensemble import Ensemble, place_of
+from render_agent_lab.learned_verifier.ensemble import Ensemble, torch_device
 from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.card import card_text, save
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
@@ -25,11 +25,11 @@ from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.examples import Example, make_examples
 from render_agent_lab.verifier_training.fit import Settings, fit
-from render_agent_lab.verifier_training.held_out import figures, successes
+from render_agent_lab.verifier_training.held_out import measure_success, summarize
 
-LEAST = 20  # minimum number of training decisions with good and bad moves
+MIN_DECISIONS = 20  # minimum number of training decisions with good and bad moves
 
-TEXT = "README.md"
+README = "README.md"
 
 SMALL = {
     "width": 64,
@@ -47,11 +47,11 @@ LARGE = {
     "inner": 2048,
 }  # for features of a large encoder
 
-MANY = 256  # feature dimension from which members are large
+LARGE_FEATURES = 256  # feature dimension from which members are large
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class TrainingOptions:
     """Options of verifier training."""
 
     encoder: str = "pixels"
@@ -66,7 +66,7 @@ class Wishes:
 def train(
     folders: Sequence[RunData],
     output: Path,
-    wishes: Wishes = Wishes(),
+    wishes: TrainingOptions = TrainingOptions(),
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Train a verifier on runs, write it to `output`, and return the data of its card.
@@ -82,7 +82,7 @@ def train(
     held = choose_held_out(sorted(set(names)), wishes.held_out, wishes.settings.seed)
     learning = [d for d, name in zip(decisions, names, strict=True) if name not in held]
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
-    _refuse_too_few(learning, testing)
+    _check_enough(learning, testing)
     report(
         f"computing features: {len(learning)} training decisions, {len(testing)} in held-out scenes"
     )
@@ -93,7 +93,7 @@ def train(
         examples[: len(learning)],
         examples[len(learning) :],
         wishes.settings,
-        device=place_of(wishes.device),
+        device=torch_device(wishes.device),
         after_epoch=lambda line: report(_epoch_line(line, wishes.settings.epochs)),
     )
     learned = {
@@ -101,11 +101,11 @@ def train(
         "learned_from": _training_data(folders, learning, set(names) - held),
         "settings": wishes.settings.to_json(),
         "epochs": fitted.epochs,
-        "held_out": _measured(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
+        "held_out": _evaluate(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
     }
     save(fitted.ensemble, output, learned)
-    with os_errors(SetupError, f"write {output / TEXT}"):
-        (output / TEXT).write_text(card_text(learned, shape), "utf-8")
+    with os_errors(SetupError, f"write {output / README}"):
+        (output / README).write_text(card_text(learned, shape), "utf-8")
     return learned
 
 
@@ -138,17 +138,17 @@ def _decisions(folders: Sequence[RunData], report: Callable[[str], None]) -> lis
     return [decision for decision in decisions if decision.is_a_choice]
 
 
-def _refuse_too_few(learning: Sequence[Decision], testing: Sequence[Decision]) -> None:
-    if len(learning) < LEAST or not testing:
+def _check_enough(learning: Sequence[Decision], testing: Sequence[Decision]) -> None:
+    if len(learning) < MIN_DECISIONS or not testing:
         raise SetupError(
             f"too few decisions with good and bad moves: {len(learning)} for training and {len(testing)} in held-out"
-            f" scenes (at least {LEAST} and 1 needed). Add runs, preferably with --agent lookahead:8"
+            f" scenes (at least {MIN_DECISIONS} and 1 needed). Add runs, preferably with --agent lookahead:8"
             " --verifier random."
         )
 
 
 def _shape(encoder: Encoder) -> Shape:
-    sizes = LARGE if encoder.features >= MANY else SMALL
+    sizes = LARGE if encoder.features >= LARGE_FEATURES else SMALL
     return Shape(
         rows=encoder.rows,
         columns=encoder.columns,
@@ -187,12 +187,12 @@ def _training_data(
     }
 
 
-def _measured(
+def _evaluate(
     ensemble: Ensemble,
     decisions: Sequence[Decision],
     examples: Sequence[Example],
     held: set[str],
-    wishes: Wishes,
+    wishes: TrainingOptions,
 ) -> dict[str, Any]:
     """Return the ensemble's success in held-out scenes, compared with random, new surface and geometry."""
     scores = scores_of(ensemble, examples)
@@ -200,14 +200,14 @@ def _measured(
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]
     measured: dict[str, Any] = {
         "scenes": sorted(held),
-        "good": figures(successes(decisions, scores), names),
+        "good": summarize(measure_success(decisions, scores), names),
         "named": None,
     }
     if finding:
-        rows = successes(
+        rows = measure_success(
             [decisions[place] for place in finding],
             [scores[place] for place in finding],
             named=True,
         )
-        measured["named"] = figures(rows, [names[place] for place in finding])
+        measured["named"] = summarize(rows, [names[place] for place in finding])
     return measured

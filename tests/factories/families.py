@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from render_agent.engines.checkpoint.pretrained import Pretrained, choose_device
-from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, made_tokenizer
+from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, build_tokenizer
 
 SMALL_FAMILIES: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_suffix(".yaml").read_text("utf-8")
@@ -38,7 +38,7 @@ def small_family(
     import transformers
 
     family = SMALL_FAMILIES[name]
-    tokenizer = tokenizer or made_tokenizer(**family.get("special", {}))
+    tokenizer = tokenizer or build_tokenizer(**family.get("special", {}))
     if "first" in family:
         tokenizer.bos_token = family["first"]
     processor = _built(family["processor"], tokenizer)

@@ -8,7 +8,7 @@ from filelock import FileLock
 from scipy.spatial import cKDTree
 
 from render_agent_lab.room_generator.build import build_home
-from render_agent_lab.room_generator.write import truth_of
+from render_agent_lab.room_generator.write import ground_truth_of
 
 COARSE = 0.3
 """Metres between vertices: only the mesh differs from that of a dense home."""
@@ -32,7 +32,7 @@ def build_homes(folders):
 
 def truths_of(homes):
     """Return what is true of such homes, by (seed, number)."""
-    return {key: truth_of(home, f"home{key[0]}-{key[1]}") for key, home in homes.items()}
+    return {key: ground_truth_of(home, f"home{key[0]}-{key[1]}") for key, home in homes.items()}
 
 
 def free_floor(truth, clearance=0.2, cell=0.05):

@@ -19,7 +19,7 @@ from factories.families import SMALL_FAMILIES, small_family
 from render_agent.engines.bundled_models import bundled_model as bundled_folder
 from render_agent.engines.checkpoint.pretrained import Pretrained
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
-from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, save
+from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, make_config, save
 
 __all__ = ["CHAT_TEMPLATE"]
 
@@ -62,7 +62,7 @@ def small_qwen3_vl(
 
 def small_config(tokenizer: Any) -> Any:
     """Return the configuration of the small model for a tokenizer with Qwen's special tokens."""
-    return config_of(SHAPES[SMALL], tokenizer)
+    return make_config(SHAPES[SMALL], tokenizer)
 
 
 def _written(name: str) -> Callable[..., Path]:

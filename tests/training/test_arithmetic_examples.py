@@ -12,9 +12,9 @@ from factories.derivations import NUMBER, WAY, called, turn_said
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import Spot, bearing_of
-from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
-from training.text_examples import drill_examples, turned
+from training.text_examples import drill_examples, rotate_room
 
 TURN = f"turn ({NUMBER} {NUMBER} {NUMBER})"
 
@@ -28,13 +28,13 @@ def way(start, end):
 
 @pytest.fixture(scope="module")
 def known():
-    return known_scenes(load_rooms(BUNDLED))
+    return load_knowledge(load_rooms(BUNDLED))
 
 
 def drilled(known, seed=0):
     """Return the given positions and the derivation of each kind of drill, for one rotated room."""
     chance = random.Random(seed)
-    room = turned(known["room01"], chance.uniform(0, 2 * math.pi))
+    room = rotate_room(known["room01"], chance.uniform(0, 2 * math.pi))
     made = {}
     for asked, given, learned in drills.drills(room, chance):
         if asked not in drills.KINDS:
@@ -121,7 +121,7 @@ def test_turns_are_named_as_in_the_question_type(known, kind):
             for part in reply["reasoning"].split("; ")
         ]
         assert [said for part in parts for said in (part[0], part[2])] == given
-        assert len(given) == 2 * drills.PAIRS
+        assert len(given) == 2 * drills.TURNS_PER_DRILL
         for _, ahead, _, there, turn, word in parts:
             assert turn == turn_said(ahead, there)
             assert word == called(kind, ahead, there)
@@ -140,6 +140,6 @@ def test_every_room_is_drilled_with_different_rotations():
 
 def test_rooms_with_too_few_objects_have_no_drills(known):
     room = known["room01"]
-    names = [name for name, some in room.boxes.items() if len(some) == 1][: drills.LEAST - 1]
+    names = [name for name, some in room.boxes.items() if len(some) == 1][: drills.MIN_OBJECTS - 1]
     few = type(room)({name: room.boxes[name] for name in names})
     assert list(drills.drills(few, random.Random(0))) == []

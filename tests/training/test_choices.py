@@ -11,8 +11,17 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, load_rooms
-from render_agent_lab.expert.derive import things
-from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
+from render_agent_lab.expert.derive import question_categories
+from training.choices import (
+    ANSWER,
+    NEAREST,
+    NEAREST_VARIANTS,
+    ROUTE_VARIANTS,
+    SIDES,
+    names,
+    nearest,
+    routes,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,7 +59,7 @@ def test_routes_from_wrong_positions_match_no_option(examples):
         legs = reply_of(example)["reasoning"].split(". ", 1)[1].split(";")
         turns = [part.split(": ")[1].partition(".")[0] for part in legs]
         assert derived(example) == ", ".join(f"Turn {turn.capitalize()}" for turn in turns)
-    assert max(Counter(example.question.id for example in wrong).values()) <= MISTAKES
+    assert max(Counter(example.question.id for example in wrong).values()) <= ROUTE_VARIANTS
 
 
 def test_rejections_have_the_text_of_a_real_run(examples, tmp_path):
@@ -96,14 +105,14 @@ def test_invalid_names_are_given_and_the_ground_truth_is_learned():
 def test_nearest_answer_is_the_smallest_stated_distance():
     made = list(nearest(BUNDLED))
     asked = {q.id for q in load_rooms(BUNDLED) if q.type == NEAREST}
-    assert Counter(e.question.id for e in made) == dict.fromkeys(asked, COMPARED)
+    assert Counter(e.question.id for e in made) == dict.fromkeys(asked, NEAREST_VARIANTS)
     ranks = Counter()
     for example in made:
         reply = reply_of(example)
         derived, _, smallest = reply["reasoning"].rpartition(": ")
         said = derived.rpartition(". ")[2] if ". " in derived else derived
         parts = said.split(", ")
-        options = things(example.question)[:-1]
+        options = question_categories(example.question)[:-1]
         for part, name in zip(parts, options, strict=True):
             assert part.startswith(f"{name} ")
         metres = [float(part.rpartition(" ")[2]) for part in parts]

@@ -9,20 +9,20 @@ import pytest
 
 import training.dialogue as dialogue
 from training.curriculum import (
-    ANSWER,
-    LONGEST,
+    ANSWER_WEIGHT,
+    MAX_TOKENS,
     Curriculum,
     Dialogue,
     Example,
-    parts,
-    shared,
-    tokens_of,
+    distinct_images,
+    special_tokens,
+    split_by_length,
 )
 from training.dialogue import Lesson
-from training.dialogue_file import DIALOGUES, Encoded, gathered
+from training.dialogue_file import DIALOGUES, Encoded, concatenate
 from training.networks import batch_of, encode_images, predict
 from training.shape import TOKENS, new_model
-from training.sight import Computed, Kept
+from training.sight import ComputedFeatures, StoredFeatures
 from training.tokenizer import small_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -33,7 +33,7 @@ TEXT = 400  # lowest id of ordinary text tokens used here
 @cache
 def special():
     """Return the ids of the image token, the padding token, and the token before an answer."""
-    return tokens_of(small_tokenizer())
+    return special_tokens(small_tokenizer())
 
 
 def encoded(scene, number, pictures, *, length=30):
@@ -64,8 +64,8 @@ def folders(tmp_path_factory):
             for row, scene in enumerate(scenes)
             for number in range(4)
         ]
-        long = encoded(scenes[0], 99, (0,), length=LONGEST)
-        gathered(None, [*some, long]).save(path / DIALOGUES)
+        long = encoded(scenes[0], 99, (0,), length=MAX_TOKENS)
+        concatenate(None, [*some, long]).save(path / DIALOGUES)
         made.append((path, 2 * len(scenes)))
     return made
 
@@ -81,7 +81,7 @@ def colours(folders):
 
 @pytest.fixture(scope="module")
 def shown(folders, colours):
-    offsets = Kept(colours).offsets
+    offsets = StoredFeatures(colours).offsets
     answered = special()[-1]
     return [
         Dialogue(path, answered, offset) for (path, _), offset in zip(folders, offsets, strict=True)
@@ -89,7 +89,7 @@ def shown(folders, colours):
 
 
 def test_image_rows_belong_to_their_dialogue(shown, colours):
-    seen = Kept(colours)
+    seen = StoredFeatures(colours)
     for part, some in enumerate(shown):
         arrays = some.arrays
         for numbers in some.scenes.values():
@@ -156,7 +156,7 @@ def test_long_dialogues_are_skipped_and_answers_weigh_more(shown):
     assert np.flatnonzero(example.weights).tolist() == list(
         range(len(example.ids) - 9, len(example.ids))
     )
-    assert example.weights[-9:].tolist() == [1.0] * 4 + [ANSWER] * 5
+    assert example.weights[-9:].tolist() == [1.0] * 4 + [ANSWER_WEIGHT] * 5
     assert example.ids[-6] == special()[-1]
 
 
@@ -166,14 +166,14 @@ def test_parts_respect_the_limit_and_contain_every_example():
         Example(np.full(length, number, np.int16), np.ones(length, np.float32), ())
         for number, length in enumerate(chance.integers(20, 900, 50))
     ]
-    groups = parts(examples, 2000)
+    groups = split_by_length(examples, 2000)
     assert sorted(id(one) for part in groups for one in part) == sorted(map(id, examples))
     assert all(len(part) * max(len(one.ids) for one in part) <= 2000 for part in groups)
     for part, after in pairwise(groups):
         assert min(len(one.ids) for one in part) >= max(len(one.ids) for one in after)
         assert (len(part) + 1) * len(part[0].ids) > 2000  # parts are as large as possible
-    assert [len(part) for part in parts(examples[:3], 10)] == [1, 1, 1]
-    assert parts([], 2000) == []
+    assert [len(part) for part in split_by_length(examples[:3], 10)] == [1, 1, 1]
+    assert split_by_length([], 2000) == []
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def gradients(model):
 def by_hand(model, pictures):
     """Return loss and gradients of all examples in a single batch, through both networks."""
     some = examples()
-    numbers, rows = shared(some)
+    numbers, rows = distinct_images(some)
     features = encode_images(model, torch.from_numpy(np.concatenate(pictures)[numbers]))
     shown = [[rows[number] for number in one.pictures] for one in some]
     batch = batch_of([one.ids for one in some], [one.weights for one in some], shown, special()[1])
@@ -239,9 +239,9 @@ def by_hand(model, pictures):
 @pytest.mark.parametrize("joint", [True, False])
 def test_gradients_of_parts_equal_those_of_one_batch(model, pictures, monkeypatch, joint):
     loss, expected = by_hand(model, pictures)
-    monkeypatch.setattr(dialogue, "PART", 300)
-    assert len(parts(examples(), 300)) > 1
-    lesson = Lesson(model, small_tokenizer(), Computed(model, pictures), joint=joint)
+    monkeypatch.setattr(dialogue, "PART_TOKENS", 300)
+    assert len(split_by_length(examples(), 300)) > 1
+    lesson = Lesson(model, small_tokenizer(), ComputedFeatures(model, pictures), joint=joint)
     figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
     gathered_gradients = gradients(model)

@@ -19,7 +19,7 @@ from render_agent.render.png import encode as png
 from render_agent.runs.read import RunData
 from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
 from training.encode import Encoder, encode_files
-from training.picture_file import BYTES, PictureFile, as_seen, load_pictures
+from training.picture_file import BYTES, PictureFile, decode_image, load_pictures
 from training.processor import HEIGHT, PICTURE_TOKENS, WIDTH, small_processor
 from training.tokenizer import small_tokenizer
 
@@ -176,7 +176,7 @@ def test_new_files_are_added_and_known_ones_skipped(messages, encoded, processor
 
 def test_resizing_matches_the_processor(processor):
     picture = speckled(320, 240)
-    mine = as_seen(png(np.asarray(picture))).astype(float)
+    mine = decode_image(png(np.asarray(picture))).astype(float)
     made = processor.image_processor(images=[picture], return_tensors="np")["pixel_values"]
     rows, columns = HEIGHT // 32, WIDTH // 32
     patches = made.reshape(rows, columns, 2, 2, 3, 2, 16, 16)[:, :, :, :, :, 0]
@@ -186,7 +186,7 @@ def test_resizing_matches_the_processor(processor):
 
 def test_images_with_another_aspect_ratio_are_rejected():
     with pytest.raises(ValueError, match="320 x 320"):
-        as_seen(png(np.zeros((320, 320, 3), np.uint8)))
+        decode_image(png(np.zeros((320, 320, 3), np.uint8)))
 
 
 def test_picture_file_can_be_appended_to(tmp_path):

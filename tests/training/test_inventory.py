@@ -8,8 +8,8 @@ import pytest
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import plain
 from training.dialogue_file import DIALOGUES, load_dialogues
-from training.inventory import HIDDEN, MOST, inventory, write
-from training.perception_pictures import TOLD
+from training.inventory import MAX_HIDDEN, MAX_NAMES, inventory, write
+from training.perception_pictures import SHOWN_FILE
 from training.processor import PICTURE_TOKENS, small_processor
 from training.tokenizer import small_tokenizer
 
@@ -39,12 +39,12 @@ def test_shown_objects_have_positions_and_hidden_ones_do_not():
         entries = listed(reasoning(inventory(LINES[0], number)))
         assert {name: place for name, place in entries.items() if place != "?"} == PLACES
         assert {name for name, place in entries.items() if place == "?"} <= set(ABSENT)
-        assert len(PLACES) <= len(entries) <= len(PLACES) + HIDDEN
+        assert len(PLACES) <= len(entries) <= len(PLACES) + MAX_HIDDEN
         orders.add(tuple(name for name in entries if name in PLACES))
     assert len(orders) == 6
     assert inventory(LINES[0], 3) == inventory(LINES[0], 3) != inventory(LINES[0], 3, seed=1)
-    many = {f"thing {chr(97 + number)}": [[1.0, 2.0]] for number in range(MOST + 5)}
-    assert len(listed(reasoning(inventory({**LINES[0], "shown": many}, 0)))) == MOST
+    many = {f"thing {chr(97 + number)}": [[1.0, 2.0]] for number in range(MAX_NAMES + 5)}
+    assert len(listed(reasoning(inventory({**LINES[0], "shown": many}, 0)))) == MAX_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def tokenizer():
 
 
 def test_positions_are_learned_and_names_are_given(tokenizer, tmp_path):
-    (tmp_path / TOLD).write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    (tmp_path / SHOWN_FILE).write_text("".join(json.dumps(line) + "\n" for line in LINES))
     write(tmp_path, small_processor(tokenizer))
     dialogues = load_dialogues(tmp_path / DIALOGUES)
     assert len(dialogues) == len(LINES)

@@ -17,7 +17,14 @@ from render_agent.scans.room_truth import read_truth
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 from training.labels import CELLS, SIZE, Labels
-from training.perception_pictures import FIELD, KINDS, WAYS, _around, room_pictures, turned
+from training.perception_pictures import (
+    FIELD_DEGREES,
+    KINDS,
+    VIEWS_PER_VARIANT,
+    _render_around,
+    room_pictures,
+    transform_room,
+)
 from training.phrases import LABELS
 
 NAMES = LABELS[3], LABELS[10], LABELS[20]
@@ -37,7 +44,7 @@ UNIT = 0.004  # metres, half the spacing of float16 values below 8
 
 @pytest.fixture(scope="module")
 def viewer():
-    made = Viewer(make_renderer(), SIZE, FIELD)
+    made = Viewer(make_renderer(), SIZE, FIELD_DEGREES)
     yield made
     made.close()
 
@@ -142,7 +149,7 @@ def test_transformed_rooms_keep_image_and_labels_consistent(viewer, home, way):
     centres = np.array([thing.centre for thing in truth.objects])
     results = []
     for number in (0, way):
-        scene, boxes, places = turned(
+        scene, boxes, places = transform_room(
             upright_scene, truth, centres, number % 4, mirrored=number >= 4
         )
         np.testing.assert_allclose(places, [box.centre for box in boxes], atol=1e-9)
@@ -174,7 +181,7 @@ def test_room_images_cover_all_kinds_and_are_reproducible(viewer):
         [*room_pictures(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
     ]
     kinds = [taken.kind for taken in made[0]]
-    assert len(kinds) == len(WAYS) + sum(WAYS)
+    assert len(kinds) == len(VIEWS_PER_VARIANT) + sum(VIEWS_PER_VARIANT)
     assert set(kinds) == set(KINDS)
     for one, other in zip(*made, strict=True):
         assert one.picture.shape == (HEIGHT, WIDTH, 3)
@@ -196,7 +203,7 @@ def test_room_images_cover_all_kinds_and_are_reproducible(viewer):
 
 def test_around_targets_use_the_frame_of_the_view_ahead(viewer, scene, labels):
     camera = Camera((2.0, 2.0, 1.4), 0.0)
-    picture, labelled = _around(scene, labels, camera, viewer.renderer)
+    picture, labelled = _render_around(scene, labels, camera, viewer.renderer)
     assert camera_ahead(camera, SIZE).position == camera.position
     for name, box in zip(NAMES, BOXES, strict=True):
         cells = agree(picture, labelled, name)

@@ -10,7 +10,7 @@ import pytest
 
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import plain
-from training.name_attention import Finder, places_of
+from training.name_attention import Finder, read_places
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
 from training.tokenizer import small_tokenizer
@@ -29,7 +29,7 @@ def shown_file(
 
 def test_map_positions_use_the_map_frame_and_the_leftmost_object(tmp_path: Path) -> None:
     shown = {"sofa": [[3.0, 1.0]], "chair": [[2.0, 4.0], [1.0, 5.0]]}
-    (places,) = places_of(shown_file(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
+    (places,) = read_places(shown_file(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
     assert places[LABELS.index("sofa")].tolist() == [1, 3, 1]
     assert places[LABELS.index("chair")].tolist() == [1, 1, 5]
     others = np.delete(places, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
@@ -41,7 +41,7 @@ def test_view_positions_are_ahead_and_left_of_the_camera(tmp_path: Path) -> None
     # looking along +y from (1, 2): +y is ahead, -x is left
     camera = Camera((1.0, 2.0, 1.6), 90.0)
     shown = {"sofa": [[0.0, 5.0]], "chair": [[1.0, 4.0], [1.0, 5.0]]}
-    (places,) = places_of(shown_file(tmp_path, "ego", camera, shown))
+    (places,) = read_places(shown_file(tmp_path, "ego", camera, shown))
     np.testing.assert_allclose(places[LABELS.index("sofa")], [1, 3, 1], atol=1e-6)
     assert places[LABELS.index("chair")][0] == 1
     assert np.isnan(places[LABELS.index("chair")][1:]).all()

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.optimizer import BOLDER, CLIP, Masters, rate_at, save
+from training.optimizer import MAX_GRADIENT_NORM, MUON_RATE_FACTOR, Masters, rate_at, save
 
 torch = pytest.importorskip("torch")
 
@@ -107,8 +107,8 @@ def test_step_size_and_decay_depend_on_the_kind_of_weight():
         decay = 0.02 if copy.ndim > 1 else 0.0
         if name == INNER:
             # rank-one gradient: the step has the norm of a matrix with one singular value of about 1
-            length = (copy - before[name] * (1 - BOLDER * rate * decay)).norm()
-            assert length == pytest.approx(BOLDER * rate * 0.2 * math.sqrt(24), rel=0.35)
+            length = (copy - before[name] * (1 - MUON_RATE_FACTOR * rate * decay)).norm()
+            assert length == pytest.approx(MUON_RATE_FACTOR * rate * 0.2 * math.sqrt(24), rel=0.35)
             continue
         # the first step of Adam has the size of the rate, whatever the gradient
         torch.testing.assert_close(
@@ -124,7 +124,7 @@ def test_gradients_are_clipped_by_their_global_norm():
     count = sum(copy.numel() for copy in masters.copies.values())
     assert norm == pytest.approx(8 * math.sqrt(count), rel=1e-5)
     left = sum(float((copy.grad**2).sum()) for copy in masters.copies.values())
-    assert math.sqrt(left) == pytest.approx(CLIP, rel=1e-4)
+    assert math.sqrt(left) == pytest.approx(MAX_GRADIENT_NORM, rel=1e-4)
 
 
 def test_rate_warms_up_linearly_and_follows_a_cosine():

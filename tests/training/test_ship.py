@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 import training.ship as shipping
-from training.optimizer import WEIGHTS, Masters, save, weights_of
+from training.optimizer import WEIGHTS, Masters, read_weights, save
 from training.shape import TOKENS, new_model
-from training.ship import ship, trained
+from training.ship import mean_model, ship
 from training.tokenizer import small_tokenizer
 from training.wording import FILE
 
@@ -48,7 +48,7 @@ def test_shipped_model_gives_the_logits_of_the_trained_weights(checkpoint, shipp
     text = "<|vision_start|><|image_pad|><|vision_end|>How many chair(s) are in this room?"
     fed = processor(text=[text], images=[Image.fromarray(picture)], return_tensors="pt")
     assert TOKENS < fed["input_ids"].shape[1] < TOKENS + 20
-    own = trained(checkpoint)
+    own = mean_model(checkpoint)
     with torch.no_grad():
         logits, expected = (one.eval()(**fed).logits for one in (model, own))
     assert expected.std() > 0.1
@@ -62,7 +62,7 @@ def test_shipped_model_gives_the_logits_of_the_trained_weights(checkpoint, shipp
 
 @pytest.mark.slow
 def test_training_can_start_from_a_shipped_model(checkpoint, shipped):
-    before, after = weights_of(checkpoint), weights_of(shipped)
+    before, after = read_weights(checkpoint), read_weights(shipped)
     assert before.keys() == after.keys()
     for name, weight in before.items():
         assert after[name].dtype == torch.float32
@@ -78,8 +78,8 @@ def test_mean_of_two_checkpoints_is_shipped(checkpoint, shipped, tmp_path):
     moved = "model.language_model.norm.weight"
     weights[moved] = weights[moved] + 1
     save_file(weights, tmp_path / WEIGHTS)
-    mean = dict(trained(checkpoint, tmp_path).named_parameters())
-    for name, weight in trained(checkpoint).named_parameters():
+    mean = dict(mean_model(checkpoint, tmp_path).named_parameters())
+    for name, weight in mean_model(checkpoint).named_parameters():
         step = 0.5 if name == moved else 0.0
         assert torch.allclose(mean[name], weight + step, atol=2e-3), name
 

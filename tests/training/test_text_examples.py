@@ -13,19 +13,19 @@ from render_agent.dialogue.answer import letters
 from render_agent.runs.build import build
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
-from render_agent_lab.expert.derive import rooms_text, things
-from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.derive import format_rooms, question_categories
+from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor
 from training.text_examples import (
-    OTHERS,
+    MAX_OTHERS,
     VARIANTS,
     VIEWS,
     blind_messages,
     encode_rooms,
     rooms_examples,
-    turned,
+    rotate_room,
 )
 from training.tokenizer import small_tokenizer
 
@@ -100,7 +100,7 @@ def test_derivations_in_rotated_rooms_lead_to_the_answer(examples):
 def test_named_objects_are_listed_and_stated_equally(examples):
     reordered = 0
     for example in examples:
-        asked = things(example.question)
+        asked = question_categories(example.question)
         if example.question.type == "room_size_estimation":
             assert not example.question.text.startswith("What is where")
             assert re.search(r"room \d", example.given)
@@ -109,7 +109,7 @@ def test_named_objects_are_listed_and_stated_equally(examples):
         where = re.match(r"What is where: (.+)\.\n\n", example.question.text)[1].split("; ")
         places = reasoning(example).partition(". ")[0].split("; ")
         assert set(places) <= set(where)
-        assert len(set(places)) == len(set(asked)) < len(where) <= len(set(asked)) + OTHERS
+        assert len(set(places)) == len(set(asked)) < len(where) <= len(set(asked)) + MAX_OTHERS
         assert len(set(where)) == len(where)
         reordered += where[: len(places)] != places
     assert reordered > len(examples) / 2
@@ -129,10 +129,10 @@ def test_rotated_positions_are_non_negative_and_differ(examples):
 
 @pytest.mark.parametrize("angle", [0.3, math.pi / 2, 4.0])
 def test_rotation_preserves_everything_but_positions(angle):
-    known = next(iter(known_scenes(load_rooms(BUNDLED)).values()))
-    seen = turned(known, angle)
+    known = next(iter(load_knowledge(load_rooms(BUNDLED)).values()))
+    seen = rotate_room(known, angle)
     assert seen.extents == known.extents
-    assert rooms_text(seen.extents) == rooms_text(known.extents) != "room ?"
+    assert format_rooms(seen.extents) == format_rooms(known.extents) != "room ?"
     boxes, images = ([box for some in one.boxes.values() for box in some] for one in (known, seen))
     assert seen.boxes.keys() == known.boxes.keys()
     centres, moved = (np.array([box.centre for box in some]) for some in (boxes, images))

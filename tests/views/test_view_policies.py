@@ -28,8 +28,8 @@ from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.oracles.named_objects import greedy_views
 from render_agent_lab.oracles.viewpoint_search import (
     CLOSE_METRES,
+    TargetBox,
     ViewpointSearch,
-    Wanted,
 )
 
 SIZE = (320, 240)
@@ -204,7 +204,7 @@ def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
     empty = ViewContext(few, space, RENDERER, here.start, SIZE)
     assert len(set(tour(empty, COUNT))) == COUNT
     box = upright(np.zeros(3), np.ones(3))
-    (camera,) = greedy_views(ViewpointSearch(empty), [Wanted("box", box, 1.0)], COUNT)
+    (camera,) = greedy_views(ViewpointSearch(empty), [TargetBox("box", box, 1.0)], COUNT)
     assert camera == camera.looking_at(box.centre)
 
 

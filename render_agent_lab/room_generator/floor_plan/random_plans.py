@@ -19,33 +19,39 @@ from render_agent_lab.room_generator.floor_plan.plan import (
 )
 
 
-def single(rng: np.random.Generator, purpose: str) -> Plan:
+def single_room(rng: np.random.Generator, purpose: str) -> Plan:
     """Plan a rectangular room with a door and windows."""
     low, high = {"bathroom": (2.3, 3.2), "kitchen": (3.2, 4.6), "living room": (4.2, 5.8)}.get(
         purpose, (3.5, 5.0)
     )
-    width, depth = _metres(rng, low, high), _metres(rng, low * 0.9, high * 0.9)
+    width, depth = _random_metres(rng, low, high), _random_metres(rng, low * 0.9, high * 0.9)
     corners = rectangle(0, 0, width, depth)
-    return _finished(rng, [Room(purpose, corners)], corners)
+    return _finish_plan(rng, [Room(purpose, corners)], corners)
 
 
-def l_shaped(rng: np.random.Generator, purpose: str) -> Plan:
+def l_shaped_room(rng: np.random.Generator, purpose: str) -> Plan:
     """Plan an L-shaped room with a door and windows."""
-    width, depth = _metres(rng, 5.6, 6.8), _metres(rng, 4.8, 5.8)
-    x, y = _metres(rng, 0.5 * width, 0.6 * width), _metres(rng, 0.5 * depth, 0.6 * depth)
+    width, depth = _random_metres(rng, 5.6, 6.8), _random_metres(rng, 4.8, 5.8)
+    x, y = (
+        _random_metres(rng, 0.5 * width, 0.6 * width),
+        _random_metres(rng, 0.5 * depth, 0.6 * depth),
+    )
     corners = np.array([[0, 0], [width, 0], [width, y], [x, y], [x, depth], [0, depth]], float)
     corner = int(rng.integers(4))
     if corner in (1, 2):
         corners = (np.array([width, 0]) + corners * [-1, 1])[::-1]
     if corner in (2, 3):
         corners = (np.array([0, depth]) + corners * [1, -1])[::-1]
-    return _finished(rng, [Room(purpose, corners)], corners)
+    return _finish_plan(rng, [Room(purpose, corners)], corners)
 
 
 def flat(rng: np.random.Generator, rooms: int) -> Plan:
     """Plan a flat of two to four rooms connected by doors and passages."""
-    width, depth = _metres(rng, *_FLAT_SIZES[rooms][0]), _metres(rng, *_FLAT_SIZES[rooms][1])
-    first = _metres(rng, 0.53, 0.6) * width
+    width, depth = (
+        _random_metres(rng, *_FLAT_SIZES[rooms][0]),
+        _random_metres(rng, *_FLAT_SIZES[rooms][1]),
+    )
+    first = _random_metres(rng, 0.53, 0.6) * width
     left, right = (0.0, 0.0, first, depth), (first + WALL, 0.0, width, depth)
     boxes: list[Box2] = [left, right]
     if rooms >= 3:
@@ -57,7 +63,7 @@ def flat(rng: np.random.Generator, rooms: int) -> Plan:
     boxes.sort(key=lambda box: (box[2] - box[0]) * (box[3] - box[1]), reverse=True)
     purposes = _PURPOSES[rooms][int(rng.integers(len(_PURPOSES[rooms])))]
     made = [Room(name, rectangle(*box)) for name, box in zip(purposes, boxes, strict=True)]
-    return _finished(rng, made, rectangle(0, 0, width, depth))
+    return _finish_plan(rng, made, rectangle(0, 0, width, depth))
 
 
 _FLAT_SIZES = {
@@ -74,22 +80,22 @@ _PURPOSES = {
 
 def _split(rng: np.random.Generator, box: Box2) -> list[Box2]:
     x, y, a, b = box
-    cut = y + _metres(rng, 0.52, 0.6) * (b - y - WALL)
+    cut = y + _random_metres(rng, 0.52, 0.6) * (b - y - WALL)
     if rng.random() < 0.5:
         cut = b + y - cut - WALL
     return [(x, y, a, cut), (x, cut + WALL, a, b)]
 
 
-def _metres(rng: np.random.Generator, low: float, high: float) -> float:
+def _random_metres(rng: np.random.Generator, low: float, high: float) -> float:
     return round(float(rng.uniform(low, high)), 2)
 
 
-def _finished(rng: np.random.Generator, rooms: list[Room], outline: Array) -> Plan:
-    plan = Plan(rooms, outline, _metres(rng, 2.45, 2.75))
+def _finish_plan(rng: np.random.Generator, rooms: list[Room], outline: Array) -> Plan:
+    plan = Plan(rooms, outline, _random_metres(rng, 2.45, 2.75))
     _join(rng, plan)
-    _enter(rng, plan)
+    _add_entrance(rng, plan)
     for number in range(len(rooms)):
-        _light(rng, plan, number)
+        _add_windows(rng, plan, number)
     return plan
 
 
@@ -101,7 +107,7 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
             (other, side, low, high)
             for side in plan.sides
             if side.room in joined
-            for other, low, high in _beyond(plan, side)
+            for other, low, high in _rooms_behind(plan, side)
             if other not in joined and high - low > DOOR_WIDTH + 0.5
         ]
         private = [way for way in ways if plan.rooms[way[1].room].purpose == "bathroom"]
@@ -110,16 +116,16 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
         purposes = {plan.rooms[side.room].purpose, plan.rooms[other].purpose}
         wide = min(high - low - 0.9, 1.8)
         if "bathroom" not in purposes and wide > 1.2 and rng.random() < 0.45:
-            width, top = _metres(rng, 1.2, wide), 2.25
+            width, top = _random_metres(rng, 1.2, wide), 2.25
             kind: OpeningKind = "passage"
         else:
             width, top, kind = DOOR_WIDTH, DOOR_HEIGHT, "door"
-        start = _metres(rng, low + 0.25, high - width - 0.25)
+        start = _random_metres(rng, low + 0.25, high - width - 0.25)
         plan.openings.append(Opening(kind, side, start, start + width, 0.0, top, other))
         joined.add(other)
 
 
-def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
+def _rooms_behind(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
     """Return the rooms behind a wall, each with the interval of the wall they share."""
     rooms_beyond = []
     for other in plan.sides:
@@ -133,7 +139,7 @@ def _beyond(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
     return rooms_beyond
 
 
-def _enter(rng: np.random.Generator, plan: Plan) -> None:
+def _add_entrance(rng: np.random.Generator, plan: Plan) -> None:
     """Add a closed entrance door to an outer wall of the first room."""
     sides = [side for side in plan.sides if plan.outside(side) and side.room == 0]
     sides = [side for side in sides if side.length > DOOR_WIDTH + 0.6]
@@ -142,7 +148,7 @@ def _enter(rng: np.random.Generator, plan: Plan) -> None:
     plan.openings.append(Opening("entry", side, near, near + DOOR_WIDTH, 0.0, DOOR_HEIGHT))
 
 
-def _light(rng: np.random.Generator, plan: Plan, number: int) -> None:
+def _add_windows(rng: np.random.Generator, plan: Plan, number: int) -> None:
     """Add one or two windows to the outer walls of a room."""
     free = [
         side
@@ -155,9 +161,13 @@ def _light(rng: np.random.Generator, plan: Plan, number: int) -> None:
     count = 1 if bath or plan.rooms[number].area < 14 else int(rng.integers(1, 3))
     for index in rng.permutation(len(free))[:count]:
         side = free[int(index)]
-        width = _metres(rng, 0.6, 0.8) if bath else _metres(rng, 1.0, min(1.8, side.length - 0.5))
-        start = _metres(rng, 0.25, side.length - width - 0.25)
-        bottom = 1.3 if bath else _metres(rng, 0.85, 0.95)
+        width = (
+            _random_metres(rng, 0.6, 0.8)
+            if bath
+            else _random_metres(rng, 1.0, min(1.8, side.length - 0.5))
+        )
+        start = _random_metres(rng, 0.25, side.length - width - 0.25)
+        bottom = 1.3 if bath else _random_metres(rng, 0.85, 0.95)
         plan.openings.append(
             Opening("window", side, start, start + width, bottom, min(2.15, plan.height - 0.2))
         )

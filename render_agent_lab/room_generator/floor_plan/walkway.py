@@ -30,7 +30,7 @@ class Walkway:
         self.centres: Array = low + (np.stack([rows, columns], -1) + 0.5) * CELL
         floor = self._floor(rooms, ways)
         self.rooms: list[Mask] = [room.holds(self._flat).reshape(floor.shape) for room in rooms]
-        self.free = {margin: _eroded(floor, margin) for margin in (CLEARANCE, COMFORT)}
+        self.free = {margin: _erode(floor, margin) for margin in (CLEARANCE, COMFORT)}
 
     @property
     def _flat(self) -> Array:
@@ -52,9 +52,9 @@ class Walkway:
 
     def passable(self, free: dict[float, Mask]) -> bool:
         """Return True if all free floor is connected and every room is reachable in comfort."""
-        if pieces(free[CLEARANCE]) != 1:
+        if count_components(free[CLEARANCE]) != 1:
             return False
-        labels, _ = _labelled(free[COMFORT])
+        labels, _ = _label(free[COMFORT])
         largest = np.bincount(labels[labels > 0]).argmax() if labels.any() else 0
         main = (labels == largest) & (largest > 0)
         return all(bool((main & room).sum() * CELL**2 > 0.6) for room in self.rooms)
@@ -67,24 +67,24 @@ def footprint_distance(box: OrientedBox, points: Array) -> Array:
     return np.hypot(beyond[:, 0], beyond[:, 1])
 
 
-def stands_in_the_way(box: OrientedBox, kind: str, supported: bool) -> bool:
+def is_obstacle(box: OrientedBox, kind: str, supported: bool) -> bool:
     """Return True if an object blocks walking through its footprint."""
     return box.bounds[0, 2] < HEAD and not supported and kind not in ("rug", "curtain")
 
 
-def pieces(free: Mask) -> int:
+def count_components(free: Mask) -> int:
     """Return the number of connected components of the free cells (4-connectivity)."""
-    return _labelled(free)[1]
+    return _label(free)[1]
 
 
-def _labelled(free: Mask) -> tuple[NDArray[np.int32], int]:
+def _label(free: Mask) -> tuple[NDArray[np.int32], int]:
     from scipy import ndimage
 
     labels, count = ndimage.label(free)
     return labels, int(count)
 
 
-def _eroded(floor: Mask, margin: float) -> Mask:
+def _erode(floor: Mask, margin: float) -> Mask:
     from scipy import ndimage
 
     padded = np.pad(floor, 1)

@@ -52,7 +52,7 @@ def _open_door(placer: Placer, opening: Opening, make: int) -> None:
             continue
         if placer.put(leaf, where, turn % 360, room, 0.003, anywhere=True):
             return
-    placer.surely(None)
+    placer.require(None)
 
 
 def _window(placer: Placer, opening: Opening, make: int) -> None:

@@ -50,12 +50,12 @@ def _hang(placer: Placer, number: int, kinds: Sequence[str]) -> None:
 
 
 def _living_room(placer: Placer, number: int) -> None:
-    stand = placer.surely(placer.wall("tv stand", number))
+    stand = placer.require(placer.wall("tv stand", number))
     placer.on("tv", stand, (-0.2, 0.2), (0, 0.4), askew=2)
-    sofa = placer.surely(_sofa(placer, stand))
+    sofa = placer.require(_sofa(placer, stand))
     if _maybe(placer, 0.7):
-        placer.before("rug", sofa, (0.1, 0.25, 0.05), towards=False)
-    table = placer.before("coffee table", sofa, (0.36, 0.32), towards=True)
+        placer.in_front_of("rug", sofa, (0.1, 0.25, 0.05), towards=False)
+    table = placer.in_front_of("coffee table", sofa, (0.36, 0.32), towards=True)
     if table and _maybe(placer, 0.4):
         placer.on(_one_of(placer, "laptop", "small plant", "table lamp"), table)
     for _ in range(int(placer.rng.integers(1, 4))):
@@ -85,7 +85,7 @@ def _sofa(placer: Placer, stand: Item) -> Item | None:
     if at_wall < 4.2:
         gaps = [at_wall - back for back in (0.0, 0.03, 0.06, 0.1, 0.15)] + gaps
     for shift in (0.0, 0.3, -0.3, 0.6, -0.6):
-        sofa = placer.before("sofa", stand, gaps, towards=True, shift=shift)
+        sofa = placer.in_front_of("sofa", stand, gaps, towards=True, shift=shift)
         if sofa:
             return sofa
     return None
@@ -119,7 +119,7 @@ def _dining(placer: Placer, number: int) -> None:
 
 
 def _bedroom(placer: Placer, number: int) -> None:
-    bed = placer.surely(placer.wall("bed", number))
+    bed = placer.require(placer.wall("bed", number))
     wide = bed.size[0] > 1.3
     for x in (-0.95, 0.95) if wide else (0.0,):
         placer.on("pillow", bed, (x, x), (0.84, 0.9), askew=5)
@@ -135,7 +135,7 @@ def _bedroom(placer: Placer, number: int) -> None:
     if _maybe(placer, 0.5):
         _workplace(placer, number)
     if _maybe(placer, 0.4):
-        placer.before("rug", bed, (0.15, 0.3), towards=False)
+        placer.in_front_of("rug", bed, (0.15, 0.3), towards=False)
     extras = [
         "plant",
         "basket",
@@ -165,14 +165,14 @@ def _workplace(placer: Placer, number: int) -> Item | None:
     for kind, share in (("telephone", 0.3), ("printer", 0.3), ("table lamp", 0.4)):
         if _maybe(placer, share):
             placer.on(kind, desk, (-1, 1), (-0.2, 0.9))
-    placer.before("office chair", desk, (0.05, 0.1), towards=True, shift=-0.2 * desk.size[0])
+    placer.in_front_of("office chair", desk, (0.05, 0.1), towards=True, shift=-0.2 * desk.size[0])
     if _maybe(placer, 0.5):
         placer.beside("computer tower", desk, (0.03, 0.06))
     return desk
 
 
 def _office(placer: Placer, number: int) -> None:
-    desks = [placer.surely(_workplace(placer, number))]
+    desks = [placer.require(_workplace(placer, number))]
     for _ in range(int(placer.rng.integers(0, 3))):
         desk = _workplace(placer, number)
         desks += [desk] if desk else []
@@ -194,7 +194,7 @@ def _kitchen(placer: Placer, number: int) -> None:
     room = placer.plan.rooms[number]
     x, y, a, b = room.box
     width = round(float(placer.rng.uniform(1.5, min(2.4, max(a - x, b - y) - 1.4))), 2)
-    counter = placer.surely(placer.wall("counter", number, width=width))
+    counter = placer.require(placer.wall("counter", number, width=width))
     placer.on("kitchen sink", counter, (-0.8, 0.8), (0, 0), askew=0)
     for kind, share in (("microwave", 0.7), ("kettle", 0.8)):
         if _maybe(placer, share):
@@ -205,7 +205,7 @@ def _kitchen(placer: Placer, number: int) -> None:
         where = stove.point(0, stove.size[1] / 2 - hood.mesh.bounds[1, 1])
         placer.put(hood, where, stove.turn, number, 1.6)
     fridge = placer.beside("refrigerator", counter, (0.02, 0.03))
-    placer.surely(fridge or placer.wall("refrigerator", number))
+    placer.require(fridge or placer.wall("refrigerator", number))
     if _maybe(placer, 0.5):
         placer.wall("hanging cabinet", number, height=1.45)
     for kind, share in (("dishwasher", 0.4), ("washer", 0.25), ("cabinet", 0.4)):
@@ -218,8 +218,8 @@ def _kitchen(placer: Placer, number: int) -> None:
 
 
 def _bathroom(placer: Placer, number: int) -> None:
-    placer.surely(placer.wall("toilet", number))
-    basin = placer.surely(placer.wall("vanity", number))
+    placer.require(placer.wall("toilet", number))
+    basin = placer.require(placer.wall("vanity", number))
     if placer.plan.rooms[number].area > 4.2:
         placer.wall("bathtub", number)
     glass = placer.make("mirror")
@@ -235,13 +235,13 @@ def _bathroom(placer: Placer, number: int) -> None:
 
 def _studio(placer: Placer, number: int) -> None:
     """Furnish one room for living, working and sleeping."""
-    bed = placer.surely(placer.wall("bed", number))
+    bed = placer.require(placer.wall("bed", number))
     placer.on("pillow", bed, (0.0, 0.0), (0.84, 0.9), askew=5)
-    stand = placer.surely(placer.wall("tv stand", number))
+    stand = placer.require(placer.wall("tv stand", number))
     placer.on("tv", stand, (-0.2, 0.2), (0, 0.4), askew=2)
     sofa = _sofa(placer, stand)
     if sofa:
-        placer.before("coffee table", sofa, (0.36, 0.32), towards=True)
+        placer.in_front_of("coffee table", sofa, (0.36, 0.32), towards=True)
         placer.on("pillow", sofa, (-0.9, 0.9), (-0.5, 0.0))
     _workplace(placer, number)
     placer.wall("wardrobe", number)

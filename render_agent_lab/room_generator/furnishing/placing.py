@@ -13,8 +13,8 @@ import numpy as np
 from render_agent.scans.boxes import Array, OrientedBox, overlap, upright
 from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
-from render_agent_lab.room_generator.floor_plan.walkway import Walkway, stands_in_the_way
-from render_agent_lab.room_generator.furniture.catalogue import Built, built
+from render_agent_lab.room_generator.floor_plan.walkway import Walkway, is_obstacle
+from render_agent_lab.room_generator.furniture.catalogue import Built, build_piece
 from render_agent_lab.room_generator.item import Item
 
 GAP = SKIRTING + 0.008  # metres between the back of a piece and its wall
@@ -38,12 +38,12 @@ class Placer:
         self.step = step
         self.items: list[Item] = []
         self.walkway = Walkway(plan.rooms, plan.ways)
-        self.keep_clear = [_kept_clear(opening) for opening in plan.openings]
+        self.keep_clear = [_clear_zone(opening) for opening in plan.openings]
 
     def make(self, kind: str, twin: int | None = None, **proportions: Any) -> Built:
         """Build a piece. Pieces with the same `twin` number are identical."""
         rng = self.rng if twin is None else np.random.default_rng(twin)
-        return built(kind, rng, self.step, **proportions)
+        return build_piece(kind, rng, self.step, **proportions)
 
     def put(
         self,
@@ -75,7 +75,7 @@ class Placer:
             for other in self._near(item)
         ):
             return None
-        if stands_in_the_way(item.box, piece.kind, support is not None):
+        if is_obstacle(item.box, piece.kind, support is not None):
             free = self.walkway.without(item.box)
             if not self.walkway.passable(free):
                 return None
@@ -162,7 +162,7 @@ class Placer:
                 return placed
         return None
 
-    def before(
+    def in_front_of(
         self, kind: str, item: Item, gaps: Sequence[float], towards: bool, shift: float = 0.0
     ) -> Item | None:
         """Place a piece in front of an item, facing it (`towards`) or the same way.
@@ -244,14 +244,14 @@ class Placer:
         top = piece.mesh.bounds[1, 2]
         return self.put(piece, where, 0.0, room, self.plan.height - top - 0.002, anywhere=True)
 
-    def surely(self, item: Item | None) -> Item:
+    def require(self, item: Item | None) -> Item:
         """Return the item. Raises Unfurnishable if it is None."""
         if item is None:
             raise Unfurnishable
         return item
 
 
-def _kept_clear(opening: Opening) -> OrientedBox:
+def _clear_zone(opening: Opening) -> OrientedBox:
     """Return the zone to keep free in front of an opening: passage through a door, view through a window."""
     if opening.kind == "window":
         area, bottom = opening.area(0.3, 0.1), opening.bottom - 0.02

@@ -105,7 +105,7 @@ class Built:
         return CATALOGUE[self.kind].label
 
 
-def built(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> Built:
+def build_piece(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> Built:
     """Build a piece of furniture.
 
     The piece is centred on the z axis and rests on z = 0 (for hanging pieces, the lowest point is there).

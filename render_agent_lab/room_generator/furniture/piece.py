@@ -55,7 +55,7 @@ class Piece:
     @property
     def mesh(self) -> Mesh:
         """All parts as one mesh."""
-        return shapes.merged(self.parts)
+        return shapes.merge(self.parts)
 
     def between(self, low: float, high: float) -> float:
         """Return a random length in metres."""
@@ -136,7 +136,7 @@ class Piece:
 
     def revolved(self, profile: Any, paint: Paint) -> None:
         """Add a surface of revolution about the upright axis from a profile of (n, 2) radius and height."""
-        self.add(shapes.turned_profile(profile, 16, paint))
+        self.add(shapes.revolve(profile, 16, paint))
 
     def legs(self, width: float, depth: float, height: float, thick: float, paint: Paint) -> None:
         """Add four square legs at the corners of a footprint centred at the origin, metres."""

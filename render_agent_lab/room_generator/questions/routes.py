@@ -16,7 +16,7 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
     CLEARANCE,
     Walkway,
     footprint_distance,
-    stands_in_the_way,
+    is_obstacle,
 )
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
@@ -91,7 +91,7 @@ class _Walks:
         self.centres = walkway.centres
         self.free = walkway.free[CLEARANCE]
         for thing in truth.objects:
-            if stands_in_the_way(thing.box, thing.kind, thing.support is not None):
+            if is_obstacle(thing.box, thing.kind, thing.support is not None):
                 self.free = self.free & (self._off(thing.box) >= CLEARANCE)
 
     def _off(self, box: OrientedBox) -> Array:

@@ -19,7 +19,7 @@ from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.report import COLUMNS, markdown
 from render_agent_lab.bench.script import Lengths, ScriptedWalk
-from render_agent_lab.bench.variants import Variant, variants
+from render_agent_lab.bench.variants import Variant, make_variants
 from render_agent_lab.random_models.published_shapes import find_shape
 
 
@@ -49,13 +49,13 @@ def test_walk_answers_after_the_drawn_number_of_turns():
 
 
 def test_baselines_appear_once_among_the_variants():
-    ways = variants(["transformers"], ["sequential", "two-phase", "refill"], ["none"], [8, 32])  # fmt: skip
+    ways = make_variants(["transformers"], ["sequential", "two-phase", "refill"], ["none"], [8, 32])  # fmt: skip
     pairs = [(way.schedule, way.batch_size) for way in ways]
     assert pairs == [("sequential", 1), ("two-phase", 16), ("refill", 8), ("refill", 32)]
     two_phase = ways[1].options(max_turns=9)
     assert two_phase["max_batched_turns"] == 4
     assert two_phase["finish_together"] == 1
-    picked = variants(["transformers", "scripted"], ["sequential", "refill"], ["keys"], [8])  # fmt: skip
+    picked = make_variants(["transformers", "scripted"], ["sequential", "refill"], ["keys"], [8])  # fmt: skip
     assert [(way.engine, way.schedule, way.reuse) for way in picked] == [
         ("transformers", "sequential", "keys"),
         ("transformers", "refill", "keys"),
@@ -63,7 +63,7 @@ def test_baselines_appear_once_among_the_variants():
         ("scripted", "refill", "own"),
     ]
     with pytest.raises(UsageError, match="zigzag"):
-        variants(["transformers"], ["zigzag"], ["none"], [8])
+        make_variants(["transformers"], ["zigzag"], ["none"], [8])
 
 
 def line(question, turn, read, wrote, cached=0, reply="x"):
@@ -75,7 +75,7 @@ def line(question, turn, read, wrote, cached=0, reply="x"):
 
 def test_first_seen_tokens_are_counted_once():
     lines = [line("a", 0, 100, 10), line("b", 0, 50, 5), line("a", 1, 150, 10, cached=110)]
-    work = figures.work_of(lines)
+    work = figures.read_work(lines)
     assert work.first_seen == 100 + 50 + (150 - 110)
     assert work.prefilled == 100 + 50 + 40
     assert (work.prompt, work.cached, work.written, work.questions) == (300, 110, 25, 2)
@@ -83,16 +83,16 @@ def test_first_seen_tokens_are_counted_once():
     assert work.attended == sum(pairs)
     assert work.contexts == (10 * 100 + 50) + (5 * 50 + 12) + (10 * 150 + 50)
     assert work.steps == 12.5
-    assert figures.work_of(lines, patches=1200).patches == 6 * 1200
+    assert figures.read_work(lines, patches=1200).patches == 6 * 1200
 
 
 def test_lower_bound_is_proportional_to_the_work(monkeypatch):
     model = open_model(str(small_model()), device="cpu").model
-    monkeypatch.setattr(floor, "measured_rates", lambda *_: floor.Rates(1e9, 1e10))
+    monkeypatch.setattr(floor, "measure_rates", lambda *_: floor.Rates(1e9, 1e10))
     lines = [line("a", 0, 1000, 10), line("a", 1, 1500, 100)]
-    once = floor.floor_seconds(model, figures.work_of(lines))
+    once = floor.floor_seconds(model, figures.read_work(lines))
     twice = floor.floor_seconds(
-        model, figures.work_of([*lines, line("b", 0, 1000, 10), line("b", 1, 1500, 100)])
+        model, figures.read_work([*lines, line("b", 0, 1000, 10), line("b", 1, 1500, 100)])
     )
     assert twice == pytest.approx(2 * once)
     text = model.model.language_model.layers
@@ -102,17 +102,17 @@ def test_lower_bound_is_proportional_to_the_work(monkeypatch):
 
 def test_transcripts_do_not_depend_on_the_order_of_the_log():
     lines = [line("a", 0, 9, 1), line("b", 0, 9, 1), line("a", 1, 20, 1)]
-    assert figures.work_of(lines).transcripts == figures.work_of(lines[::-1]).transcripts
+    assert figures.read_work(lines).transcripts == figures.read_work(lines[::-1]).transcripts
     other = [line("a", 0, 9, 1, reply="y"), *lines[1:]]
-    assert figures.work_of(lines).transcripts["b"] == figures.work_of(other).transcripts["b"]
-    assert figures.work_of(lines).transcripts["a"] != figures.work_of(other).transcripts["a"]
+    assert figures.read_work(lines).transcripts["b"] == figures.read_work(other).transcripts["b"]
+    assert figures.read_work(lines).transcripts["a"] != figures.read_work(other).transcripts["a"]
 
 
 def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
     """Return the figures of some variants on a few questions."""
-    from render_agent_lab.bench.compared_engines import tokenizing
+    from render_agent_lab.bench.compared_engines import make_tokenize
 
-    script = ScriptedWalk(bundled(), lengths, tokenizing(pretrained))
+    script = ScriptedWalk(bundled(), lengths, make_tokenize(pretrained))
     engines = Engines(config, pretrained, None if own_replies else script)
     return Bench(config, engines, lambda words: None).compare(ways, rounds=1)
 
@@ -169,17 +169,17 @@ def test_shapes_have_the_parameter_counts_of_the_published_models():
     import torch
 
     from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
-    from render_agent_lab.random_models.random_model import config_of, made_tokenizer
+    from render_agent_lab.random_models.random_model import build_tokenizer, make_config
 
     cure_torchvision()
     from transformers import AutoModelForImageTextToText
 
     published = {"2B": 2_127_532_032, "4B": 4_437_815_808, "8B": 8_767_123_696}
-    tokenizer = made_tokenizer()
+    tokenizer = build_tokenizer()
     for size, count in published.items():
         shape = find_shape(f"Qwen3-VL-{size}-Instruct")
         with torch.device("meta"):
-            model = AutoModelForImageTextToText.from_config(config_of(shape, tokenizer))
+            model = AutoModelForImageTextToText.from_config(make_config(shape, tokenizer))
         assert sum(weight.numel() for weight in model.parameters()) == count
     with pytest.raises(SetupError, match="nobody/knows"):
         find_shape("nobody/knows")

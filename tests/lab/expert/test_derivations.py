@@ -17,16 +17,16 @@ from render_agent_lab.expert.derive import (
     Knowledge,
     Spot,
     bearing_of,
-    derivation,
+    derive_answer,
     final_reply,
-    known_reply,
-    places_text,
-    rooms_text,
-    things,
+    format_positions,
+    format_rooms,
+    format_turn,
+    omniscient_reply,
+    question_categories,
     turn_between,
-    turn_text,
 )
-from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.homes import load_knowledge
 
 HOME = Knowledge(
     {
@@ -130,7 +130,7 @@ ROUTE = asked(
     ids=lambda value: value.type if isinstance(value, Question) else "",
 )
 def test_every_question_type_has_fixed_wording(question, reasoning):
-    places, rest = known_reply(question, HOME)
+    places, rest = omniscient_reply(question, HOME)
     assert json.loads(places + rest) == {
         "reasoning": reasoning,
         "answer": letters(question.options).get(question.truth, question.truth),
@@ -148,15 +148,15 @@ def test_unknown_positions_are_question_marks_and_allow_no_derivation():
         {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "left", "done": True}
     )
     for question in (SIDES, APART, NEAREST, COUNT, SIZE, ROUTE):
-        assert derivation(question, Knowledge()) == ""
-        said = places_text(question, {})
-        assert said == "; ".join(f"{name} ?" for name in things(question))
-    assert rooms_text(()) == "room ?"
+        assert derive_answer(question, Knowledge()) == ""
+        said = format_positions(question, {})
+        assert said == "; ".join(f"{name} ?" for name in question_categories(question))
+    assert format_rooms(()) == "room ?"
 
 
 def test_ambiguous_objects_have_no_direction():
     twice = Knowledge({**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]})
-    assert derivation(SIDES, twice) == ""
+    assert derive_answer(SIDES, twice) == ""
 
 
 def test_bearings_are_counter_clockwise_and_left_is_positive():
@@ -173,7 +173,7 @@ def test_bearings_are_counter_clockwise_and_left_is_positive():
 def test_turns_are_differences_named_as_in_the_question():
     for ahead, there in product(range(100), repeat=2):
         for kind, word in DIRECTION_NAMES.items():
-            said = turn_text(ahead / 10, there / 10, word)
+            said = format_turn(ahead / 10, there / 10, word)
             numbers = turn_said(str(ahead / 10), str(there / 10))
             assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"
 
@@ -181,15 +181,15 @@ def test_turns_are_differences_named_as_in_the_question():
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     questions = bundled()
-    known = known_scenes(questions)
+    known = load_knowledge(questions)
     num_derived = 0
     for question in questions:
-        places, rest = known_reply(question, known[question.scene])
+        places, rest = omniscient_reply(question, known[question.scene])
         action = read(places + rest, question.wanted, question.options)
         truth = canonical(question.truth, question.wanted, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning
-        derived = answer_of(question, derivation(question, known[question.scene]))
+        derived = answer_of(question, derive_answer(question, known[question.scene]))
         if derived is not None:
             assert derived == letters(question.options).get(question.truth, question.truth)
             num_derived += 1

@@ -24,9 +24,9 @@ from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent.util.safe_parse import convert
 from render_agent.views.stress.mirrored import mirrored_truth, names_sides
-from render_agent_lab.expert.derive import spot_of, things
-from render_agent_lab.expert.homes import known_scenes
-from render_agent_lab.expert.policy import EXPERT, TURNS, expert
+from render_agent_lab.expert.derive import question_categories, spot_of
+from render_agent_lab.expert.homes import load_knowledge
+from render_agent_lab.expert.policy import EXPERT, MAX_TURNS, expert
 from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
 from render_agent_lab.oracles.sighted_oracle import oracle
 
@@ -69,7 +69,7 @@ def free(tmp_path_factory):
 def places(question, reasoning):
     """Return the positions stated per category as texts; empty if not seen yet."""
     said = reasoning.partition(". ")[0].split("; ")
-    names = things(question)
+    names = question_categories(question)
     assert [re.split(r" (?=[-?\d])", part, maxsplit=1)[0] for part in said] == list(names)
     parts = [part.removeprefix(f"{name} ") for name, part in zip(names, said, strict=True)]
     return {
@@ -109,7 +109,7 @@ class Without:
 
 @pytest.mark.slow
 def test_stated_positions_are_boxes_that_a_view_has_shown(free):
-    known, without, named = known_scenes(list(free.asked.values())), Without(), 0
+    known, without, named = load_knowledge(list(free.asked.values())), Without(), 0
     for question, turns, replies in free.replies():
         if question.type == "room_size_estimation":
             continue
@@ -148,7 +148,7 @@ def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
             assert [name for name in schema["properties"] if name in reply] == list(reply)
         truth = canonical(question.truth, question.wanted, question.options)
         assert (answered(question, answer), answer["done"]) == (truth, True)
-        assert len(turns) <= TURNS
+        assert len(turns) <= MAX_TURNS
         lengths.add(len(turns))
     assert {1, 2, 3} <= lengths
 
@@ -184,7 +184,7 @@ def test_schedule_does_not_change_transcripts(free, tmp_path):
 @pytest.mark.slow
 def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
-    known, flipped = known_scenes(list(run.asked.values())), 0
+    known, flipped = load_knowledge(list(run.asked.values())), 0
     for question, reply in run.last():
         assert answered(question, reply) == mirrored_truth(question)
         flipped += names_sides(question) and mirrored_truth(question) != question.truth
@@ -208,7 +208,7 @@ def test_images_without_the_room_reveal_nothing(tmp_path, pictures):
     run = Run(tmp_path, pictures=pictures, image_size=(64, 48), type=FEW)
     for question, reply in run.last():
         assert len(run.turns[question.id]) == 1
-        named = things(question) or ("room",)
+        named = question_categories(question) or ("room",)
         assert reply["reasoning"] == "; ".join(f"{name} ?" for name in named)
 
 
@@ -228,7 +228,7 @@ def test_walk_shows_more_than_one_view(free, tmp_path):
     ]
     assert set(sizes[0].values()) == {"room ?"}
     for scene, said in sizes[1].items():
-        extents = known_scenes(list(free.asked.values()))[scene].extents
+        extents = load_knowledge(list(free.asked.values()))[scene].extents
         assert said == "room " + ", ".join(f"{x:.1f} x {y:.1f}" for x, y in extents)
 
 

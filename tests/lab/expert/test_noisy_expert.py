@@ -12,7 +12,7 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.options import RunConfig
 from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
+from render_agent_lab.expert.noisy_expert import STUMBLE_PROBABILITY, is_stumble
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,6 +72,6 @@ def test_numeric_questions_and_last_turns_match_the_expert(runs, tmp_path):
 
 
 def test_unreadable_answers_never_come_twice_in_a_row():
-    drawn = [[stumbles(str(n), 0, turn) for turn in range(4)] for n in range(1000)]
-    assert abs(np.mean([first for first, *_ in drawn]) - OFTEN) < 0.05
+    drawn = [[is_stumble(str(n), 0, turn) for turn in range(4)] for n in range(1000)]
+    assert abs(np.mean([first for first, *_ in drawn]) - STUMBLE_PROBABILITY) < 0.05
     assert not any(one and other for some in drawn for one, other in pairwise(some))

@@ -16,7 +16,12 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts
 from render_agent_lab.expert.derive import spot_of
-from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED, knowledge_of, sightings
+from render_agent_lab.expert.sightings import (
+    MIN_IMAGE_SHARE,
+    MIN_MAP_SHARE,
+    make_knowledge,
+    measure_sightings,
+)
 
 SIZE = (320, 240)
 BOXES = {
@@ -84,12 +89,12 @@ def test_objects_above_the_map_height_are_not_on_it(tmp_path, exact):
 def test_maps_and_images_are_tracked_separately(tmp_path, renderer):
     room_ = opened(tmp_path)
     views = [View(n, "ego", "", STAND.looking_at(BOXES["Lamp"][0].centre)) for n in range(2)]
-    sighted = sightings(room_, views, renderer)
+    sighted = measure_sightings(room_, views, renderer)
     assert sighted.seen.tolist() == sighted.shown.tolist() == [True, False, False]
     assert not sighted.on_map.any()
-    known = knowledge_of(room_, sighted, ())
+    known = make_knowledge(room_, sighted, ())
     assert known.spots() == {"lamp": [spot_of(BOXES["Lamp"][0])]}
-    both = sightings(room_, [*views, View(2, "top", "", TOP)], renderer)
+    both = measure_sightings(room_, [*views, View(2, "top", "", TOP)], renderer)
     assert both.shown.all()
     assert both.seen.tolist() == [True, False, False]
 
@@ -97,11 +102,11 @@ def test_maps_and_images_are_tracked_separately(tmp_path, renderer):
 def test_small_objects_do_not_count_as_shown(tmp_path, renderer):
     room_ = opened(tmp_path)
     far = MapCamera((2.5, 2.0), 2.0, 0.12)
-    sighted = sightings(room_, [View(0, "top", "", far)], renderer)
-    assert sighted.shown.tolist() == (sighted.on_map >= LEAST_ON_MAP).tolist() == [False] * 3
+    sighted = measure_sightings(room_, [View(0, "top", "", far)], renderer)
+    assert sighted.shown.tolist() == (sighted.on_map >= MIN_MAP_SHARE).tolist() == [False] * 3
     assert sighted.on_map.all()
     near = STAND.looking_at(BOXES["sofa"][0].centre)
     wide = replace(near, vertical_fov=150.0)
-    (*_, sofa) = sightings(room_, [View(0, "ego", "", wide)], renderer).pictured
-    (*_, closer) = sightings(room_, [View(0, "ego", "", near)], renderer).pictured
-    assert sofa < LEAST_PICTURED < closer
+    (*_, sofa) = measure_sightings(room_, [View(0, "ego", "", wide)], renderer).pictured
+    (*_, closer) = measure_sightings(room_, [View(0, "ego", "", near)], renderer).pictured
+    assert sofa < MIN_IMAGE_SHARE < closer

@@ -15,14 +15,14 @@ from render_agent_lab.learned_verifier.pixels import (
     COLUMNS,
     CONTENT,
     MAP_ROWS,
-    NAMES,
-    SIDE,
+    NAME_TOKENS,
+    SIDE_METRES,
     VIEW_ROWS,
     PixelEncoder,
 )
 
 SIZE = 240
-MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)
+MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE_METRES / SIZE)
 
 
 def image_of(colours):
@@ -91,7 +91,7 @@ def question(text, kind="object_counting"):
 def test_tokens_encode_only_type_and_named_categories():
     encoder = PixelEncoder()
     chair, again, sofa = (
-        encoder.encode_question(question(f"How many {name}(s) are in {where} room?"))[-NAMES:]
+        encoder.encode_question(question(f"How many {name}(s) are in {where} room?"))[-NAME_TOKENS:]
         for name, where in (("chair", "this"), ("chair", "the"), ("sofa", "this"))
     )
     np.testing.assert_array_equal(chair, again)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE, built
+from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE, build_piece
 
 
 def parts(mesh):
@@ -20,7 +20,7 @@ def parts(mesh):
 
 @pytest.mark.parametrize("kind", CATALOGUE)
 def test_furniture_is_closed_and_centred(kind):
-    mesh = built(kind, np.random.default_rng(1), 0.1).mesh
+    mesh = build_piece(kind, np.random.default_rng(1), 0.1).mesh
     low, high = mesh.bounds
     assert parts(mesh) >= 3
     assert low[2] == pytest.approx(0, abs=1e-9)
@@ -40,7 +40,9 @@ def test_furniture_is_closed_and_centred(kind):
 
 @pytest.mark.parametrize("kind", mostly_slow(CATALOGUE, *list(CATALOGUE)[::4]))
 def test_furniture_varies_with_the_seed_and_is_reproducible(kind):
-    one, same, other = (built(kind, np.random.default_rng(seed), 0.15).mesh for seed in (1, 1, 2))
+    one, same, other = (
+        build_piece(kind, np.random.default_rng(seed), 0.15).mesh for seed in (1, 1, 2)
+    )
     assert np.array_equal(one.points, same.points)
     assert np.array_equal(one.colours, same.colours)
     assert one.points.shape != other.points.shape or not (
@@ -50,6 +52,6 @@ def test_furniture_varies_with_the_seed_and_is_reproducible(kind):
 
 def test_top_is_the_height_of_the_upper_surface():
     for kind in ("dining table", "desk", "counter", "dresser", "nightstand", "coffee table"):
-        piece = built(kind, np.random.default_rng(3), 0.1)
+        piece = build_piece(kind, np.random.default_rng(3), 0.1)
         over = piece.mesh.points[np.abs(piece.mesh.points[:, :2]).max(1) < 0.1]
         assert over[:, 2].max() == pytest.approx(piece.top, abs=0.002)

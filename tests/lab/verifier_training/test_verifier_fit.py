@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.learned_verifier.shape import Features
-from render_agent_lab.verifier_training.batches import Prepared
+from render_agent_lab.verifier_training.batches import PreparedExamples
 from render_agent_lab.verifier_training.choice_accuracy import choose
 from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.fit import Settings, fit
@@ -94,7 +94,7 @@ def test_loss_matches_its_definition():
         examples[3].features, replace_rows(examples[3].histories, 2), np.array([True, True])
     )
     both = Ensemble.fresh(SMALL, 2, 0)
-    prepared = Prepared(SMALL, examples, torch.device("cpu"))
+    prepared = PreparedExamples(SMALL, examples, torch.device("cpu"))
     assert prepared.seen.shape[0] == 4
     chosen = np.array([[0, 1, 2], [3, 1, 4]])
     found = losses(both, prepared.batch(chosen))
@@ -127,7 +127,7 @@ def test_gradients_are_finite_with_padding():
         examples[0].features, replace_rows(examples[0].histories, 1), np.array([True])
     )
     ensemble = Ensemble.fresh(SMALL, 2, 0).with_tensors(torch.Tensor.requires_grad_)
-    batch = Prepared(SMALL, examples, torch.device("cpu")).batch(np.array([[0, 1], [2, 3]]))
+    batch = PreparedExamples(SMALL, examples, torch.device("cpu")).batch(np.array([[0, 1], [2, 3]]))
     assert (batch.state == -1).any()
     losses(ensemble, batch).sum().backward()
     assert all(t.grad.isfinite().all() for t in ensemble.parameters.values())

@@ -29,12 +29,12 @@ from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories
 from render_agent_lab.learned_verifier.verifier import LearnedVerifier
-from render_agent_lab.verifier_training.card import standing
+from render_agent_lab.verifier_training.card import comparison_sentences
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.fit import Settings
-from render_agent_lab.verifier_training.held_out import figures, successes
-from render_agent_lab.verifier_training.train import Wishes, choose_held_out, train
+from render_agent_lab.verifier_training.held_out import measure_success, summarize
+from render_agent_lab.verifier_training.train import TrainingOptions, choose_held_out, train
 
 SCENES = TREE / "scenes"
 
@@ -83,7 +83,7 @@ def decisions(chosen_at_random):
 @pytest.fixture(scope="module")
 def trained(chosen_at_random, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "verifier"
-    return folder, train([chosen_at_random], folder, Wishes(settings=SETTINGS))
+    return folder, train([chosen_at_random], folder, TrainingOptions(settings=SETTINGS))
 
 
 def test_labels_agree_with_the_diagnosis(chosen_at_random, decisions):
@@ -222,10 +222,13 @@ def test_invalid_training_requests_raise_one_line_errors(chosen_at_random, train
     with pytest.raises(SetupError, match=str(trained[0])):
         train([chosen_at_random], trained[0])
     with pytest.raises(UsageError, match="scene"):
-        train([chosen_at_random], tmp_path, Wishes(held_out=("room77",)))
+        train([chosen_at_random], tmp_path, TrainingOptions(held_out=("room77",)))
     with pytest.raises(SetupError, match="20") as caught:
         train(
-            [chosen_at_random], tmp_path, Wishes(held_out=("room00", "room02")), lambda line: None
+            [chosen_at_random],
+            tmp_path,
+            TrainingOptions(held_out=("room00", "room02")),
+            lambda line: None,
         )
     assert "\n" not in str(caught.value)
 
@@ -245,11 +248,11 @@ def test_intervals_are_over_scenes():
     rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
     rows["new surface"] = np.zeros(4)
     rows = {name: np.tile(values, 4) for name, values in rows.items()}
-    by_scene = figures(rows, list("aabbccddeeffgghh"))["success"]["learned"]
+    by_scene = summarize(rows, list("aabbccddeeffgghh"))["success"]["learned"]
     assert by_scene["mean"] == 0.5
     assert 0.05 < by_scene["low"] < 0.2
     assert by_scene["high"] == pytest.approx(1 - by_scene["low"])
-    few = figures(rows, ["a", "b", "a", "b"] * 4)
+    few = summarize(rows, ["a", "b", "a", "b"] * 4)
     assert few["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
     assert few["learned_minus"]["geometry"]["mean"] == -0.5
     assert math.isclose(few["learned_minus"]["random"]["mean"], 0)
@@ -258,10 +261,12 @@ def test_intervals_are_over_scenes():
 def test_nothing_is_called_significant_over_few_scenes():
     rows = {"learned": np.ones(8), "member 1": np.ones(8), "random": np.full(8, 0.2)}
     rows |= {"geometry": np.zeros(8), "new surface": np.zeros(8)}
-    alone = figures(rows, ["a"] * 8)
+    alone = summarize(rows, ["a"] * 8)
     assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
-    single = standing(alone)
-    few, enough = (standing(figures(rows, list(names))) for names in ("aabbccdd", "abcdefgh"))
+    single = comparison_sentences(alone)
+    few, enough = (
+        comparison_sentences(summarize(rows, list(names))) for names in ("aabbccdd", "abcdefgh")
+    )
     assert all("random" in lines[0] and "+80.0" in lines[0] for lines in (single, few, enough))
     assert ["too few scenes" in lines[0] for lines in (single, few, enough)] == [True, True, False]
 
@@ -270,7 +275,7 @@ def test_ties_do_not_favour_the_move_that_was_made(decisions):
     some = [
         replace(d, geometry=np.zeros(len(d.good)), surface=np.ones(len(d.good))) for d in decisions
     ]
-    rows = successes(some, [np.zeros((2, len(d.good))) for d in some])
+    rows = measure_success(some, [np.zeros((2, len(d.good))) for d in some])
     chance = [d.good.mean() for d in some]
     assert len(some) > 5
     for values in rows.values():
