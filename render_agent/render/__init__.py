@@ -1,4 +1,4 @@
-"""Renderers: a scene and a camera become pixels.
+"""Renderers: draw a scene as seen by a camera.
 
 Start with `renderer.py`, the protocol, then `viewer.py`, which draws every kind of view.
 """

@@ -32,15 +32,15 @@ Place = tuple[Path, str]
 
 
 class SceneReference(Protocol):
-    """Names a scene; a `Question` is one."""
+    """What identifies a scene, such as a `Question`."""
 
     @property
     def scan(self) -> Path | None:
-        """The file of the scene; None if it was not found."""
+        """Scan file, or None if it was not found."""
 
     @property
     def scene(self) -> str:
-        """The name of the scene."""
+        """Name of the scene."""
 
 
 class SceneFiles:

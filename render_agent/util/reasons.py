@@ -39,6 +39,6 @@ def short_repr(value: object, longest: int = LONGEST_VALUE) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests the known word nearest to an unknown one; empty if none is near."""
-    near = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """Return "; did you mean …?" with the most similar of `names`, to end a message; empty if none is similar."""
+    similar = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {similar[0]!r}?" if similar else ""

@@ -100,18 +100,22 @@ def make_folders(folder: Path, *, durable: bool) -> None:
 
 
 @contextmanager
-def new_folder(place: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `place` if the block succeeds. RunLogError if it cannot be written."""
-    new, old = (place.with_name(f".{place.name}-{kind}-{os.getpid()}") for kind in ("new", "old"))
-    with os_errors(RunLogError, f"write {place}"):
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that replaces `path` if the block succeeds, or is removed on error.
+
+    Raises:
+        RunLogError: The folder cannot be written.
+    """
+    new, old = (path.with_name(f".{path.name}-{suffix}-{os.getpid()}") for suffix in ("new", "old"))
+    with os_errors(RunLogError, f"write {path}"):
         try:
-            for left in (new, old):
-                shutil.rmtree(left, ignore_errors=True)
+            for leftover in (new, old):
+                shutil.rmtree(leftover, ignore_errors=True)
             new.mkdir()
             yield new
-            if os.path.lexists(place):
-                place.rename(old)
-            new.rename(place)
+            if os.path.lexists(path):
+                path.rename(old)
+            new.rename(path)
         finally:
             shutil.rmtree(new, ignore_errors=True)
             if old.is_symlink() or old.is_file():
@@ -181,7 +185,7 @@ def read_lines(
         RunLogError: Any other line is invalid, or `read` raises MisfitError for a line.
     """
     lines: list[T] = []
-    whole, max_bytes = 0, max_bytes or MAX_LINE_BYTES
+    size, max_bytes = 0, max_bytes or MAX_LINE_BYTES
     with os_errors(RunLogError, f"read {path}"), path.open("rb") as file:
         while line := file.readline(max_bytes):
             location = f"line {len(lines) + 1} of {path}"
@@ -205,5 +209,5 @@ def read_lines(
                         " line and resume"
                     ) from error
                 break
-            whole += len(line)
-    return lines, whole
+            size += len(line)
+    return lines, size

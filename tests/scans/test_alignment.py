@@ -1,4 +1,4 @@
-"""ScanNet's axis alignment: read from the text file beside a mesh and applied to the mesh."""
+"""ScanNet's axis alignment: read from the text file next to a mesh and applied to the mesh."""
 
 import numpy as np
 import pytest

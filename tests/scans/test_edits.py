@@ -140,7 +140,7 @@ def test_objects_that_cannot_be_isolated_are_not_edited(scene, boxes):
 
 
 def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tmp_path):
-    """ScanNet's meshes are connected; label files beside them assign vertices to objects."""
+    """ScanNet's meshes are connected; label files next to them assign vertices to objects."""
     chair = np.flatnonzero((scene.points[:, 0] < 1.01) & (scene.colours == RED).all(1))
     web = [(0, int(corner), int(chair[0])) for corner in chair]
     faces = np.concatenate([scene.faces, np.array(web, np.int32)])
