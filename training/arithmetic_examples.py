@@ -44,59 +44,60 @@ class Drill(NamedTuple):
     learned: str
 
 
-def drills(known: Knowledge, chance: random.Random) -> Iterator[Drill]:
+def drills(knowledge: Knowledge, rng: random.Random) -> Iterator[Drill]:
     """Yield one drill of each kind about a room: those in KINDS, and naming turns.
 
-    The former use at most MOST objects that are the only ones of their category, drawn anew for each drill. Yields
-    nothing if there are fewer than LEAST.
+    The former use at most MAX_OBJECTS objects that are the only ones of their category, redrawn for each drill. Yields
+    nothing if there are fewer than MIN_OBJECTS.
     """
-    spots = _unique_spots(known)
+    spots = _unique_spots(knowledge)
     if len(spots) < MIN_OBJECTS:
         return
-    for asked, said in KINDS.items():
-        names = chance.sample(sorted(spots), min(len(spots), MAX_OBJECTS))
+    for question, derive in KINDS.items():
+        names = rng.sample(sorted(spots), min(len(spots), MAX_OBJECTS))
         places = "; ".join(f"{name} {format_places([spots[name]])}" for name in names)
         given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
-        rest = f'{said(names, known)}", "answer": null, "done": false}}'
-        yield Drill(asked, given, rest)
-    labels = sorted(known.boxes)
-    yield _turn_name_drill(chance.choice(list(DIRECTION_NAMES)), labels, chance)
+        rest = f'{derive(names, knowledge)}", "answer": null, "done": false}}'
+        yield Drill(question, given, rest)
+    labels = sorted(knowledge.boxes)
+    yield _turn_name_drill(rng.choice(list(DIRECTION_NAMES)), labels, rng)
 
 
-def _turn_name_drill(type_: str, labels: Sequence[str], chance: random.Random) -> Drill:
+def _turn_name_drill(type_: str, labels: Sequence[str], rng: random.Random) -> Drill:
     """Ask for the names of the turns between given bearings, as used by a question type."""
     ways = [
-        (chance.choice(labels), chance.randrange(BEARING_STEPS) / 10)
-        for _ in range(2 * TURNS_PER_DRILL)
+        (rng.choice(labels), rng.randrange(BEARING_STEPS) / 10) for _ in range(2 * TURNS_PER_DRILL)
     ]
-    told = "; ".join(f"{name} {way}" for name, way in ways)
-    said = "; ".join(
-        f"{one} {ahead}, {other} {there}, {format_turn(ahead, there, DIRECTION_NAMES[type_])}"
-        for (one, ahead), (other, there) in zip(ways[::2], ways[1::2], strict=True)
+    given_bearings = "; ".join(f"{name} {way}" for name, way in ways)
+    reasoning = "; ".join(
+        f"{first} {ahead}, {second} {there}, {format_turn(ahead, there, DIRECTION_NAMES[type_])}"
+        for (first, ahead), (second, there) in zip(ways[::2], ways[1::2], strict=True)
     )
     kind = type_.rsplit("_", 1)[1]
-    reply = {"reasoning": said, "answer": None, "done": False}
-    return Drill(f"Which sides, {kind}? {told}", "", json.dumps(reply))
+    reply = {"reasoning": reasoning, "answer": None, "done": False}
+    return Drill(f"Which sides, {kind}? {given_bearings}", "", json.dumps(reply))
 
 
-def _unique_spots(known: Knowledge) -> Mapping[str, Spot]:
-    return {name: some[0] for name, some in known.spots().items() if len(some) == 1}
+def _unique_spots(knowledge: Knowledge) -> Mapping[str, Spot]:
+    return {name: group[0] for name, group in knowledge.spots().items() if len(group) == 1}
 
 
-def _directions(names: Sequence[str], known: Knowledge) -> str:
+def _directions(names: Sequence[str], knowledge: Knowledge) -> str:
     """Derive the quadrants of all other objects, in pairs, seen from the first."""
-    spots = _unique_spots(known)
+    spots = _unique_spots(knowledge)
     stand, *others = names
     twos = zip(others[::2], others[1::2], strict=False)
-    return "; ".join(derive_direction((stand, one, other), spots, quadrant) for one, other in twos)
+    return "; ".join(
+        derive_direction((stand, first, second), spots, quadrant) for first, second in twos
+    )
 
 
-def _turns(names: Sequence[str], known: Knowledge) -> str:
+def _turns(names: Sequence[str], knowledge: Knowledge) -> str:
     """Derive every turn of a walk through the objects in order."""
-    spots = _unique_spots(known)
+    spots = _unique_spots(knowledge)
     legs = [(spots[start], spots[end]) for start, end in pairwise(names)]
     turns = zip(names[2:], pairwise(legs), strict=True)
-    return "; ".join(derive_turn(name, *some) for name, some in turns)
+    return "; ".join(derive_turn(name, *pair) for name, pair in turns)
 
 
 # Derivation by question.

@@ -71,22 +71,22 @@ MAX_TRIES = 8  # attempts to find a displacement that leads to an invalid option
 def routes(folder: Path) -> Iterator[TextExample]:
     """Yield the route examples of rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
-    known = load_knowledge(questions)
+    knowledge_by_scene = load_knowledge(questions)
     for question in questions:
         if kind_of(question) != "route_planning" or question.truth is None:
             continue
-        if (seen := known.get(question.scene)) is None:
+        if (knowledge := knowledge_by_scene.get(question.scene)) is None:
             continue
-        chance = random.Random(f"{folder.name} {question.scene} {question.id} choices")
+        rng = random.Random(f"{folder.name} {question.scene} {question.id} choices")
         yield _answer_only(question, make_answer_reply("", question, question.truth))
-        partly = _partial_knowledge(seen, question, chance)
-        yield _answer_only(question, "".join(final_reply(question, partly, question.truth)))
+        partial = _partial_knowledge(knowledge, question, rng)
+        yield _answer_only(question, "".join(final_reply(question, partial, question.truth)))
         for number in range(ROUTE_VARIANTS):
-            wrong = _mistaken_route(
-                question, rotate_room(seen, chance.uniform(0, 2 * math.pi)), chance
+            mistaken = _mistaken_route(
+                question, rotate_room(knowledge, rng.uniform(0, 2 * math.pi)), rng
             )
-            if wrong is not None:
-                yield _rejected(wrong) if number % 2 else wrong
+            if mistaken is not None:
+                yield _rejected(mistaken) if number % 2 else mistaken
 
 
 def names(folder: Path) -> Iterator[TextExample]:
@@ -95,45 +95,45 @@ def names(folder: Path) -> Iterator[TextExample]:
     The derivation ends with the name of another side, or with another object of the room.
     """
     questions = load_rooms(folder)
-    known = load_knowledge(questions)
+    knowledge_by_scene = load_knowledge(questions)
     for question in questions:
-        seen = known.get(question.scene)
+        knowledge = knowledge_by_scene.get(question.scene)
         if (
             question.type not in (*DIRECTION_NAMES, NEAREST)
             or question.truth is None
-            or seen is None
+            or knowledge is None
         ):
             continue
         others = [
             name
-            for name in (*SIDES, *sorted(seen.boxes))
+            for name in (*SIDES, *sorted(knowledge.boxes))
             if (name in SIDES) == (question.type in DIRECTION_NAMES)
             and canonical(name, question.wanted, question.options) is None
         ]
         for number in range(2 if others else 0):
-            chance = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
-            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
-            right = _answer_only(question, "".join(final_reply(question, way, question.truth)))
+            rng = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
+            rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
+            right = _answer_only(question, "".join(final_reply(question, rotated, question.truth)))
             derived, colon, _ = right.given.rpartition(": ")
             if "?" in right.given:
                 continue
-            wrong = right._replace(given=f"{derived}{colon}{chance.choice(others)}")
+            wrong = right._replace(given=f"{derived}{colon}{rng.choice(others)}")
             yield _rejected(wrong, ": ") if number else wrong
 
 
 def nearest(folder: Path) -> Iterator[TextExample]:
     """Yield the smallest-distance examples of rooms with known boxes, with displaced objects."""
     questions = load_rooms(folder)
-    known = load_knowledge(questions)
+    knowledge_by_scene = load_knowledge(questions)
     for question in questions:
-        seen, names_ = known.get(question.scene), question_categories(question)
-        if question.type != NEAREST or seen is None or not seen.boxes.keys() >= {*names_}:
+        knowledge, names_ = knowledge_by_scene.get(question.scene), question_categories(question)
+        if question.type != NEAREST or knowledge is None or not knowledge.boxes.keys() >= {*names_}:
             continue
         for number in range(NEAREST_VARIANTS):
-            chance = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
-            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
+            rng = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
+            rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
             reasoning = "".join(
-                make_reasoning(question, _displace(way, names_, chance), final=True)
+                make_reasoning(question, _displace(rotated, names_, rng), final=True)
             )
             given, _, smallest = reasoning.rpartition(": ")
             reply = make_answer_reply(reasoning, question, smallest)
@@ -141,24 +141,26 @@ def nearest(folder: Path) -> Iterator[TextExample]:
             yield TextExample(question, reply[:cut], reply[cut:])
 
 
-def _partial_knowledge(seen: Knowledge, question: Question, chance: random.Random) -> Knowledge:
+def _partial_knowledge(knowledge: Knowledge, question: Question, rng: random.Random) -> Knowledge:
     """Return the knowledge without at least one of the objects asked about."""
     names = question_categories(question)
-    lost = set(chance.sample(names, chance.randint(1, len(names)))) if names else set()
-    boxes = {name: some for name, some in seen.boxes.items() if name not in lost}
-    return replace(seen, boxes=boxes)
+    lost = set(rng.sample(names, rng.randint(1, len(names)))) if names else set()
+    boxes = {
+        name: boxes_of_name for name, boxes_of_name in knowledge.boxes.items() if name not in lost
+    }
+    return replace(knowledge, boxes=boxes)
 
 
 def _mistaken_route(
-    question: Question, known: Knowledge, chance: random.Random
+    question: Question, knowledge: Knowledge, rng: random.Random
 ) -> TextExample | None:
     """Return a route whose turns follow from wrong positions and match no option, None if none was found."""
     for _ in range(MAX_TRIES):
-        wrong = _displace(known, question_categories(question), chance)
-        derived = make_reasoning(question, wrong, final=True).rest.rpartition(". ")[2]
+        displaced = _displace(knowledge, question_categories(question), rng)
+        derived = make_reasoning(question, displaced, final=True).rest.rpartition(". ")[2]
         if derived and canonical(derived, question.wanted, question.options) is None:
             return _answer_only(
-                question, "".join(final_reply(question, wrong, question.truth or ""))
+                question, "".join(final_reply(question, displaced, question.truth or ""))
             )
     return None
 
@@ -180,13 +182,13 @@ def _rejected(example: TextExample, before: str = ". ") -> TextExample:
     return example._replace(before=(assistant(reply), *feedback))
 
 
-def _displace(known: Knowledge, names: Sequence[str], chance: random.Random) -> Knowledge:
-    """Return the knowledge with one or two of the objects displaced by about ASIDE metres."""
-    boxes = dict(known.boxes)
-    for name in chance.sample(names, chance.randint(1, 2)):
-        offset = np.array([chance.gauss(0, ASIDE_METRES), chance.gauss(0, ASIDE_METRES), 0.0])
+def _displace(knowledge: Knowledge, names: Sequence[str], rng: random.Random) -> Knowledge:
+    """Return the knowledge with one or two of the objects displaced by about ASIDE_METRES metres."""
+    boxes = dict(knowledge.boxes)
+    for name in rng.sample(names, rng.randint(1, 2)):
+        offset = np.array([rng.gauss(0, ASIDE_METRES), rng.gauss(0, ASIDE_METRES), 0.0])
         boxes[name] = [OrientedBox(box.centre + offset, box.size, box.axes) for box in boxes[name]]
-    return replace(known, boxes=boxes)
+    return replace(knowledge, boxes=boxes)
 
 
 def _answer_only(question: Question, reply: str) -> TextExample:
@@ -204,9 +206,11 @@ def main(arguments: Sequence[str]) -> None:
     from training.tokenizer import small_tokenizer
 
     folder, kind, *rooms = arguments
-    examples = chain.from_iterable(KINDS[kind](Path(some)) for some in rooms)
-    made = save_examples(Path(folder), examples, small_processor(small_tokenizer()))
-    print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
+    examples = chain.from_iterable(KINDS[kind](Path(folder_of_rooms)) for folder_of_rooms in rooms)
+    dialogues = save_examples(Path(folder), examples, small_processor(small_tokenizer()))
+    print(
+        f"{len(dialogues)} examples, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned)"
+    )
 
 
 if __name__ == "__main__":

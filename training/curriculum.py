@@ -59,8 +59,8 @@ class Dialogue:
         answer_starts = np.flatnonzero((ids == self.answer) & arrays.learned[part])
         for start in answer_starts:
             weights[start + 1 : start + 8] *= ANSWER_WEIGHT
-        shown = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
-        return Example(ids, weights, tuple(int(row) + self.offset for row in shown))
+        images = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
+        return Example(ids, weights, tuple(int(row) + self.offset for row in images))
 
 
 class Curriculum:
@@ -85,14 +85,14 @@ class Curriculum:
 
     def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
         """Draw `each` dialogues (fewer if there are not as many) from each of some scenes."""
-        chance = np.random.default_rng((self.seed, step, 0))
-        drawn = []
-        for place in chance.choice(len(self.scenes), min(scenes, len(self.scenes)), replace=False):
+        rng = np.random.default_rng((self.seed, step, 0))
+        examples = []
+        for place in rng.choice(len(self.scenes), min(scenes, len(self.scenes)), replace=False):
             part, scene = self.scenes[int(place)]
             numbers = part.scenes[scene]
-            some = chance.choice(len(numbers), min(each, len(numbers)), replace=False)
-            drawn += [part.example(numbers[int(place)]) for place in some]
-        return drawn
+            chosen = rng.choice(len(numbers), min(each, len(numbers)), replace=False)
+            examples += [part.example(numbers[int(place)]) for place in chosen]
+        return examples
 
     def arithmetic(self, step: int, count: int) -> list[Example]:
         """Draw text-only arithmetic examples."""
@@ -111,9 +111,9 @@ class Curriculum:
     ) -> list[Example]:
         if not (count and examples):
             return []
-        chance = np.random.default_rng((self.seed, step, stream))
-        drawn = [examples[int(place)] for place in chance.integers(len(examples), size=count)]
-        return [part.example(number) for part, number in drawn]
+        rng = np.random.default_rng((self.seed, step, stream))
+        chosen = [examples[int(place)] for place in rng.integers(len(examples), size=count)]
+        return [part.example(number) for part, number in chosen]
 
 
 def _all_examples(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
@@ -123,12 +123,12 @@ def _all_examples(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
 def split_by_length(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
     """Split examples into parts of similar length with at most `tokens` tokens each, including padding."""
     ordered = sorted(examples, key=lambda example: -len(example.ids))
-    found: list[list[Example]] = []
+    groups: list[list[Example]] = []
     for example in ordered:
-        if not found or len(found[-1][0].ids) * (len(found[-1]) + 1) > tokens:
-            found.append([])
-        found[-1].append(example)
-    return found
+        if not groups or len(groups[-1][0].ids) * (len(groups[-1]) + 1) > tokens:
+            groups.append([])
+        groups[-1].append(example)
+    return groups
 
 
 def distinct_images(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:

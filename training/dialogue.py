@@ -4,7 +4,7 @@ python -m training.dialogue OUT STAGE --start CHECKPOINT|MODEL --dialogues DIR..
     [--choices DIR...] --steps N [--scenes N --each N --texts N --lists N --chosen N] [--joint] [--adamw]
 
 Without --joint the vision tower is frozen and its features are read from files; with --joint it is trained too. Starts
-from a checkpoint or a shipped model. Writes the checkpoint OUT/STAGE.pt every SAVE steps; the same command resumes from it.
+from a checkpoint or a shipped model. Writes the checkpoint OUT/STAGE.pt every SAVE_STEPS steps; the same command resumes from it.
 """
 
 from __future__ import annotations
@@ -73,30 +73,30 @@ class Lesson:
             leaves = tuple(part.detach().requires_grad_(self.joint) for part in features)
         total = float(sum(example.weights.sum() for example in examples))
         losses, right, answers = [], [], []
-        for some in split_by_length(examples, PART_TOKENS):
-            loss, hits, answered = self._part(some, rows, leaves)
+        for group in split_by_length(examples, PART_TOKENS):
+            loss, hits, answered = self._part(group, rows, leaves)
             (loss / total).backward()
             losses.append(loss.item())
             right += [hits]
             answers += [answered]
         if self.joint and features is not None and leaves is not None:
             torch.autograd.backward(features, [leaf.grad for leaf in leaves])
-        hit, known = torch.cat(right), torch.cat(answers)
-        figures = {"loss": sum(losses) / total, "right": hit.float().mean().item()}
-        if known.any():
-            figures["answers"] = hit[known].float().mean().item()
+        hits_all, is_answer = torch.cat(right), torch.cat(answers)
+        figures = {"loss": sum(losses) / total, "right": hits_all.float().mean().item()}
+        if is_answer.any():
+            figures["answers"] = hits_all[is_answer].float().mean().item()
         return figures
 
     def _part(
-        self, some: Sequence[Example], rows: dict[int, int], leaves: Any
+        self, examples: Sequence[Example], rows: dict[int, int], leaves: Any
     ) -> tuple[Any, Any, Any]:
         import torch
         from torch.nn import functional
 
         batch = batch_of(
-            [example.ids for example in some],
-            [example.weights for example in some],
-            [[rows[number] for number in example.pictures] for example in some],
+            [example.ids for example in examples],
+            [example.weights for example in examples],
+            [[rows[number] for number in example.pictures] for example in examples],
             self.padding,
         )
         features = None
@@ -106,14 +106,14 @@ class Lesson:
         scores, learned = predict(self.model, batch, features)
         truth = torch.from_numpy(batch.ids.ravel())[learned]
         weights = torch.from_numpy(batch.weights.ravel())[learned]
-        each = functional.cross_entropy(scores, truth, reduction="none")
+        losses = functional.cross_entropy(scores, truth, reduction="none")
         hits = scores.detach().argmax(-1) == truth
-        return (each * weights).sum(), hits, weights > 1
+        return (losses * weights).sum(), hits, weights > 1
 
 
 def main() -> None:
     """Train, or resume training."""
-    asked = _arguments()
+    arguments = _arguments()
     import torch
 
     from training.shape import new_model
@@ -121,41 +121,43 @@ def main() -> None:
     from training.tokenizer import small_tokenizer
 
     tokenizer = small_tokenizer()
-    model = new_model(tokenizer, asked.seed)
+    model = new_model(tokenizer, arguments.seed)
     visual = model.model.visual
     text = model.model.language_model
     model.to(compute_dtype())
-    learning = {"visual": visual, "text": text} if asked.joint else {"text": text}
-    start_weights = read_weights(asked.start)
+    learning = {"visual": visual, "text": text} if arguments.joint else {"text": text}
+    start_weights = read_weights(arguments.start)
     masters = Masters(
-        learning, decay=0.02, slow=SLOW_WEIGHTS, factor=asked.slower, muon=not asked.adamw
+        learning, decay=0.02, slow=SLOW_WEIGHTS, factor=arguments.slower, muon=not arguments.adamw
     )
     _initialise(model, masters, start_weights)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    checkpoint, first, hours = asked.out / f"{asked.stage}.pt", 0, 0.0
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    checkpoint, first, hours = arguments.out / f"{arguments.stage}.pt", 0, 0.0
     if checkpoint.is_file():
         state = torch.load(checkpoint, weights_only=True)
         masters.restore(state["masters"])
         first, hours = state["step"], state["hours"]
     answer = special_tokens(tokenizer)[2]
-    folders = [*asked.dialogues, *asked.inventories]
-    seen = make_features(model, folders) if asked.joint else load_features(folders)
-    shown = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
-    told, choices = (
-        [Dialogue(one, answer) for one in some] for some in (asked.text, asked.choices)
+    folders = [*arguments.dialogues, *arguments.inventories]
+    seen = make_features(model, folders) if arguments.joint else load_features(folders)
+    image_dialogues = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
+    text_dialogues, choices = (
+        [Dialogue(one, answer) for one in some] for some in (arguments.text, arguments.choices)
     )
-    split = len(asked.dialogues)
-    curriculum = Curriculum(shown[:split], told, shown[split:], asked.seed, choices)
-    lesson = Lesson(model, tokenizer, seen, joint=asked.joint)
+    split = len(arguments.dialogues)
+    curriculum = Curriculum(
+        image_dialogues[:split], text_dialogues, image_dialogues[split:], arguments.seed, choices
+    )
+    lesson = Lesson(model, tokenizer, seen, joint=arguments.joint)
     began = time.monotonic()
-    for step in range(first, asked.steps):
+    for step in range(first, arguments.steps):
         figures = lesson.gather(
-            curriculum.dialogues(step, asked.scenes, asked.each) if asked.scenes else []
+            curriculum.dialogues(step, arguments.scenes, arguments.each) if arguments.scenes else []
         )
-        arithmetic = lesson.gather(curriculum.arithmetic(step, asked.texts))
-        places = lesson.gather(curriculum.inventories(step, asked.lists))
-        chosen = lesson.gather(curriculum.choices(step, asked.chosen))
-        norm = masters.step(rate_at(step, asked.steps, asked.rate))
+        arithmetic = lesson.gather(curriculum.arithmetic(step, arguments.texts))
+        places = lesson.gather(curriculum.inventories(step, arguments.lists))
+        chosen = lesson.gather(curriculum.choices(step, arguments.chosen))
+        norm = masters.step(rate_at(step, arguments.steps, arguments.rate))
         done_steps = step + 1
         spent = hours + (time.monotonic() - began) / 3600
         if done_steps % 25 == 0:
@@ -170,10 +172,10 @@ def main() -> None:
             print(json.dumps(line), flush=True)
             with checkpoint.with_suffix(".jsonl").open("a") as file:
                 file.write(json.dumps(line) + "\n")
-        if done_steps % SAVE_STEPS == 0 or done_steps == asked.steps:
+        if done_steps % SAVE_STEPS == 0 or done_steps == arguments.steps:
             weights = {**start_weights, **masters.copies}
             save(checkpoint, done_steps, spent, {**masters.state(), "weights": weights})
-    done_file(checkpoint, asked.steps).touch()
+    done_file(checkpoint, arguments.steps).touch()
 
 
 def _initialise(model: Any, masters: Masters, weights: dict[str, Any]) -> None:

@@ -86,27 +86,29 @@ def concatenate(
     sources: Sequence[str] = (),
 ) -> Dialogues:
     """Append encoded dialogues, with the hashes and sources that are new, to existing ones."""
-    shown = [np.asarray(one.pictures, np.int32) for one in encoded]
-    new: dict[str, Any] = {
-        "ids": _joined([one.ids for one in encoded], np.int16),
-        "learned": _joined([one.learned for one in encoded], np.bool_),
-        "offsets": _ends([one.ids for one in encoded]),
-        "pictures": _joined(shown, np.int32),
-        "picture_offsets": _ends(shown),
-        "questions": np.array([one.question for one in encoded], np.str_),
-        "scenes": np.array([one.scene for one in encoded], np.str_),
-        "types": np.array([one.type for one in encoded], np.str_),
-        "views": np.array([one.views for one in encoded], np.str_),
-        "shown": np.array([one.shown for one in encoded], np.str_),
-        "scores": np.array([one.score for one in encoded], np.float32),
+    image_rows = [np.asarray(dialogue.pictures, np.int32) for dialogue in encoded]
+    arrays: dict[str, Any] = {
+        "ids": _joined([dialogue.ids for dialogue in encoded], np.int16),
+        "learned": _joined([dialogue.learned for dialogue in encoded], np.bool_),
+        "offsets": _ends([dialogue.ids for dialogue in encoded]),
+        "pictures": _joined(image_rows, np.int32),
+        "picture_offsets": _ends(image_rows),
+        "questions": np.array([dialogue.question for dialogue in encoded], np.str_),
+        "scenes": np.array([dialogue.scene for dialogue in encoded], np.str_),
+        "types": np.array([dialogue.type for dialogue in encoded], np.str_),
+        "views": np.array([dialogue.views for dialogue in encoded], np.str_),
+        "shown": np.array([dialogue.shown for dialogue in encoded], np.str_),
+        "scores": np.array([dialogue.score for dialogue in encoded], np.float32),
         "hashes": np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16),
         "sources": np.array(list(sources), np.str_),
     }
     if before is None:
-        return Dialogues(**new)
+        return Dialogues(**arrays)
     for name, length in ("offsets", len(before.ids)), ("picture_offsets", len(before.pictures)):
-        new[name] = new[name][1:] + length
-    joined = {name: np.concatenate([getattr(before, name), array]) for name, array in new.items()}
+        arrays[name] = arrays[name][1:] + length
+    joined = {
+        name: np.concatenate([getattr(before, name), array]) for name, array in arrays.items()
+    }
     return Dialogues(**joined)
 
 

@@ -106,10 +106,10 @@ class Encoder:
         return learned
 
     def _expanded(
-        self, ids: NDArray[np.int16], learned: NDArray[np.bool_], shown: int
+        self, ids: NDArray[np.int16], learned: NDArray[np.bool_], num_images: int
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         placeholder = ids == self.picture
-        if placeholder.sum() != shown:
+        if placeholder.sum() != num_images:
             raise ValueError("a text of the dialogue contains an image token")
         times = np.where(placeholder, PICTURE_TOKENS, 1)
         return np.repeat(ids, times), np.repeat(learned, times)
@@ -147,12 +147,14 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
     known = [] if before is None else [row.tobytes() for row in before.hashes]
     sources = [blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files]
     done = set() if before is None else set(before.sources.tolist())
-    fresh = {key: file for key, file in zip(sources, files, strict=True) if key not in done}
+    new_files = {key: file for key, file in zip(sources, files, strict=True) if key not in done}
     library = Library(folder, known)
     with library.file:
         encoder = Encoder(processor)
-        encoded = [one for file in fresh.values() for one in _encoded(file, encoder, library)]
-    dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(fresh))
+        encoded = [
+            dialogue for file in new_files.values() for dialogue in _encoded(file, encoder, library)
+        ]
+    dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(new_files))
     dialogues.save(folder / DIALOGUES)
     return dialogues
 
@@ -187,8 +189,8 @@ def _options(picture: Path) -> Mapping[str, Any]:
     """Return the options of the run whose folder contains an image."""
     for folder in picture.parents:
         if (folder / "config.json").is_file():
-            found: Mapping[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
-            return dict(found["config"])
+            record: Mapping[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+            return dict(record["config"])
     raise FileNotFoundError(f"{picture} is not in a run folder")
 
 
@@ -213,10 +215,10 @@ def main(arguments: Sequence[str]) -> None:
     from training.tokenizer import small_tokenizer
 
     folder, *files = map(Path, arguments)
-    made = encode_files(folder, files, small_processor(small_tokenizer()))
+    dialogues = encode_files(folder, files, small_processor(small_tokenizer()))
     print(
-        f"{len(made)} dialogues, {len(made.ids)} tokens ({int(made.learned.sum())} learned),"
-        f" {len(made.hashes)} images in {folder}"
+        f"{len(dialogues)} dialogues, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned),"
+        f" {len(dialogues.hashes)} images in {folder}"
     )
 
 

@@ -40,13 +40,13 @@ MAX_NAMES = 20  # maximum named objects
 
 def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Message]:
     """Return the dialogue about an image from its line in the file `SHOWN_FILE`."""
-    chance = random.Random(f"{seed} {number}")
+    rng = random.Random(f"{seed} {number}")
     shown = {
         name: sorted(spot_at(*place) for place in places) for name, places in line["shown"].items()
     }
-    hidden = chance.sample(line["hidden"], min(len(line["hidden"]), chance.randint(0, MAX_HIDDEN)))
+    hidden = rng.sample(line["hidden"], min(len(line["hidden"]), rng.randint(0, MAX_HIDDEN)))
     names = [*shown, *hidden]
-    chance.shuffle(names)
+    rng.shuffle(names)
     listed = "; ".join(f"{name} {format_places(shown.get(name, ()))}" for name in names[:MAX_NAMES])
     camera = convert(line["camera"], Camera)
     question = Question(str(number), "rooms", "rooms", line["home"], TYPE, "What is where?", "text")
@@ -62,12 +62,12 @@ def inventories(folder: Path, processor: Any) -> list[Encoded]:
     encoder = Encoder(processor)
     tokenizer = processor.tokenizer
     names = np.array([tokenizer(name)["input_ids"][0] for name in LABELS])
-    found = []
+    encoded_dialogues = []
     for start in range(0, len(lines), CHUNK):
-        some = range(start, min(start + CHUNK, len(lines)))
-        arrays = encoder.encode([inventory(lines[number], number) for number in some])
-        for number, (ids, learned) in zip(some, arrays, strict=True):
-            made = Encoded(
+        numbers = range(start, min(start + CHUNK, len(lines)))
+        arrays = encoder.encode([inventory(lines[number], number) for number in numbers])
+        for number, (ids, learned) in zip(numbers, arrays, strict=True):
+            encoded = Encoded(
                 ids,
                 learned & ~np.isin(ids, names),
                 [number],
@@ -76,8 +76,8 @@ def inventories(folder: Path, processor: Any) -> list[Encoded]:
                 TYPE,
                 lines[number]["kind"],
             )
-            found.append(made)
-    return found
+            encoded_dialogues.append(encoded)
+    return encoded_dialogues
 
 
 def write(folder: Path, processor: Any) -> Dialogues:
@@ -94,9 +94,9 @@ def main(arguments: Sequence[str]) -> None:
 
     processor = small_processor(small_tokenizer())
     for folder in map(Path, arguments):
-        made = write(folder, processor)
+        dialogues = write(folder, processor)
         print(
-            f"{folder}: {len(made)} dialogues, {len(made.ids)} tokens ({int(made.learned.sum())} learned)"
+            f"{folder}: {len(dialogues)} dialogues, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned)"
         )
 
 

@@ -104,13 +104,13 @@ class Labels:
         y: NDArray[np.float64],
     ) -> Labelled:
         cells = _most_frequent(objects)
-        shown = np.concatenate([self.classes, [0]]).astype(np.uint8)[cells]
+        classes = np.concatenate([self.classes, [0]]).astype(np.uint8)[cells]
         places = np.concatenate([centres, [[np.nan, np.nan]]])[cells]
         longest = np.concatenate([self.longest, [np.nan]])[cells]
-        own = np.stack([_sample(x, 1)[0], _sample(y, 1)[0]], axis=-1)
-        targets = np.concatenate([places, longest[..., None], own], axis=-1)
+        positions = np.stack([_sample(x, 1)[0], _sample(y, 1)[0]], axis=-1)
+        targets = np.concatenate([places, longest[..., None], positions], axis=-1)
         pixels = np.bincount(objects[objects >= 0], minlength=len(self.classes))
-        return Labelled(shown, targets.astype(np.float16), pixels)
+        return Labelled(classes, targets.astype(np.float16), pixels)
 
 
 def join_directions(parts: Sequence[Labelled]) -> Labelled:
@@ -132,14 +132,14 @@ def _sample(pixels: NDArray[Number], each: int) -> NDArray[Number]:
     height, width = pixels.shape
     rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
     columns = ((np.arange(CELLS[0] * each) + 0.5) * width / (CELLS[0] * each)).astype(int)
-    some = pixels[np.ix_(rows, columns)].reshape(CELLS[1], each, CELLS[0], each)
-    return some.transpose(1, 3, 0, 2).reshape(each * each, CELLS[1], CELLS[0])
+    samples = pixels[np.ix_(rows, columns)].reshape(CELLS[1], each, CELLS[0], each)
+    return samples.transpose(1, 3, 0, 2).reshape(each * each, CELLS[1], CELLS[0])
 
 
 def _most_frequent(objects: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the object that most samples of a cell show, slightly favouring objects over none."""
-    some = _sample(objects, 3)
-    votes = (some[:, None] == some[None]).sum(axis=1) + 2.0 * (some >= 0)
+    samples = _sample(objects, 3)
+    votes = (samples[:, None] == samples[None]).sum(axis=1) + 2.0 * (samples >= 0)
     best = votes.argmax(axis=0)
-    winners: NDArray[np.int32] = np.take_along_axis(some, best[None], axis=0)[0]
+    winners: NDArray[np.int32] = np.take_along_axis(samples, best[None], axis=0)[0]
     return winners

@@ -76,28 +76,30 @@ class Finder:
         }
 
     def loss(
-        self, merged: Any, places: Any, chance: np.random.Generator
+        self, merged: Any, places: Any, rng: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
         """Return the loss of one batch, and metrics.
 
         Args:
             merged: Image tokens from the tower, (n, 70, 256).
             places: From `read_places`, (n, names, 3).
-            chance: Draws the distance between image and names.
+            rng: Draws the distance between image and names.
         """
         import torch
         from torch.nn import functional
 
-        found = self._found(merged, int(chance.integers(1, MAX_DISTANCE_TOKENS)))
-        there, wanted = places[..., 0], places[..., 1:] / METRES_PER_UNIT
-        shown = functional.binary_cross_entropy_with_logits(found[..., 0], there)
-        known = torch.isfinite(wanted)
-        off = found[..., 1:] - torch.nan_to_num(wanted)
-        error = functional.smooth_l1_loss(off, torch.zeros_like(off), beta=0.05, reduction="none")
-        placed = (error * known).sum() / known.sum().clamp(min=1)
+        readout = self._found(merged, int(rng.integers(1, MAX_DISTANCE_TOKENS)))
+        is_shown, targets = places[..., 0], places[..., 1:] / METRES_PER_UNIT
+        shown = functional.binary_cross_entropy_with_logits(readout[..., 0], is_shown)
+        is_known = torch.isfinite(targets)
+        error_units = readout[..., 1:] - torch.nan_to_num(targets)
+        error = functional.smooth_l1_loss(
+            error_units, torch.zeros_like(error_units), beta=0.05, reduction="none"
+        )
+        placed = (error * is_known).sum() / is_known.sum().clamp(min=1)
         with torch.no_grad():
-            metres = (off.abs().amax(-1) * METRES_PER_UNIT)[known.all(-1)].median()
-            right = ((found[..., 0] > 0) == (there > 0)).float().mean()
+            metres = (error_units.abs().amax(-1) * METRES_PER_UNIT)[is_known.all(-1)].median()
+            right = ((readout[..., 0] > 0) == (is_shown > 0)).float().mean()
         return shown + 4 * placed, {"found": metres.item(), "told": right.item()}
 
     def _found(self, merged: Any, distance: int) -> Any:
@@ -106,18 +108,18 @@ class Finder:
 
         first = self.text.layers[0]
         names = self.text.embed_tokens(self.ids).expand(len(merged), -1, -1)
-        both = torch.cat((merged, names), dim=1)
+        tokens = torch.cat((merged, names), dim=1)
         down, across = np.divmod(np.arange(TOKENS), COLUMNS_OF_TOKENS)
         behind = np.full(len(LABELS), max(ROWS_OF_TOKENS, COLUMNS_OF_TOKENS) + distance)
         places = np.stack(
             [np.concatenate([part, behind]) for part in (np.zeros(TOKENS, int), down, across)]
         )
-        cos, sin = self.text.rotary_emb(both, torch.from_numpy(places)[:, None])
-        sees = torch.full((both.shape[1], both.shape[1]), -torch.inf, dtype=both.dtype)
-        sees[:, :TOKENS] = 0  # attend to image tokens only
-        seen, _ = first.self_attn(
-            first.input_layernorm(both),
+        cos, sin = self.text.rotary_emb(tokens, torch.from_numpy(places)[:, None])
+        mask = torch.full((tokens.shape[1], tokens.shape[1]), -torch.inf, dtype=tokens.dtype)
+        mask[:, :TOKENS] = 0  # attend to image tokens only
+        attended, _ = first.self_attn(
+            first.input_layernorm(tokens),
             position_embeddings=(cos, sin),
-            attention_mask=sees[None, None],
+            attention_mask=mask[None, None],
         )
-        return self.layer((both + seen)[:, TOKENS:]).float()
+        return self.layer((tokens + attended)[:, TOKENS:]).float()

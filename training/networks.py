@@ -73,11 +73,11 @@ def batch_of(
     shape = len(ids), max(map(len, ids))
     all_ids = np.full(shape, padding, np.int64)
     all_weights = np.zeros(shape, np.float32)
-    for row, (some, weight) in enumerate(zip(ids, weights, strict=True)):
-        all_ids[row, : len(some)] = some
-        all_weights[row, : len(some)] = weight
-    shown = np.array([number for some in images for number in some], np.int64)
-    return Batch(all_ids, shown, all_weights)
+    for row, (row_ids, weight) in enumerate(zip(ids, weights, strict=True)):
+        all_ids[row, : len(row_ids)] = row_ids
+        all_weights[row, : len(row_ids)] = weight
+    image_rows = np.array([number for row_ids in images for number in row_ids], np.int64)
+    return Batch(all_ids, image_rows, all_weights)
 
 
 def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple[Any, Any]:
@@ -120,10 +120,10 @@ def positions(model: Any, ids: Any) -> Any:
 
     is_image = ids == model.config.image_token_id
     count = int(is_image.sum()) // TOKENS
-    found, _ = model.model.get_rope_index(
+    position_ids, _ = model.model.get_rope_index(
         ids,
         mm_token_type_ids=is_image.int(),
         image_grid_thw=torch.tensor([[1, *GRID]] * count) if count else None,
         attention_mask=torch.ones_like(ids),
     )
-    return found
+    return position_ids

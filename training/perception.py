@@ -3,7 +3,7 @@
 python -m training.perception OUT --pictures DIR... --validation DIR --steps N
 
 Linear layers, discarded afterwards, read this off the tokens passed to the language model. At the same time the language
-model's first layer learns to find names in them (`name_attention.py`). Writes a checkpoint every SAVE steps; the same
+model's first layer learns to find names in them (`name_attention.py`). Writes a checkpoint every SAVE_STEPS steps; the same
 command resumes from it.
 """
 
@@ -74,10 +74,10 @@ class Pictures:
         kinds = np.concatenate([np.asarray(kinds) for kinds in self.kinds])
         self.of_kind = [np.flatnonzero(kinds == kind) for kind in range(len(KINDS))]
 
-    def draw(self, count: int, chance: np.random.Generator) -> NDArray[np.intp]:
-        """Draw image indices, with the kinds distributed according to SHARES."""
-        kinds = chance.choice(len(KINDS), count, p=KIND_SHARES)
-        return np.array([chance.choice(self.of_kind[kind]) for kind in kinds], np.intp)
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Draw image indices, with the kinds distributed according to KIND_SHARES."""
+        kinds = rng.choice(len(KINDS), count, p=KIND_SHARES)
+        return np.array([rng.choice(self.of_kind[kind]) for kind in kinds], np.intp)
 
     def batch(self, numbers: Any) -> LabelledImages:
         """Return the images with the given indices."""
@@ -97,13 +97,13 @@ class Pictures:
         )
 
 
-def augment(pictures: Any, chance: Any) -> Any:
+def augment(pictures: Any, rng: Any) -> Any:
     """Augment images with random brightness, contrast and tint; uint8."""
     import torch
 
     count = len(pictures)
-    gain = torch.from_numpy(chance.uniform(0.8, 1.2, (count, 1, 1, 1)).astype(np.float32))
-    tint = torch.from_numpy(chance.uniform(-14, 14, (count, 1, 1, 3)).astype(np.float32))
+    gain = torch.from_numpy(rng.uniform(0.8, 1.2, (count, 1, 1, 1)).astype(np.float32))
+    tint = torch.from_numpy(rng.uniform(-14, 14, (count, 1, 1, 3)).astype(np.float32))
     return ((pictures.float() - 128) * gain + 128 + tint).clamp_(0, 255).to(torch.uint8)
 
 
@@ -128,67 +128,78 @@ class Reader:
         import torch
         from torch.nn import functional
 
-        both = torch.cat(tokens, dim=-1)
-        read = self.layer(both).view(len(both), TOKENS, CELLS_PER_TOKEN, CLASSES + TARGETS)
+        features = torch.cat(tokens, dim=-1)
+        read = self.layer(features).view(len(features), TOKENS, CELLS_PER_TOKEN, CLASSES + TARGETS)
         scores = read[..., :CLASSES].reshape(-1, CLASSES).float()
         truth = by_token(seen.classes).reshape(-1)
         weights = torch.where(seen.kinds == 0, MAP_WEIGHT, 1.0).repeat_interleave(
             TOKENS * CELLS_PER_TOKEN
         )
         weights = torch.where(truth > 0, weights, EMPTY_WEIGHT)
-        each = functional.cross_entropy(scores, truth, reduction="none")
-        named = (each * weights).sum() / weights.sum()
-        wanted = by_token(seen.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
-        there = torch.isfinite(wanted)
-        off = read[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(wanted)
-        counts = there * weights[:, None].clamp(min=0.5)
-        errors = functional.smooth_l1_loss(off, torch.zeros_like(off), beta=0.05, reduction="none")
+        losses = functional.cross_entropy(scores, truth, reduction="none")
+        named = (losses * weights).sum() / weights.sum()
+        targets = by_token(seen.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
+        is_defined = torch.isfinite(targets)
+        differences = read[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(targets)
+        counts = is_defined * weights[:, None].clamp(min=0.5)
+        errors = functional.smooth_l1_loss(
+            differences, torch.zeros_like(differences), beta=0.05, reduction="none"
+        )
         placed = (errors * counts).sum() / counts.sum().clamp(min=1)
         with torch.no_grad():
             object_ = truth > 0
             right = (scores.argmax(-1) == truth)[object_].float().mean()
-            metres = (off.abs() * torch.tensor(SCALES))[:, :2].amax(-1)[there[:, 0]].median()
+            metres = (
+                (differences.abs() * torch.tensor(SCALES))[:, :2]
+                .amax(-1)[is_defined[:, 0]]
+                .median()
+            )
         figures = {"named": named.item(), "right": right.item(), "metres": metres.item()}
         return named + 4 * placed, figures
 
 
 def main() -> None:
     """Train, or resume training."""
-    asked = _arguments()
+    arguments = _arguments()
     import torch
 
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
-    torch.manual_seed(asked.seed)
+    torch.manual_seed(arguments.seed)
     tokenizer = small_tokenizer()
-    model = new_model(tokenizer, asked.seed).to(compute_dtype())
+    model = new_model(tokenizer, arguments.seed).to(compute_dtype())
     learner = Learner(model, Reader(), Finder(model, tokenizer))
     masters = Masters(learner.modules, decay=0.02)
-    data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
-    asked.out.mkdir(parents=True, exist_ok=True)
-    checkpoint = asked.out / "perception.pt"
+    data, held_out = Pictures(arguments.pictures), Pictures([arguments.validation])
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    checkpoint = arguments.out / "perception.pt"
     first, hours = 0, 0.0
     if checkpoint.is_file():
         state = torch.load(checkpoint, weights_only=True)
         masters.restore(state["masters"])
         first, hours = state["step"], state.get("hours", 0.0)
     began = time.monotonic()
-    for step in range(first, asked.steps):
-        chance = np.random.default_rng((asked.seed, step))
-        seen = data.batch(data.draw(asked.batch, chance))
-        loss, figures = learner.loss(augment(seen.pictures, chance), seen, chance)
+    for step in range(first, arguments.steps):
+        rng = np.random.default_rng((arguments.seed, step))
+        seen = data.batch(data.draw(arguments.batch, rng))
+        loss, figures = learner.loss(augment(seen.pictures, rng), seen, rng)
         loss.backward()
-        norm = masters.step(rate_at(step, asked.steps, asked.rate))
-        made = step + 1
+        norm = masters.step(rate_at(step, arguments.steps, arguments.rate))
+        step_count = step + 1
         spent = hours + (time.monotonic() - began) / 3600
-        if made % 25 == 0:
-            line = {"step": made, "loss": round(loss.item(), 4), "norm": round(norm, 2), **figures}
-            _log(asked.out, {**line, "hours": round(spent, 4)})
-        if made % SAVE_STEPS == 0 or made == asked.steps:
-            _log(asked.out, {"step": made, "validation": validate(learner, held_out)})
-            save(checkpoint, made, spent, masters.state())
-    done_file(checkpoint, asked.steps).touch()
+        if step_count % 25 == 0:
+            line = {
+                "step": step_count,
+                "loss": round(loss.item(), 4),
+                "norm": round(norm, 2),
+                **figures,
+            }
+            _log(arguments.out, {**line, "hours": round(spent, 4)})
+        if step_count % SAVE_STEPS == 0 or step_count == arguments.steps:
+            _log(arguments.out, {"step": step_count, "validation": validate(learner, held_out)})
+            save(checkpoint, step_count, spent, masters.state())
+    done_file(checkpoint, arguments.steps).touch()
 
 
 class Learner:
@@ -209,12 +220,12 @@ class Learner:
         }
 
     def loss(
-        self, pictures: Any, seen: LabelledImages, chance: np.random.Generator
+        self, pictures: Any, seen: LabelledImages, rng: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
         """Return the loss of images with labels `seen`, and metrics."""
         tokens = encode_images(self.model, pictures)
         read, figures = self.reader.loss(tokens, seen)
-        finding, more = self.finder.loss(tokens[0], seen.places, chance)
+        finding, more = self.finder.loss(tokens[0], seen.places, rng)
         return read + finding, {**figures, **more}
 
 

@@ -60,7 +60,7 @@ class LabelledImage:
     names: Sequence[str]
 
     def told(self) -> dict[str, object]:
-        """Return the image's line of the file TOLD.
+        """Return the image's line of the file SHOWN_FILE.
 
         `shown` has the positions, by name, of objects with enough pixels for the expert; `hidden` has the names of which
         no object does.
@@ -80,35 +80,37 @@ class LabelledImage:
 
 
 def room_pictures(
-    scan: Path, chance: np.random.Generator, renderer: Renderer, viewer: Viewer
+    scan: Path, rng: np.random.Generator, renderer: Renderer, viewer: Viewer
 ) -> Iterator[LabelledImage]:
     """Yield labelled images of a room.
 
     The room is rendered as it is and in several rotations and reflections: each time a map and the number of views
-    given by WAYS, or a single around view for 1.
+    given by VIEWS_PER_VARIANT, or a single around view for 1.
     """
     truth = read_truth(scan.with_suffix(".json"))
     upright = load_scene(scan)
     free = FreeSpace.of(upright).standing_places()
     names = [thing.label for thing in truth.objects]
-    others = chance.permutation(np.arange(1, 8))
+    others = rng.permutation(np.arange(1, 8))
     for number, views in enumerate(VIEWS_PER_VARIANT):
-        way = 0 if not number else int(others[number - 1])
-        scene, boxes, places = transform_room(upright, truth, free, way % 4, mirrored=way >= 4)
+        variant = 0 if not number else int(others[number - 1])
+        scene, boxes, places = transform_room(
+            upright, truth, free, variant % 4, mirrored=variant >= 4
+        )
         labels = Labels(scene, boxes, names)
-        trail = [_pose(places, chance) for _ in range(int(chance.integers(1, 4)))]
+        trail = [_pose(places, rng) for _ in range(int(rng.integers(1, 4)))]
         centres = labels.centres[:, :2]
         yield LabelledImage(
             *_render_map(scene, labels, trail, viewer), "top", trail[-1], centres, names
         )
         if views == 1:
-            camera = _pose(places, chance)
+            camera = _pose(places, rng)
             around = _render_around(scene, labels, camera, renderer)
             yield LabelledImage(*around, "around", camera, centres, names)
             continue
         for _ in range(views):
-            camera = replace(_pose(places, chance), vertical_fov=viewer.vertical_fov)
-            camera = camera.turned(up=float(chance.choice([0, 0, 0, -15, -30, 30])))
+            camera = replace(_pose(places, rng), vertical_fov=viewer.vertical_fov)
+            camera = camera.turned(up=float(rng.choice([0, 0, 0, -15, -30, 30])))
             frame = renderer.draw(scene, camera, *SIZE)
             labelled = labels.of_view(frame, camera, camera)
             yield LabelledImage(frame.colours, labelled, "ego", camera, centres, names)
@@ -148,13 +150,13 @@ def transform_room(
     return replace(scene, points=points, bounds=bounds + shift), boxes, places @ turn.T + shift
 
 
-def _pose(places: NDArray[np.float64], chance: np.random.Generator) -> Camera:
-    x, y, z = (float(value) for value in places[int(chance.integers(len(places)))])
+def _pose(places: NDArray[np.float64], rng: np.random.Generator) -> Camera:
+    x, y, z = (float(value) for value in places[int(rng.integers(len(places)))])
     place: Vector = (x, y, z)
     yaw = (
-        float(chance.choice([0, 90, 180, -90]))
-        if chance.random() < 0.3
-        else float(chance.integers(-36, 36) * 5)
+        float(rng.choice([0, 90, 180, -90]))
+        if rng.random() < 0.3
+        else float(rng.integers(-36, 36) * 5)
     )
     return Camera(place, yaw)
 
@@ -183,7 +185,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     """Write the labelled images of some rooms; return their number.
 
     Writes pictures.npy (n, 224, 320, 3) uint8, classes.npy (n, 28, 40) uint8, targets.npy (n, 28, 40, 5) float16,
-    kinds.npy (n,) uint8 indices of KINDS, and TOLD.
+    kinds.npy (n,) uint8 indices of KINDS, and SHOWN_FILE.
     """
     count = len(scans) * (len(VIEWS_PER_VARIANT) + sum(VIEWS_PER_VARIANT))
     out.mkdir(parents=True, exist_ok=True)
@@ -196,12 +198,12 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     viewer = Viewer(renderer, SIZE, FIELD_DEGREES)
     done, lines = 0, []
     for number, scan in enumerate(scans):
-        chance = np.random.default_rng((seed, number))
-        for taken in room_pictures(scan, chance, renderer, viewer):
-            pictures[done] = resize(Image.fromarray(taken.picture))
-            classes[done], targets[done] = taken.labelled.classes, taken.labelled.targets
-            kinds[done] = KINDS.index(taken.kind)
-            lines.append({"home": scan.stem, **taken.told()})
+        rng = np.random.default_rng((seed, number))
+        for image in room_pictures(scan, rng, renderer, viewer):
+            pictures[done] = resize(Image.fromarray(image.picture))
+            classes[done], targets[done] = image.labelled.classes, image.labelled.targets
+            kinds[done] = KINDS.index(image.kind)
+            lines.append({"home": scan.stem, **image.told()})
             done += 1
     viewer.close()
     (out / SHOWN_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))

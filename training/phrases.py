@@ -81,12 +81,12 @@ def phrases() -> list[str]:
 
     None of them is part of a reply.
     """
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for text in _blocks(_instructions()):
-        found.update(dict.fromkeys(_cut(text)))
+        unique.update(dict.fromkeys(_cut(text)))
     for text in (*QUESTIONS, *dialogue_texts(), ". Go forward until the "):
-        found.update(dict.fromkeys(text.split(HOLE)))
-    return [text for text in found if len(text) >= SHORTEST]
+        unique.update(dict.fromkeys(text.split(HOLE)))
+    return [text for text in unique if len(text) >= SHORTEST]
 
 
 def whole_pieces() -> list[str]:
@@ -175,7 +175,7 @@ def _instructions() -> list[str]:
     """Return the instructions of every kind of run, with holes for the number of turns and the field of view."""
     (turns, field), wording = NUMBERED, small_wording()
     ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for most in (turns, 1):
         prompts = [Prompt(most, field, (), wording=wording)]
         prompts += [
@@ -185,32 +185,32 @@ def _instructions() -> list[str]:
         ]
         for prompt in prompts:
             text = prompt.instructions.replace(str(turns), HOLE).replace(f"{field:g}", HOLE)
-            found[text] = None
-    return list(found)
+            unique[text] = None
+    return list(unique)
 
 
-def _blocks(whole: list[str]) -> list[str]:
+def _blocks(texts: list[str]) -> list[str]:
     """Split the texts into runs of lines that always occur together, with line breaks.
 
     A line break that does not always follow a line is not part of its run.
     """
-    lines = [text.splitlines(keepends=True) for text in whole]
+    lines = [text.splitlines(keepends=True) for text in texts]
     after: dict[str, set[str]] = {}
     before: dict[str, set[str]] = {}
     for text in lines:
-        for one, other in zip(["", *text], [*text, ""], strict=True):
-            after.setdefault(one, set()).add(other)
-            before.setdefault(other, set()).add(one)
-    found: dict[str, None] = {}
+        for line, next_line in zip(["", *text], [*text, ""], strict=True):
+            after.setdefault(line, set()).add(next_line)
+            before.setdefault(next_line, set()).add(line)
+    unique: dict[str, None] = {}
     for text in lines:
         run = ""
-        for one, other in zip(text, [*text[1:], ""], strict=True):
-            run += one
-            together = after[one] == {other} and before[other] == {one}
-            if not together or len(run) + len(other) > LONGEST:
-                found[run.strip("\n")] = None
+        for line, next_line in zip(text, [*text[1:], ""], strict=True):
+            run += line
+            together = after[line] == {next_line} and before[next_line] == {line}
+            if not together or len(run) + len(next_line) > LONGEST:
+                unique[run.strip("\n")] = None
                 run = ""
-    return list(found)
+    return list(unique)
 
 
 def _cut(text: str) -> list[str]:

@@ -41,7 +41,7 @@ class Correction(NamedTuple):
     learned: list[int]
 
 
-def expert_replies(state: QuestionState, knowing: Expert) -> list[str]:
+def expert_replies(state: QuestionState, policy: Expert) -> list[str]:
     """Return the expert's reply in every turn of a dialogue.
 
     Raises SceneError or RenderError if the scene cannot be rendered.
@@ -51,7 +51,7 @@ def expert_replies(state: QuestionState, knowing: Expert) -> list[str]:
     for number, turn in enumerate(state.turns):
         views += turn.views
         last = number == state.max_turns - 1
-        replies.append(knowing.reply(Place(state.id, number, tuple(views), last)))
+        replies.append(policy.reply(Place(state.id, number, tuple(views), last)))
     return replies
 
 
@@ -65,13 +65,13 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
     agreed: list[int] = []
     for number, (turn, reply) in enumerate(zip(state.turns, replies, strict=True), start=1):
         messages += turn.messages
-        right, own = assistant(reply), assistant(turn.reply)
-        if right != own or number == len(replies):
-            yield Correction([*messages, right], [*agreed, len(messages)])
+        expert_message, learner_message = assistant(reply), assistant(turn.reply)
+        if expert_message != learner_message or number == len(replies):
+            yield Correction([*messages, expert_message], [*agreed, len(messages)])
             agreed = []
         else:
             agreed.append(len(messages))
-        messages.append(own)
+        messages.append(learner_message)
 
 
 def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
@@ -82,9 +82,9 @@ def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
     config = folder.config
     base = folder.path.resolve().relative_to(beside.resolve())
     started = [state for state in folder.states if state.turns]
-    with closing(expert(folder.questions, config.seed, config, strays=False)) as knowing:
+    with closing(expert(folder.questions, config.seed, config, strays=False)) as policy:
         for state in started:
-            for corrected in corrections(state, expert_replies(state, knowing)):
+            for corrected in corrections(state, expert_replies(state, policy)):
                 yield {
                     "id": state.id,
                     "run": folder.name,

@@ -54,7 +54,7 @@ def record(
     Raises:
         subprocess.CalledProcessError: A run failed.
     """
-    who = (*SCRIPTED, model) if learner is None else (*LEARNING, str(learner))
+    engine_options = (*SCRIPTED, model) if learner is None else (*LEARNING, str(learner))
     count = sum(1 for _ in (rooms / "questions.jsonl").open())
     files = []
     for number, (arm, (part, options)) in enumerate(SHARES.items()):
@@ -62,17 +62,17 @@ def record(
         messages = folder / "messages.jsonl"
         if not messages.is_file():
             limit = max(1, round(count * part * share))
-            drawn = "--limit", str(limit), "--seed", str(seed + number)
-            _run(folder, rooms, (*who, *options, *drawn))
+            selection = "--limit", str(limit), "--seed", str(seed + number)
+            _run(folder, rooms, (*engine_options, *options, *selection))
             if learner is None:
                 kind = "--format", "messages", "--to", str(messages)
                 _call("export", "recent", "--output", str(folder), *kind)
             else:
                 _python("training.practice", folder, messages)
         files.append(messages)
-    made = out / rooms.name
-    _python("training.encode", made, *files)
-    return made
+    folder_of_data = out / rooms.name
+    _python("training.encode", folder_of_data, *files)
+    return folder_of_data
 
 
 def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
@@ -104,10 +104,17 @@ def main() -> None:
     parser.add_argument(
         "--learner", type=Path, help="model that replies and is corrected by the expert"
     )
-    asked = parser.parse_args()
-    for rooms in asked.rooms:
-        made = record(asked.out, rooms, asked.share, asked.seed, asked.model, asked.learner)
-        print(made, flush=True)
+    arguments = parser.parse_args()
+    for rooms in arguments.rooms:
+        folder = record(
+            arguments.out,
+            rooms,
+            arguments.share,
+            arguments.seed,
+            arguments.model,
+            arguments.learner,
+        )
+        print(folder, flush=True)
 
 
 if __name__ == "__main__":

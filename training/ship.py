@@ -38,12 +38,12 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
             f"the model has {count:,} weights; at most {MOST_WEIGHTS:,} can be shipped"
         )
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=directory.parent) as beside:
-        model.to(torch.float16).save_pretrained(beside)
-        (Path(beside) / WEIGHTS).chmod(0o644)  # created without read permission for others
-        save_processor(Path(beside))
-        shutil.copyfile(FILE, Path(beside) / FILE_NAME)
-        files = sorted(Path(beside).iterdir(), key=lambda file: file.name == WEIGHTS)
+    with TemporaryDirectory(dir=directory.parent) as scratch:
+        model.to(torch.float16).save_pretrained(scratch)
+        (Path(scratch) / WEIGHTS).chmod(0o644)  # created without read permission for others
+        save_processor(Path(scratch))
+        shutil.copyfile(FILE, Path(scratch) / FILE_NAME)
+        files = sorted(Path(scratch).iterdir(), key=lambda file: file.name == WEIGHTS)
         size = sum(file.stat().st_size for file in files)
         if size > MOST_BYTES:
             raise ValueError(f"the model has {size:,} bytes; at most {MOST_BYTES:,} can be shipped")
@@ -60,11 +60,14 @@ def mean_model(*checkpoints: Path) -> Any:
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    every = [read_weights(checkpoint) for checkpoint in checkpoints]
-    weights = {name: sum(some[name] for some in every) / len(every) for name in every[0]}
-    lacking = load_weights(model, weights)
-    if lacking:
-        raise KeyError(lacking[0])
+    checkpoints_weights = [read_weights(checkpoint) for checkpoint in checkpoints]
+    weights = {
+        name: sum(some[name] for some in checkpoints_weights) / len(checkpoints_weights)
+        for name in checkpoints_weights[0]
+    }
+    missing = load_weights(model, weights)
+    if missing:
+        raise KeyError(missing[0])
     return model.eval()
 
 

@@ -75,86 +75,100 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
     Raises ValueError if the two parts of a reply cannot be found in the encoded dialogue.
     """
     encoder = Encoder(processor)
-    rest = iter(examples)
+    remaining = iter(examples)
     encoded = []
-    while chunk := list(islice(rest, CHUNK)):
+    while chunk := list(islice(remaining, CHUNK)):
         dialogues = [
-            [*blind_messages(one.question), *one.before, assistant(one.given + one.learned)]
-            for one in chunk
+            [
+                *blind_messages(example.question),
+                *example.before,
+                assistant(example.given + example.learned),
+            ]
+            for example in chunk
         ]
-        arrays = encoder.encode(dialogues, [one.given for one in chunk])
-        for one, (ids, learned) in zip(chunk, arrays, strict=True):
-            asked = one.question
-            encoded.append(Encoded(ids, learned, (), asked.id, asked.scene, asked.type, VIEWS))
+        arrays = encoder.encode(dialogues, [example.given for example in chunk])
+        for example, (ids, learned) in zip(chunk, arrays, strict=True):
+            question = example.question
+            encoded.append(
+                Encoded(ids, learned, (), question.id, question.scene, question.type, VIEWS)
+            )
     return encoded
 
 
 def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
     """Return examples for every question about rooms with known boxes and ground truth."""
     questions = load_rooms(folder)
-    known = load_knowledge(questions)
+    knowledge_by_scene = load_knowledge(questions)
     examples = []
     for variant in range(variants):
         for question in questions:
-            if question.scene in known and question.truth is not None:
-                seen = known[question.scene]
-                chance = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
+            if question.scene in knowledge_by_scene and question.truth is not None:
+                knowledge = knowledge_by_scene[question.scene]
+                rng = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
                 if variant:
-                    seen = rotate_room(seen, chance.uniform(0, 2 * math.pi))
-                examples.append(_located(question, seen, chance))
+                    knowledge = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
+                examples.append(_located(question, knowledge, rng))
     return examples
 
 
-def _located(question: Question, known: Knowledge, chance: random.Random) -> TextExample:
+def _located(question: Question, knowledge: Knowledge, rng: random.Random) -> TextExample:
     """Return an example with the positions before the question and the whole reply learned.
 
     Room sizes do not follow from positions, so for such questions the first part of the reply is given.
     """
-    given, learned = omniscient_reply(question, known)
+    given, learned = omniscient_reply(question, knowledge)
     names = question_categories(question)
     if not names:
         return TextExample(question, given, learned)
-    others = sorted(known.boxes.keys() - set(names))
-    listed = [*dict.fromkeys(names), *chance.sample(others, min(MAX_OTHERS, len(others)))]
-    chance.shuffle(listed)
-    spots = known.spots()
+    others = sorted(knowledge.boxes.keys() - set(names))
+    listed = [*dict.fromkeys(names), *rng.sample(others, min(MAX_OTHERS, len(others)))]
+    rng.shuffle(listed)
+    spots = knowledge.spots()
     where = "; ".join(f"{name} {format_places(spots.get(name, ()))}" for name in listed)
-    asked = replace(question, text=f"What is where: {where}.\n\n{question.text}")
-    return TextExample(asked, "", given + learned)
+    listed_question = replace(question, text=f"What is where: {where}.\n\n{question.text}")
+    return TextExample(listed_question, "", given + learned)
 
 
 def drill_examples(folder: Path, rounds: int = DRILL_ROUNDS) -> Iterator[TextExample]:
     """Yield drills about rooms with known boxes."""
-    for scene, seen in load_knowledge(load_rooms(folder)).items():
+    for scene, knowledge in load_knowledge(load_rooms(folder)).items():
         for number in range(rounds):
-            chance = random.Random(f"{folder.name} {scene} drill {number}")
-            way = rotate_room(seen, chance.uniform(0, 2 * math.pi))
-            for kind, drill in enumerate(drills.drills(way, chance)):
+            rng = random.Random(f"{folder.name} {scene} drill {number}")
+            rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
+            for kind, drill in enumerate(drills.drills(rotated, rng)):
                 name = f"{scene} {number} {kind}"
                 question = Question(name, "rooms", "rooms", scene, drills.TYPE, drill.asked, "text")
                 yield TextExample(question, drill.given, drill.learned)
 
 
-def rotate_room(known: Knowledge, angle: float) -> Knowledge:
+def rotate_room(knowledge: Knowledge, angle: float) -> Knowledge:
     """Rotate what is known of a room by an angle in radians, shifted so that no position is negative.
 
     The answers do not change. Room extents stay along the walls.
     """
     cos, sin = math.cos(angle), math.sin(angle)
     turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
-    centres = np.array([box.centre for some in known.boxes.values() for box in some])
+    centres = np.array(
+        [box.centre for boxes_of_name in knowledge.boxes.values() for box in boxes_of_name]
+    )
     shift = -(centres @ turn.T).min(axis=0) * (1, 1, 0)
     boxes = {
-        name: [OrientedBox(turn @ box.centre + shift, box.size, box.axes @ turn.T) for box in some]
-        for name, some in known.boxes.items()
+        name: [
+            OrientedBox(turn @ box.centre + shift, box.size, box.axes @ turn.T)
+            for box in boxes_of_name
+        ]
+        for name, boxes_of_name in knowledge.boxes.items()
     }
-    return replace(known, boxes=boxes)
+    return replace(knowledge, boxes=boxes)
 
 
 def encode_rooms(folder: Path, rooms: Sequence[Path], processor: Any) -> Dialogues:
     """Write the examples of folders of rooms to a folder of training data, and return them."""
-    both = (chain(rooms_examples(one), drill_examples(one)) for one in rooms)
-    return save_examples(folder, chain.from_iterable(both), processor)
+    examples = (
+        chain(rooms_examples(folder_of_rooms), drill_examples(folder_of_rooms))
+        for folder_of_rooms in rooms
+    )
+    return save_examples(folder, chain.from_iterable(examples), processor)
 
 
 def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any) -> Dialogues:
@@ -171,8 +185,10 @@ def main(arguments: Sequence[str]) -> None:
     from training.tokenizer import small_tokenizer
 
     folder, *rooms = map(Path, arguments)
-    made = encode_rooms(folder, rooms, small_processor(small_tokenizer()))
-    print(f"{len(made)} examples, {len(made.ids)} tokens ({int(made.learned.sum())} learned)")
+    dialogues = encode_rooms(folder, rooms, small_processor(small_tokenizer()))
+    print(
+        f"{len(dialogues)} examples, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned)"
+    )
 
 
 if __name__ == "__main__":

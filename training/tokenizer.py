@@ -63,8 +63,8 @@ def _build_bpe() -> Any:
     from tokenizers.decoders import ByteLevel
     from tokenizers.models import BPE
 
-    learnt = _learn_merges()
-    tokenizer = Tokenizer(BPE(learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]))
+    learned = _learn_merges()
+    tokenizer = Tokenizer(BPE(learned["vocab"], [tuple(pair) for pair in learned["merges"]]))
     tokenizer.pre_tokenizer = _pre_tokenizer()
     tokenizer.decoder = ByteLevel()
     return tokenizer
@@ -98,5 +98,5 @@ def _learn_merges() -> dict[str, Any]:
     learner.train_from_iterator(
         (text for text, times in texts() for text in repeat(text, times)), trainer
     )
-    learnt: dict[str, Any] = json.loads(learner.to_str())["model"]
-    return learnt
+    learned: dict[str, Any] = json.loads(learner.to_str())["model"]
+    return learned

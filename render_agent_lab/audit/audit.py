@@ -136,7 +136,7 @@ def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, An
     ours = Counter(types[name] for name in falling)
     theirs = Counter(types[name] for name in others if name in types)
     total = Counter(types.values())
-    both = len(set(others).intersection(falling))
+    num_both = len(set(others).intersection(falling))
     sides: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
         sides[row["question_id"] in others].append(100 * row["text"])
@@ -144,11 +144,11 @@ def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, An
     return {
         "ours": len(falling),
         "theirs": sum(theirs.values()),
-        "both": both,
+        "both": num_both,
         "expected": expected,
-        "ratio": both / expected if expected else None,
-        "precision": both / len(falling) if falling else None,
-        "recall": both / sum(theirs.values()) if theirs else None,
+        "ratio": num_both / expected if expected else None,
+        "precision": num_both / len(falling) if falling else None,
+        "recall": num_both / sum(theirs.values()) if theirs else None,
         **{
             name: float(np.mean(scores)) if scores else None
             for name, scores in (("text_left_out", sides[True]), ("text_kept", sides[False]))
@@ -194,10 +194,12 @@ def _cross_validate(
     """Answer questions of one type with each method, fitted on the scenes of the other folds."""
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for fold in range(folds):
-        held = [q for q in questions if fold_of[q.dataset, q.scene] == fold]
-        rest = [q for q in questions if fold_of[q.dataset, q.scene] != fold]
+        held_out = [q for q in questions if fold_of[q.dataset, q.scene] == fold]
+        training = [q for q in questions if fold_of[q.dataset, q.scene] != fold]
         for name, method in methods.items():
-            guesses[name].update(method(rest, held) if rest and held else _fallback_answers(held))
+            guesses[name].update(
+                method(training, held_out) if training and held_out else _fallback_answers(held_out)
+            )
     return guesses
 
 
@@ -233,14 +235,14 @@ def _prune(
         answers = guesses[max(sure, key=lambda name: sure[name])]
         chance = _chance_scores(questions, guesses)
         above = sum(answers[q.id].score - chance[q.id] for q in questions)
-        taken = set()
+        pruned = set()
         for question in sorted(questions, key=lambda q: (*answers[q.id], q.id), reverse=True):
             if above <= 0:
                 break
             above -= answers[question.id].score - chance[question.id]
-            taken.add(question.id)
+            pruned.add(question.id)
             falling.append((number, -answers[question.id].sure, question.id))
-        questions = [question for question in questions if question.id not in taken]
+        questions = [question for question in questions if question.id not in pruned]
         if not questions:
             break
         guesses = answer(questions)
@@ -249,9 +251,9 @@ def _prune(
     return falling
 
 
-def _fallback_answers(held: Sequence[Question]) -> Guesses:
+def _fallback_answers(held_out: Sequence[Question]) -> Guesses:
     """Return the fallback answers, for types without questions in other scenes."""
-    return {q.id: _make_guess(q, NOTHING_KNOWN[q.wanted]) for q in held}
+    return {q.id: _make_guess(q, NOTHING_KNOWN[q.wanted]) for q in held_out}
 
 
 def _make_guess(question: Question, answer: str) -> Guess:
@@ -259,72 +261,78 @@ def _make_guess(question: Question, answer: str) -> Guess:
     return Guess(score, score)
 
 
-def _answer_by_frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+def _answer_by_frequency(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer of the other scenes."""
-    common = commonest(rest)
-    return {q.id: _make_guess(q, as_answer(q, common)) for q in held}
+    common = commonest(training)
+    return {q.id: _make_guess(q, as_answer(q, common)) for q in held_out}
 
 
-def _answer_by_category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
+def _answer_by_category(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer for the categories named in the question, else for its type."""
     by_categories: dict[tuple[str, ...], list[Question]] = defaultdict(list)
-    for question in rest:
+    for question in training:
         by_categories[named_categories(question)].append(question)
     common = {
         names: commonest(group)
         for names, group in by_categories.items()
         if len(group) >= MIN_SIMILAR_QUESTIONS
     }
-    usual = commonest(rest)
+    usual = commonest(training)
     return {
-        q.id: _make_guess(q, as_answer(q, common.get(named_categories(q), usual))) for q in held
+        q.id: _make_guess(q, as_answer(q, common.get(named_categories(q), usual))) for q in held_out
     }
 
 
 def _answer_by_forest(
-    rest: Sequence[Question], held: Sequence[Question], *, seed: int, trees: int
+    training: Sequence[Question], held_out: Sequence[Question], *, seed: int, trees: int
 ) -> Guesses:
     """Answer with a random forest on the words of the questions and, for choices, of each option."""
-    if held[0].wanted == "letter":
-        return _answer_choices(rest, held, seed, trees)
-    return _answer_by_similarity(rest, held, seed, trees)
+    if held_out[0].wanted == "letter":
+        return _answer_choices(training, held_out, seed, trees)
+    return _answer_by_similarity(training, held_out, seed, trees)
 
 
 def _answer_choices(
-    rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
+    training: Sequence[Question], held_out: Sequence[Question], seed: int, trees: int
 ) -> Guesses:
     """Answer with the option that a forest considers most likely to be correct."""
     from sklearn.ensemble import RandomForestClassifier
 
-    texts = [_option_texts(question) for question in (*rest, *held)]
-    words = _fit_bag_of_words([text for some in texts[: len(rest)] for text in some])
-    train = np.concatenate([_option_features(some, words) for some in texts[: len(rest)]])
+    texts = [_option_texts(question) for question in (*training, *held_out)]
+    words = _fit_bag_of_words(
+        [text for option_texts in texts[: len(training)] for text in option_texts]
+    )
+    train = np.concatenate(
+        [_option_features(option_texts, words) for option_texts in texts[: len(training)]]
+    )
     right = np.array(
-        [letter == (q.truth or "").upper() for q in rest for letter in letters(q.options)]
+        [letter == (q.truth or "").upper() for q in training for letter in letters(q.options)]
     )
     if right.all() or not right.any():
-        return _fallback_answers(held)
+        return _fallback_answers(held_out)
     forest = RandomForestClassifier(
         trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
     ).fit(train, right)
-    features = [_option_features(some, words) for some in texts[len(rest) :]]
+    features = [_option_features(option_texts, words) for option_texts in texts[len(training) :]]
     chances = forest.predict_proba(np.concatenate(features))[:, 1]
-    ends = np.cumsum([len(some) for some in features])
+    ends = np.cumsum([len(option_texts) for option_texts in features])
     choices = {}
-    for question, own in zip(held, np.split(chances, ends[:-1]), strict=True):
+    for question, probabilities in zip(held_out, np.split(chances, ends[:-1]), strict=True):
         names = list(letters(question.options))
         right_one = (question.truth or "").upper()
         sure = (
-            float(own[names.index(right_one)] / max(own.sum(), 1e-12))
+            float(probabilities[names.index(right_one)] / max(probabilities.sum(), 1e-12))
             if right_one in names
             else 0.0
         )
-        choices[question.id] = Guess(score_answer(question, names[int(own.argmax())]), sure)
+        choices[question.id] = Guess(
+            score_answer(question, names[int(probabilities.argmax())]), sure
+        )
     return choices
 
 
 def _answer_by_similarity(
-    rest: Sequence[Question], held: Sequence[Question], seed: int, trees: int
+    training: Sequence[Question], held_out: Sequence[Question], seed: int, trees: int
 ) -> Guesses:
     """Answer numbers and texts with the answer that maximises the expected score over similar questions.
 
@@ -332,31 +340,31 @@ def _answer_by_similarity(
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    words = _fit_bag_of_words([question.text for question in rest])
-    train, test = (words.features([q.text for q in some]) for some in (rest, held))
-    if held[0].wanted == "number":
-        target = np.log1p(np.abs([float(question.truth or 0) for question in rest]))
+    words = _fit_bag_of_words([question.text for question in training])
+    train, test = (words.features([q.text for q in group]) for group in (training, held_out))
+    if held_out[0].wanted == "number":
+        target = np.log1p(np.abs([float(question.truth or 0) for question in training]))
         forest: Any = RandomForestRegressor(
             trees, min_samples_leaf=5, max_features=0.3, random_state=seed, n_jobs=1
         )
     else:
-        target = np.array([question.truth for question in rest])
+        target = np.array([question.truth for question in training])
         forest = RandomForestClassifier(
             trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
         )
     forest.fit(train, target)
     ours, others = forest.apply(test), forest.apply(train)
-    similarity = np.zeros((len(held), len(rest)))
+    similarity = np.zeros((len(held_out), len(training)))
     for tree in range(trees):
         same = ours[:, tree, None] == others[None, :, tree]
         similarity += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
-    answers = sorted({question.truth or "" for question in rest})
-    truths = {(question.truth, question.answers): question for question in rest}
+    answers = sorted({question.truth or "" for question in training})
+    truths = {(question.truth, question.answers): question for question in training}
     rows = {key: place for place, key in enumerate(truths)}
     gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
-    of = [rows[question.truth, question.answers] for question in rest]
-    best = (similarity @ gained[of]).argmax(axis=1)
-    return {q.id: _make_guess(q, answers[place]) for q, place in zip(held, best, strict=True)}
+    row_indices = [rows[question.truth, question.answers] for question in training]
+    best = (similarity @ gained[row_indices]).argmax(axis=1)
+    return {q.id: _make_guess(q, answers[place]) for q, place in zip(held_out, best, strict=True)}
 
 
 class _BagOfWords(NamedTuple):
@@ -369,8 +377,8 @@ class _BagOfWords(NamedTuple):
         features = np.zeros((len(texts), len(self.columns) + 1), np.float32)
         for row, text in enumerate(texts):
             features[row, -1] = len(text)
-            held = [self.columns[term] for term in _split_terms(text) if term in self.columns]
-            features[row, held] = 1
+            present = [self.columns[term] for term in _split_terms(text) if term in self.columns]
+            features[row, present] = 1
         return features
 
 

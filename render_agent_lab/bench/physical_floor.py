@@ -34,17 +34,23 @@ def floor_seconds(model: Any, work: Work) -> float:
     heads, width = text.num_attention_heads, getattr(text, "head_dim", None)
     width = width or text.hidden_size // heads
     size = model.dtype.itemsize
-    kept = 2 * text.num_hidden_layers * text.num_key_value_heads * width * size
-    whole = {name: weight for name, weight in model.named_parameters() if weight.dim() > 1}
-    seeing = sum(w.numel() for name, w in whole.items() if "visual" in name or "vision" in name)
-    words = text.vocab_size * text.hidden_size
-    reading = sum(weight.numel() for weight in whole.values()) - seeing
-    reading -= words * (1 if getattr(model.config, "tie_word_embeddings", False) else 2)
+    kv_bytes_per_token = 2 * text.num_hidden_layers * text.num_key_value_heads * width * size
+    matrices = {name: weight for name, weight in model.named_parameters() if weight.dim() > 1}
+    vision_weights = sum(
+        w.numel() for name, w in matrices.items() if "visual" in name or "vision" in name
+    )
+    embedding_weights = text.vocab_size * text.hidden_size
+    text_weights = sum(weight.numel() for weight in matrices.values()) - vision_weights
+    text_weights -= embedding_weights * (
+        1 if getattr(model.config, "tie_word_embeddings", False) else 2
+    )
     # Prompt prefixes shared between questions are prefilled only once.
-    operations = 2 * reading * min(work.first_seen, work.prefilled)
+    operations = 2 * text_weights * min(work.first_seen, work.prefilled)
     operations += 4 * text.num_hidden_layers * heads * width * work.attended
-    operations += 2 * seeing * work.patches
-    moved = work.contexts * kept + work.steps * (reading + words) * size
+    operations += 2 * vision_weights * work.patches
+    moved = (
+        work.contexts * kv_bytes_per_token + work.steps * (text_weights + embedding_weights) * size
+    )
     return float(operations / rates.multiplied + moved / rates.copied)
 
 

@@ -67,13 +67,13 @@ def format_cell(row: Mapping[str, Any], name: str) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the results as a table for a terminal."""
-    shown = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    result = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for name in nonempty_columns(rows):
         text = name in ("engine", "schedule", "reuse")
-        shown.add_column(COLUMNS[name][0], justify="left" if text else "right")
+        result.add_column(COLUMNS[name][0], justify="left" if text else "right")
     for row in rows:
-        shown.add_row(*(format_cell(row, name) for name in nonempty_columns(rows)))
-    return shown
+        result.add_row(*(format_cell(row, name) for name in nonempty_columns(rows)))
+    return result
 
 
 def markdown(figures: Mapping[str, Any]) -> str:

@@ -39,9 +39,9 @@ class Lengths:
 
     def tokens_of(self, question_id: str, turn: int, seed: int) -> int:
         """Draw the number of tokens of a reply."""
-        chance = draw(f"tokens of {question_id} {turn}", seed)
-        drawn = chance.lognormvariate(log(self.reply_tokens), self.spread)
-        return max(1, min(self.most, round(drawn)))
+        rng = draw(f"tokens of {question_id} {turn}", seed)
+        length = rng.lognormvariate(log(self.reply_tokens), self.spread)
+        return max(1, min(self.most, round(length)))
 
 
 class ScriptedWalk:
@@ -91,11 +91,11 @@ class ScriptedWalk:
         return json.dumps(action)
 
 
-def random_step(chance: random.Random) -> dict[str, Any]:
+def random_step(rng: random.Random) -> dict[str, Any]:
     """Return one random step: a rotation and a move, or another view."""
-    if chance.random() < 0.25:
-        return {"view": chance.choice(["around", "top"])}
+    if rng.random() < 0.25:
+        return {"view": rng.choice(["around", "top"])}
     return {
-        "rotation_angle_degrees": chance.choice([-120, -90, -45, 45, 90, 120]),
-        "forward_meters": chance.choice([0.5, 1, 1.5]),
+        "rotation_angle_degrees": rng.choice([-120, -90, -45, 45, 90, 120]),
+        "forward_meters": rng.choice([0.5, 1, 1.5]),
     }

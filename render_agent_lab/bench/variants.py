@@ -65,11 +65,11 @@ def make_variants(
         if wrong := [name for name in given if name not in known]:
             raise UsageError(f"unknown variant {wrong[0]!r}. Choose from {', '.join(known)}.")
     fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
-    every = [
+    variants = [
         Variant(engine, schedule, reuse, size)
         for engine in engines
         for reuse in (reuses if engine == "transformers" else [OWN])
         for schedule in schedules
         for size in fixed.get(schedule, batch_sizes)
     ]
-    return list(dict.fromkeys(every))
+    return list(dict.fromkeys(variants))

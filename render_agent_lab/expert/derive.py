@@ -96,47 +96,47 @@ def format_rooms(extents: Sequence[tuple[float, float]]) -> str:
     return "room " + ", ".join(f"{across:.1f} x {along:.1f}" for across, along in extents)
 
 
-def derive_answer(question: Question, known: Knowledge) -> str:
+def derive_answer(question: Question, knowledge: Knowledge) -> str:
     """Derive the answer from what is known; return an empty string if something is missing.
 
     Bearings are tenths of a full turn, 0.0 to 9.9, counter-clockwise from +x.
     """
     names = question_categories(question)
-    if not names or not all(known.boxes.get(name) for name in names):
+    if not names or not all(knowledge.boxes.get(name) for name in names):
         return ""
     kind = kind_of(question)
     if kind == COUNTING_TYPE:
-        return f"{len(known.boxes[names[0]])} seen"
+        return f"{len(knowledge.boxes[names[0]])} seen"
     if kind == "object_size_estimation":
         return "size"
     if kind == "object_rel_distance":
-        return derive_nearest(names, known)
-    spots = {name: some[0] for name, some in known.spots().items() if len(some) == 1}
+        return derive_nearest(names, knowledge)
+    spots = {name: boxes[0] for name, boxes in knowledge.spots().items() if len(boxes) == 1}
     if not all(name in spots for name in names):
         return ""
     if kind == "object_abs_distance" and len(names) == 2:
-        one, other = (spots[name] for name in names)
-        return f"apart {format_way(one, other)} {math.dist(one, other):.1f}"
+        start, end = (spots[name] for name in names)
+        return f"apart {format_way(start, end)} {math.dist(start, end):.1f}"
     if kind == "object_rel_direction" and len(names) == 3:
         return derive_direction(names, spots, DIRECTION_NAMES.get(question.type, side))
     return _derive_route(question, spots) if kind == "route_planning" else ""
 
 
-def make_reasoning(question: Question, known: Knowledge, *, final: bool) -> Reasoning:
+def make_reasoning(question: Question, knowledge: Knowledge, *, final: bool) -> Reasoning:
     """Return the reasoning of a reply. A final reply includes the derivation of its answer."""
     if question.type == ROOM_SIZE_TYPE:
-        return Reasoning(format_rooms(known.extents), "")
-    places = format_positions(question, known.spots())
-    follows = derive_answer(question, known) if final else ""
-    return Reasoning(places, f". {follows}" if follows else "")
+        return Reasoning(format_rooms(knowledge.extents), "")
+    places = format_positions(question, knowledge.spots())
+    derivation = derive_answer(question, knowledge) if final else ""
+    return Reasoning(places, f". {derivation}" if derivation else "")
 
 
-def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
+def final_reply(question: Question, knowledge: Knowledge, answer: str) -> tuple[str, str]:
     """Return the text of a final reply, split after the positions."""
-    parts = make_reasoning(question, known, final=True)
-    whole = make_answer_reply("".join(parts), question, answer)
+    parts = make_reasoning(question, knowledge, final=True)
+    reply = make_answer_reply("".join(parts), question, answer)
     cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
-    return whole[:cut], whole[cut:]
+    return reply[:cut], reply[cut:]
 
 
 def make_answer_reply(reasoning: str, question: Question, answer: str) -> str:
@@ -145,14 +145,14 @@ def make_answer_reply(reasoning: str, question: Question, answer: str) -> str:
     return json.dumps({"reasoning": reasoning, "answer": words, "done": True})
 
 
-def omniscient_reply(question: Question, known: Knowledge) -> tuple[str, str]:
+def omniscient_reply(question: Question, knowledge: Knowledge) -> tuple[str, str]:
     """Return the final reply of an expert that knows the whole scene, split as by `final_reply`.
 
     Raises ValueError if the question has no ground truth.
     """
     if question.truth is None:
         raise ValueError(f"question {question.id} has no ground truth")
-    return final_reply(question, known, question.truth)
+    return final_reply(question, knowledge, question.truth)
 
 
 def bearing_of(start: Spot, end: Spot) -> float:
@@ -186,12 +186,14 @@ def format_places(spots: Iterable[Spot]) -> str:
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 
-def derive_nearest(names: Sequence[str], known: Knowledge) -> str:
+def derive_nearest(names: Sequence[str], knowledge: Knowledge) -> str:
     """Write the way and the closest-point distance in metres of each category to the last, then the nearest one."""
     *options, target = names
-    distances = {name: _separation(known, target, name) for name in options}
+    distances = {name: _separation(knowledge, target, name) for name in options}
     nearest = min(options, key=lambda name: distances[name].metres)
-    parts = (f"{name} {apart.way} {apart.metres:.1f}" for name, apart in distances.items())
+    parts = (
+        f"{name} {separation.way} {separation.metres:.1f}" for name, separation in distances.items()
+    )
     return f"{', '.join(parts)}: {nearest}"
 
 
@@ -202,11 +204,11 @@ class Separation(NamedTuple):
     metres: float
 
 
-def _separation(known: Knowledge, start: str, end: str) -> Separation:
-    pairs = [(one, other) for one in known.boxes[start] for other in known.boxes[end]]
-    apart = [distance(*pair) for pair in pairs]
-    nearest = min(range(len(pairs)), key=apart.__getitem__)
-    return Separation(format_way(*map(spot_of, pairs[nearest])), apart[nearest])
+def _separation(knowledge: Knowledge, start: str, end: str) -> Separation:
+    pairs = [(one, other) for one in knowledge.boxes[start] for other in knowledge.boxes[end]]
+    distances = [distance(*pair) for pair in pairs]
+    nearest = min(range(len(pairs)), key=distances.__getitem__)
+    return Separation(format_way(*map(spot_of, pairs[nearest])), distances[nearest])
 
 
 def derive_direction(names: Sequence[str], spots: Mapping[str, Spot], word: NameTurn) -> str:
@@ -226,16 +228,16 @@ def _derive_route(question: Question, spots: Mapping[str, Spot]) -> str:
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in legs):
         return ""
     here, leg = names[0], (spots[names[0]], spots[names[1]])
-    turns, asked = [], False
+    turns, has_blank = [], False
     for blank, goal in legs:
         if blank:
-            asked = True
+            has_blank = True
             continue
         before, leg = leg, (spots[here], spots[goal.lower()])
         here = goal.lower()
-        if asked:
+        if has_blank:
             turns.append(derive_turn(here, before, leg))
-        asked = False
+        has_blank = False
     words = (f"Turn {turn.rsplit(maxsplit=1)[-1].capitalize()}" for turn in turns)
     return f"{'; '.join(turns)}. {', '.join(words)}" if turns else ""
 
@@ -243,5 +245,5 @@ def _derive_route(question: Question, spots: Mapping[str, Spot]) -> str:
 def derive_turn(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
     """Write the turn between two legs of a route, with the bearing of each; the second leg leads to `goal`."""
     ahead, there = bearing_of(*before), bearing_of(*leg)
-    way, on = format_way(*before), format_way(*leg)
-    return f"facing {way} {ahead:.1f}, {goal} {on} {there:.1f}, {format_turn(ahead, there, side_or_back)}"
+    way, next_way = format_way(*before), format_way(*leg)
+    return f"facing {way} {ahead:.1f}, {goal} {next_way} {there:.1f}, {format_turn(ahead, there, side_or_back)}"

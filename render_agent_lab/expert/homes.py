@@ -34,7 +34,7 @@ class Home:
     @cached_property
     def categories(self) -> frozenset[str]:
         """Lower-case categories that have boxes."""
-        return frozenset(name.lower() for name, some in self.facts.boxes.items() if some)
+        return frozenset(name.lower() for name, boxes in self.facts.boxes.items() if boxes)
 
     @property
     def knowledge(self) -> Knowledge:

@@ -24,10 +24,10 @@ class Stumbler:
     open after an unreadable answer, and the next reply is the expert's again.
     """
 
-    def __init__(self, known: Expert, seed: int) -> None:
-        self.expert = known
+    def __init__(self, base: Expert, seed: int) -> None:
+        self.expert = base
         self.seed = seed
-        self._words = _words_by_type(known.questions.values())
+        self._words = _words_by_type(base.questions.values())
 
     def reply(self, request: ExpertRequest) -> str:
         """Return the expert's reply, possibly with an unreadable answer. Raises the same errors as the expert."""
@@ -87,7 +87,7 @@ def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
     words: dict[str, set[str]] = {}
     for question in questions:
         words.setdefault(question.type, set()).update(letters(question.options).values())
-    return {type_: sorted(some) for type_, some in words.items()}
+    return {type_: sorted(words_of_type) for type_, words_of_type in words.items()}
 
 
 def _random(question_id: str, seed: int, turn: int) -> random.Random:

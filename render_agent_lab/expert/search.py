@@ -55,10 +55,10 @@ def is_wrong_turn(question_id: str, seed: int, turn: int) -> bool:
 
 def wrong_turn(question_id: str, seed: int, turn: int) -> Move:
     """Return a useless rotation drawn from question, seed and turn."""
-    chance = _random(question_id, seed, turn)
-    chance.random()
-    degrees = chance.randrange(30, 155, ROTATION_STEP_DEGREES)
-    return {"rotation_angle_degrees": chance.choice((-1, 1)) * degrees}
+    rng = _random(question_id, seed, turn)
+    rng.random()
+    degrees = rng.randrange(30, 155, ROTATION_STEP_DEGREES)
+    return {"rotation_angle_degrees": rng.choice((-1, 1)) * degrees}
 
 
 def all_overhead(names: Collection[str]) -> bool:

@@ -63,9 +63,9 @@ def make_knowledge(
     room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
     """Return what the views of a room have shown. Pass the `extents` of its rooms if one of the views was a map."""
-    boxes = [box for some in room.facts.boxes.values() for box in some]
+    boxes = [box for group in room.facts.boxes.values() for box in group]
     counts: dict[str, list[int]] = {}
     for number in np.flatnonzero(sighted.shown):
         counts.setdefault(room.labels[number], []).append(int(number))
-    known = {name: [boxes[number] for number in some] for name, some in counts.items()}
+    known = {name: [boxes[number] for number in group] for name, group in counts.items()}
     return Knowledge(known, tuple(extents))

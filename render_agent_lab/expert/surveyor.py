@@ -95,7 +95,7 @@ class Surveyor:
         if not all(named):
             return []
         if kind != "object_rel_distance":
-            return [[("", some[0]) for some in named]]
+            return [[("", candidates[0]) for candidates in named]]
         options = letters(question.options).items()
         others = [(letter, thing) for letter, name in options for thing in things.get(name, [])]
         each = MAX_PLACES - 1
@@ -109,14 +109,14 @@ class Surveyor:
         eyes = self.guide.eyes
         assert eyes is not None
         room, scene = eyes.room(question), eyes.scenes.get(question)
-        known = things_of(eyes.facts[question.scene], scene)
+        things = things_of(eyes.facts[question.scene], scene)
         for view in dict.fromkeys(views):
             pixels, points = self._surface(view, room, scene)
             near = (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
-            on = [k for k in np.flatnonzero(near) if _is_same(thing_at(points[k], known), thing)]
-            if on:
-                middle = np.median(pixels[on], axis=0)
-                u, v = pixels[min(on, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
+            hits = [k for k in np.flatnonzero(near) if _is_same(thing_at(points[k], things), thing)]
+            if hits:
+                middle = np.median(pixels[hits], axis=0)
+                u, v = pixels[min(hits, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
                 return {"view": view.number, "x": int(u), "y": int(v)}
         return [round(float(value), 2) for value in thing.box.centre]
 
@@ -147,9 +147,11 @@ class Surveyor:
         return flat[shown], surface[shown]
 
 
-def _is_same(one: Thing | None, other: Thing) -> bool:
+def _is_same(first: Thing | None, second: Thing) -> bool:
     return (
-        one is not None and one.label == other.label and (one.box.centre == other.box.centre).all()
+        first is not None
+        and first.label == second.label
+        and (first.box.centre == second.box.centre).all()
     )
 
 

@@ -34,16 +34,16 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     network = Ensemble(shape, {}).network
     names = {stored_name(name): name for name, _ in network.named_parameters()}
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
-    wanted = {name: (members, *size) for name, size in sizes.items()}
+    expected = {name: (members, *size) for name, size in sizes.items()}
     tensors = read_tensors(folder / WEIGHTS)
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if stored != wanted:
-        odd = [n for n in sorted({*wanted, *stored}) if wanted.get(n) != stored.get(n)]
-        first = odd[0]
+    if stored != expected:
+        mismatched = [n for n in sorted({*expected, *stored}) if expected.get(n) != stored.get(n)]
+        first = mismatched[0]
         raise SetupError(
             f"{folder / WEIGHTS} does not match its card: {first} is"
-            f" {stored.get(first, 'missing')}, expected {wanted.get(first, 'nothing')}"
-            + (f" (and {len(odd) - 1} more)" if len(odd) > 1 else "")
+            f" {stored.get(first, 'missing')}, expected {expected.get(first, 'nothing')}"
+            + (f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else "")
         )
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.isfinite().all():

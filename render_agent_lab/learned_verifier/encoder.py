@@ -107,13 +107,17 @@ class FeatureCache:
 
     def features(self, pairs: Sequence[tuple[EncoderInput, Question]]) -> list[Features]:
         """Return the features of each pair; equal pairs share the same object."""
-        fresh = {
+        new_views = {
             key: view_input
             for view_input, _ in pairs
             if (key := self.encoder.key(view_input)) not in self._views
         }
-        made = self.encoder.encode_views(list(fresh.values()), self.load_image) if fresh else []
-        views = dict(zip(fresh, made, strict=True))
+        encoded = (
+            self.encoder.encode_views(list(new_views.values()), self.load_image)
+            if new_views
+            else []
+        )
+        views = dict(zip(new_views, encoded, strict=True))
         features = []
         for view_input, question in pairs:
             key, words = self.encoder.key(view_input), (question.text, question.options)

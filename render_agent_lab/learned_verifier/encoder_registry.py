@@ -79,10 +79,10 @@ def check_available(encoder: Mapping[str, Any]) -> None:
 
 def check_encoder(encoder: Encoder, card: Mapping[str, Any]) -> None:
     """Raise SetupError if an encoder differs from the one recorded in a card."""
-    here = {"label": encoder.label, **encoder.describe()}
-    odd = [name for name in sorted({*here, *card}) if here.get(name) != card.get(name)]
-    if odd:
+    current = {"label": encoder.label, **encoder.describe()}
+    changed = [name for name in sorted({*current, *card}) if current.get(name) != card.get(name)]
+    if changed:
         raise SetupError(
-            f"the verifier was trained with a different {encoder.label} encoder: {odd[0]} was"
-            f" {card.get(odd[0])}, is {here.get(odd[0])}"
+            f"the verifier was trained with a different {encoder.label} encoder: {changed[0]} was"
+            f" {card.get(changed[0])}, is {current.get(changed[0])}"
         )

@@ -127,9 +127,11 @@ class Ensemble:
         Raises ValueError if sizes do not match the shape.
         """
         features.check(self.shape)
-        wanted = (self.shape.history, self.shape.action)
-        if histories.values.shape[1:] != wanted:
-            raise ValueError(f"expected moves of shape {wanted}, not {histories.values.shape[1:]}")
+        expected = (self.shape.history, self.shape.action)
+        if histories.values.shape[1:] != expected:
+            raise ValueError(
+                f"expected moves of shape {expected}, not {histories.values.shape[1:]}"
+            )
         arrays = (features.patches[None], features.text[None], histories.values, histories.known)
         return tuple(torch.as_tensor(array, device=self.device) for array in arrays)
 

@@ -99,9 +99,9 @@ class PoolingBlock(nn.Module):
 
     def forward(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return (B, W)."""
-        asked = self.query(self.norm(query)).unflatten(-1, (self.heads, -1))
-        taken = self.attend(asked, tokens).flatten(1)
-        pooled: torch.Tensor = self.then(query + self.out(taken))
+        queries = self.query(self.norm(query)).unflatten(-1, (self.heads, -1))
+        attended = self.attend(queries, tokens).flatten(1)
+        pooled: torch.Tensor = self.then(query + self.out(attended))
         return pooled
 
     def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -112,10 +112,10 @@ class PoolingBlock(nn.Module):
         the work.
         """
         key, value = (part.weight.unflatten(0, query.shape[1:]) for part in (self.key, self.value))
-        asking = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
-        weights = (asking @ tokens.transpose(1, 2)).softmax(-1)  # (B, heads, T)
-        taken = torch.einsum("bhd,hcd->bhc", weights @ tokens, value)
-        return taken + self.value.bias.view(query.shape[1:])
+        projected = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
+        weights = (projected @ tokens.transpose(1, 2)).softmax(-1)  # (B, heads, T)
+        attended = torch.einsum("bhd,hcd->bhc", weights @ tokens, value)
+        return attended + self.value.bias.view(query.shape[1:])
 
 
 class AttentionPooling(nn.Module):
@@ -166,8 +166,8 @@ class TowerLayer(nn.Module):
             )
         logits = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
         weights = logits.masked_fill(~visible[:, None], float("-inf")).softmax(-1)
-        taken = (weights @ value).transpose(1, 2).flatten(2)
-        return self.then(x + self.out(taken)), (key, value)
+        attended = (weights @ value).transpose(1, 2).flatten(2)
+        return self.then(x + self.out(attended)), (key, value)
 
 
 class ActionTower(nn.Module):

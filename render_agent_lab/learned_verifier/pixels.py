@@ -75,8 +75,8 @@ class PixelEncoder(Encoder):
                 plan = plans.setdefault(file, plans.get(file) or load_image(file))
                 around = _rotated_map(plan, view_input.plan.camera, view_input.camera)
             cells.append(_cells(around, MAP_ROWS))
-            shown = np.concatenate(cells)
-            encoded.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
+            contents = np.concatenate(cells)
+            encoded.append(np.concatenate([contents, self._codes], axis=1).astype(np.float32))
         return encoded
 
     def encode_question(self, question: Question) -> Floats:
@@ -90,27 +90,27 @@ class PixelEncoder(Encoder):
 
 
 def _cells(pixels: Pixels, rows: int) -> Pixels:
-    """Return the contents of the cells of an image (rows * FINE, COLUMNS * FINE, 3), (cells, CONTENT).
+    """Return the contents of the cells of an image (rows * CELL_PIXELS, COLUMNS * CELL_PIXELS, 3), (cells, CONTENT).
 
     NaN marks pixels outside the image.
     """
-    there = np.isfinite(pixels[..., 0])
+    is_inside = np.isfinite(pixels[..., 0])
     values = np.nan_to_num(pixels)
     grey = values.mean(-1)
     edges = [np.abs(np.diff(grey, axis=axis, append=grey.take([-1], axis))) for axis in (0, 1)]
     low, high = UNSCANNED_GREYS
     flat = np.ptp(values, axis=-1) < 0.02
-    empty = there & flat & (grey * 255 >= low) & (grey * 255 <= high)
+    empty = is_inside & flat & (grey * 255 >= low) & (grey * 255 <= high)
 
     def by_cell(image: Pixels, parts: int) -> Pixels:
         """Return the means over `parts` x `parts` pieces of every cell, (cells, features)."""
         piece = CELL_PIXELS // parts
-        each = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
-        return np.asarray(each.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
+        means = image.reshape(rows, parts, piece, COLUMNS, parts, piece, -1).mean((2, 5))
+        return np.asarray(means.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
 
     mean = by_cell(values, 1)
     spread = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))
-    share = by_cell(there.astype(np.float64)[..., None], 1)
+    share = by_cell(is_inside.astype(np.float64)[..., None], 1)
     cells = np.concatenate(
         [
             2 * by_cell(values, 2) - 1,  # 12

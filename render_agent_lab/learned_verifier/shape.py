@@ -71,8 +71,8 @@ class Shape:
         """Return the shape written by `to_json`. Raises ValueError if a size is missing or unknown."""
         names = {field.name for field in fields(cls)}
         if set(data) != names:
-            odd = ", ".join(sorted(names ^ set(data)))
-            raise ValueError(f"missing or unknown sizes: {odd}")
+            mismatched = ", ".join(sorted(names ^ set(data)))
+            raise ValueError(f"missing or unknown sizes: {mismatched}")
         return cls(**data)
 
 
@@ -88,8 +88,11 @@ class Features:
 
     def check(self, shape: Shape) -> None:
         """Raise ValueError if the features do not fit a shape or are not finite."""
-        wanted = {"patches": (shape.patches, shape.features), "text": (shape.text, shape.features)}
-        for name, size in wanted.items():
+        expected = {
+            "patches": (shape.patches, shape.features),
+            "text": (shape.text, shape.features),
+        }
+        for name, size in expected.items():
             array = getattr(self, name)
             if array.shape != size or array.dtype != np.float32:
                 raise ValueError(

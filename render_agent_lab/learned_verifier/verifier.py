@@ -72,9 +72,9 @@ class LearnedVerifier(Verifier):
         learned = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
         hashes = {file.name: file.digest for file in scan_files(questions)}
         scans = {str(question.scan) for question in questions if question.scan is not None}
-        met = sum(hashes[scan] in learned for scan in scans)
-        told = f"{met} of these {len(scans)} scenes, from training"
-        return {"knows": told if met else None}
+        num_training = sum(hashes[scan] in learned for scan in scans)
+        summary = f"{num_training} of these {len(scans)} scenes, from training"
+        return {"knows": summary if num_training else None}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
         """Return the verifier with its weights. Raises SetupError if the folder has none."""

@@ -54,12 +54,12 @@ class NamedObjects:
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
         """Return views of the named objects, ordered for a short path from the start."""
         around = self.tour.further(question, context)
-        wanted = self._wanted(question, context.scene)
-        if not wanted or not self.count:
+        targets = self._wanted(question, context.scene)
+        if not targets or not self.count:
             return around
         if self._scene is not context.scene:  # questions are grouped by scene
             self._scene, self._search = context.scene, ViewpointSearch(context)
-        cameras = greedy_views(self._search, wanted, self.count)
+        cameras = greedy_views(self._search, targets, self.count)
         cameras += around.cameras[: self.count - len(cameras)]
         return FurtherViews(in_short_order(context.start, cameras), shared=False)
 
@@ -76,19 +76,19 @@ class NamedObjects:
         ]
 
 
-def greedy_views(search: ViewpointSearch, wanted: Sequence[TargetBox], count: int) -> list[Camera]:
+def greedy_views(search: ViewpointSearch, targets: Sequence[TargetBox], count: int) -> list[Camera]:
     """Choose at most `count` cameras that look at the wanted boxes, greedily by added visibility.
 
     Once every box is seen as well as possible, they are viewed again from other positions.
     """
-    cameras, values = search.candidates(wanted)
+    cameras, values = search.candidates(targets)
     best = values.max(axis=0, initial=0.0)
     values = np.where(best > 0, values / np.where(best > 0, best, 1.0), 0.0)
-    weights = np.array([each.weight for each in wanted])
+    weights = np.array([target.weight for target in targets])
     unused = np.ones(len(cameras), bool)
     chosen_cameras: list[Camera] = []
     for _ in range(VIEWS_PER_OBJECT):
-        seen = np.zeros(len(wanted))
+        seen = np.zeros(len(targets))
         while len(chosen_cameras) < count and unused.any():
             gains = np.where(unused, np.maximum(values - seen, 0.0) @ weights, -1.0)
             chosen = int(gains.argmax())

@@ -106,84 +106,84 @@ class ViewpointSearch:
         self._aims: dict[Hashable, dict[int, Camera]] = {}
         self._largest: dict[Hashable, float] = {}
 
-    def candidates(self, wanted: Sequence[TargetBox]) -> tuple[list[Camera], FloatArray]:
+    def candidates(self, targets: Sequence[TargetBox]) -> tuple[list[Camera], FloatArray]:
         """Return cameras that each look at one of the boxes, and how well each camera shows each box.
 
         Values, (cameras, boxes), are 1 if everything that can be visible is, large enough and from far enough away. A
         box that is visible from nowhere gets HIDDEN_VALUE from where it should be.
         """
-        for each in wanted:
-            if each.key not in self._aims:
-                self._find(each)
-        aims = [(each, *aim) for each in wanted for aim in self._aims[each.key].items()]
+        for target in targets:
+            if target.key not in self._aims:
+                self._find(target)
+        aims = [(target, *aim) for target in targets for aim in self._aims[target.key].items()]
         cameras = [camera for _, _, camera in aims]
-        values = np.zeros((len(aims), len(wanted)))
+        values = np.zeros((len(aims), len(targets)))
         rows: dict[int, list[int]] = {}
         for row, (_, where, _) in enumerate(aims):
             rows.setdefault(where, []).append(row)
-        for where, here in rows.items():
-            values[here] = self._values(wanted, where, [cameras[row] for row in here])
-        for column, each in enumerate(wanted):
+        for where, rows_here in rows.items():
+            values[rows_here] = self._values(targets, where, [cameras[row] for row in rows_here])
+        for column, target in enumerate(targets):
             if not values[:, column].any():
-                values[[aim[0] is each for aim in aims], column] = HIDDEN_VALUE
+                values[[aim[0] is target for aim in aims], column] = HIDDEN_VALUE
         return cameras, values
 
-    def _find(self, wanted: TargetBox) -> None:
+    def _find(self, target: TargetBox) -> None:
         """Find the best positions to see a box from, and aim cameras at it from there."""
-        self._see_from_all(wanted)
+        self._see_from_all(target)
         places = list(range(len(self._ends)))
-        sizes = [self._sighted[wanted.key, where].angles.sum() for where in places]
+        sizes = [self._sighted[target.key, where].angles.sum() for where in places]
         if max(sizes, default=0.0) < SMALL_SHARE * self.frame:
-            places += self._go_nearer(wanted)
-        areas = {where: self._from(wanted, where).area for where in places}
-        self._largest[wanted.key] = max(areas.values(), default=0.0)
-        aimed = {where: self._turned_to(wanted, where) for where in places}
+            places += self._go_nearer(target)
+        areas = {where: self._from(target, where).area for where in places}
+        self._largest[target.key] = max(areas.values(), default=0.0)
+        aimed = {where: self._turned_to(target, where) for where in places}
         values = {
-            where: float(self._values([wanted], where, [camera])[0, 0])
+            where: float(self._values([target], where, [camera])[0, 0])
             for where, camera in aimed.items()
             if areas[where]
         }
         best = sorted(values, key=lambda where: (-values[where], where))[:PLACES_PER_BOX]
         if not best:
-            best = sorted(places, key=lambda where: (self._from_far(wanted, where), where))[:1]
-        self._aims[wanted.key] = {where: aimed[where] for where in best}
+            best = sorted(places, key=lambda where: (self._from_far(target, where), where))[:1]
+        self._aims[target.key] = {where: aimed[where] for where in best}
 
     def _values(
-        self, wanted: Sequence[TargetBox], where: int, cameras: Sequence[Camera]
+        self, targets: Sequence[TargetBox], where: int, cameras: Sequence[Camera]
     ) -> FloatArray:
         """Return the visibility of each box from cameras at one of the places, (cameras, boxes), 0 to 1."""
-        sighted = [self._from(each, where) for each in wanted]
+        sighted = [self._from(target, where) for target in targets]
         held = Frustums.of(cameras, self.context.size).hold(_concatenate(sighted, "offsets"))
-        owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])
+        owners = np.repeat(np.arange(len(targets)), [len(part.angles) for part in sighted])
         angles, areas = _concatenate(sighted, "angles"), _concatenate(sighted, "areas")
-        whole = np.array([self._largest[each.key] or math.inf for each in wanted])
-        far = np.minimum(1.0, np.array([each.nearest for each in sighted]) / CLOSE_METRES) ** 2
-        values = np.zeros((len(cameras), len(wanted)))
+        largest = np.array([self._largest[target.key] or math.inf for target in targets])
+        far = np.minimum(1.0, np.array([part.nearest for part in sighted]) / CLOSE_METRES) ** 2
+        values = np.zeros((len(cameras), len(targets)))
         for row, mask in enumerate(held):
-            mine, count = owners[mask], len(wanted)
+            mine, count = owners[mask], len(targets)
             enough = np.bincount(mine, minlength=count) >= MIN_POINTS
-            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / whole)
+            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / largest)
             size = np.bincount(mine, angles[mask], count) / self.frame / LARGE_SHARE
             values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
         return values
 
-    def _turned_to(self, wanted: TargetBox, where: int) -> Camera:
+    def _turned_to(self, target: TargetBox, where: int) -> Camera:
         """Return a camera at one of the positions, aimed at the visible part of a box or at its centre."""
-        sighted, position = self._from(wanted, where), self._around[where].position
-        target: FloatArray = wanted.box.centre
+        sighted, position = self._from(target, where), self._around[where].position
+        aim_point: FloatArray = target.box.centre
         if sighted.area:
             away = np.linalg.norm(sighted.offsets, axis=1)
             towards = ((sighted.angles / away)[:, None] * sighted.offsets).sum(axis=0)
-            target = towards / np.linalg.norm(towards) + np.array(position)
-        return replace(self.context.start, position=position, pitch=0.0).looking_at(target)
+            aim_point = towards / np.linalg.norm(towards) + np.array(position)
+        return replace(self.context.start, position=position, pitch=0.0).looking_at(aim_point)
 
-    def _go_nearer(self, wanted: TargetBox) -> list[int]:
+    def _go_nearer(self, target: TargetBox) -> list[int]:
         """Sample positions around a box; return their indices."""
-        low, high = wanted.box.bounds[:, :2]
+        low, high = target.box.bounds[:, :2]
         beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
         away = np.linalg.norm(beyond, axis=1)
         ring = self._free[(away >= RING_METRES[0]) & (away <= RING_METRES[1])]
-        x, y, z = (float(value) for value in wanted.box.centre)
+        x, y, z = (float(value) for value in target.box.centre)
         numbers = []
         for position in spread_out(ring, (x, y, z), MAX_NEARBY_PLACES):
             turned = replace(self.context.start, position=position).looking_at((x, y, z))
@@ -195,29 +195,29 @@ class ViewpointSearch:
             numbers.append(len(self._around) - 1)
         return numbers
 
-    def _from(self, wanted: TargetBox, where: int) -> _VisiblePart:
+    def _from(self, target: TargetBox, where: int) -> _VisiblePart:
         """Return what is visible of a box from one of the positions."""
-        known = self._sighted.get((wanted.key, where))
-        if known is None:
+        visible = self._sighted.get((target.key, where))
+        if visible is None:
             around = self._around[where]
-            known = _VisiblePart.of(around, _belongs(wanted.box, around.points))
-            self._sighted[wanted.key, where] = known
-        return known
+            visible = _VisiblePart.of(around, _belongs(target.box, around.points))
+            self._sighted[target.key, where] = visible
+        return visible
 
-    def _see_from_all(self, wanted: TargetBox) -> None:
+    def _see_from_all(self, target: TargetBox) -> None:
         """Fill `_sighted` for all initial positions at once, which is faster."""
-        held = _belongs(wanted.box, self._points)
+        held = _belongs(target.box, self._points)
         firsts = np.searchsorted(held, [0, *self._ends])
         begin = 0
         for where, end in enumerate(self._ends):
             around = self._around[where]
             mine = held[firsts[where] : firsts[where + 1]] - begin
-            self._sighted[wanted.key, where] = _VisiblePart.of(around, mine)
+            self._sighted[target.key, where] = _VisiblePart.of(around, mine)
             begin = int(end)
 
-    def _from_far(self, wanted: TargetBox, where: int) -> float:
+    def _from_far(self, target: TargetBox, where: int) -> float:
         """Return the distance in metres of one of the positions from a box; inf if it is too close."""
-        away = float(np.linalg.norm(wanted.box.centre - np.array(self._around[where].position)))
+        away = float(np.linalg.norm(target.box.centre - np.array(self._around[where].position)))
         return away if away >= CLOSE_METRES else math.inf
 
 
@@ -235,7 +235,7 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
 
 
 def _concatenate(sighted: Sequence[_VisiblePart], name: str) -> FloatArray:
-    joined: FloatArray = np.concatenate([getattr(each, name) for each in sighted])
+    joined: FloatArray = np.concatenate([getattr(part, name) for part in sighted])
     return joined
 
 

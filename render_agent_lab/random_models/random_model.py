@@ -150,10 +150,10 @@ def build_tokenizer(**named: str) -> Any:
         vocab_size=VOCABULARY, initial_alphabet=ByteLevel.alphabet(), show_progress=False
     )
     learner.train_from_iterator([Prompt(9, 75.0).instructions, FILLER] * 2, trainer)
-    learnt = parse_json(learner.to_str())["model"]
+    learned = parse_json(learner.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
-        vocab=learnt["vocab"],
-        merges=[tuple(merge) for merge in learnt["merges"]],
+        vocab=learned["vocab"],
+        merges=[tuple(merge) for merge in learned["merges"]],
         eos_token="<|im_end|>",
         **({"extra_special_tokens": named} if named else {}),
     )

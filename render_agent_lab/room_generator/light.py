@@ -70,20 +70,20 @@ class Space:
         is_blocked[inside] = self.full[tuple(cells[inside].T)]
         return is_blocked
 
-    def open_way(self, start: Array, way: Array, far: Array) -> NDArray[np.bool_]:
+    def open_way(self, start: Array, direction: Array, distance: Array) -> NDArray[np.bool_]:
         """Return which rays are unobstructed.
 
         The last two voxels before the end are ignored, because the end itself may be on a surface.
 
         Args:
             start: Start points, (n, 3) metres.
-            way: Directions, (n, 3) unit vectors.
-            far: Lengths, (n,) metres.
+            direction: (n, 3) unit vectors.
+            distance: Lengths, (n,) metres.
         """
         free = np.ones(len(start), bool)
         reach = 1.2 * VOXEL
-        while len(going := np.flatnonzero(free & (reach < far - 2.5 * VOXEL))):
-            free[going[self.blocked(start[going] + reach * way[going])]] = False
+        while len(active := np.flatnonzero(free & (reach < distance - 2.5 * VOXEL))):
+            free[active[self.blocked(start[active] + reach * direction[active])]] = False
             reach += 1.2 * VOXEL
         return free
 
@@ -135,13 +135,15 @@ def _received(light: Light, space: Space, start: Array, normals: Array) -> Array
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))
     for spot in light.spots:
-        way = spot - start
-        far = np.linalg.norm(way, axis=1)
-        way /= np.maximum(far, 1e-6)[:, None]
-        falls = (normals * way).sum(1).clip(0) * (0.35 - 0.65 * (way @ facing)).clip(0.05)
-        strength = falls * light.power / (1.2 + far**2) / len(light.spots)
-        index = np.flatnonzero((strength > 0.004) & (far < 9))
-        free = space.open_way(start[index], way[index], far[index])
+        direction = spot - start
+        distance = np.linalg.norm(direction, axis=1)
+        direction /= np.maximum(distance, 1e-6)[:, None]
+        falls = (normals * direction).sum(1).clip(0) * (0.35 - 0.65 * (direction @ facing)).clip(
+            0.05
+        )
+        strength = falls * light.power / (1.2 + distance**2) / len(light.spots)
+        index = np.flatnonzero((strength > 0.004) & (distance < 9))
+        free = space.open_way(start[index], direction[index], distance[index])
         received[index] += strength[index] * free
     return received
 

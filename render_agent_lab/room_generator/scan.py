@@ -56,11 +56,11 @@ def _visible_vertices(mesh: Mesh, positions: Array) -> NDArray[np.bool_]:
     start = mesh.points + 1.3 * VOXEL * normals
     seen = np.zeros(len(start), bool)
     for position in positions:
-        way = position - start
-        far = np.linalg.norm(way, axis=1)
-        way /= far[:, None]
-        index = np.flatnonzero(~seen & (far < REACH) & ((way * normals).sum(1) > 0.12))
-        seen[index] = space.open_way(start[index], way[index], far[index])
+        direction = position - start
+        distance = np.linalg.norm(direction, axis=1)
+        direction /= distance[:, None]
+        index = np.flatnonzero(~seen & (distance < REACH) & ((direction * normals).sum(1) > 0.12))
+        seen[index] = space.open_way(start[index], direction[index], distance[index])
     for _ in range(2):  # the rays are coarse, so the surface between seen points counts as seen
         shown = seen[mesh.faces].any(1)
         seen[mesh.faces[shown]] = True

@@ -78,10 +78,10 @@ def good_moves(
         return good
     if np.isfinite(found).any() or kind_of(question) == ROOM_SIZE_TYPE:
         return np.asarray((surface >= MIN_NEW_SURFACE) & (surface >= NEAR_BEST * surface.max()))
-    made = np.zeros(len(found), bool)
+    labels = np.zeros(len(found), bool)
     if right is not None:
-        made[right] = True
-    return made
+        labels[right] = True
+    return labels
 
 
 def scene_names(decisions: Sequence[Decision]) -> list[str]:

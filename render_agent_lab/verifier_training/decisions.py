@@ -138,26 +138,26 @@ def _candidates(
             return logged, places[0] if places else None
     assert isinstance(turn.action, Action), "checked by the caller"
     key = f"{context.state.id} {context.turn}".encode()
-    chance = np.random.default_rng(list(key))
+    rng = np.random.default_rng(list(key))
     others = [move for move in dict.fromkeys(moves) if move != turn.action]
-    picked = chance.permutation(len(others))[:NUM_BORROWED]
+    indices = rng.permutation(len(others))[:NUM_BORROWED]
     return tuple(
         _apply_move(context, number, action)
-        for number, action in enumerate([turn.action, *(others[place] for place in picked)])
+        for number, action in enumerate([turn.action, *(others[place] for place in indices)])
     ), 0
 
 
 def _apply_move(context: TurnContext, number: int, action: Action) -> Candidate:
     """Return a move as a candidate. Its image was never rendered; only its camera is known."""
-    look = context.observation
-    assert look.space is not None, "the scan is available"
-    camera, outcome = carry_out(action, look.camera, look.space)
-    told = describe(action, look.camera, camera, outcome, general())
+    observation = context.observation
+    assert observation.space is not None, "the scan is available"
+    camera, outcome = carry_out(action, observation.camera, observation.space)
+    description = describe(action, observation.camera, camera, outcome, general())
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
         view = View(len(context.views), kind, "", camera)
-    return Candidate(number, "", action, told, camera, outcome, view)
+    return Candidate(number, "", action, description, camera, outcome, view)
 
 
 def _gains(
@@ -169,14 +169,14 @@ def _gains(
     def things(views: Sequence[View]) -> frozenset[Thing]:
         return as_things(question, room, boxes_seen(question, room, views, renderer))
 
-    known = bool(named_boxes(question, room))
+    has_boxes = bool(named_boxes(question, room))
     shown = things(context.views)
     covered = room.covered(context.views, renderer)
     gains = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):
         views = [] if candidate.view is None else [candidate.view]
-        if known:
+        if has_boxes:
             gains[place] = len(things(views) - shown)
         fresh = room.covered(views, renderer) & ~covered
         surface[place] = fresh.mean() if len(fresh) else 0.0

@@ -154,7 +154,7 @@ def _rate_share(step: int, steps: int, settings: Settings) -> float:
 
 
 def _clip_gradients(parameters: list[torch.Tensor]) -> None:
-    """Clip each member's gradient to norm MOST_GRADIENT."""
+    """Clip each member's gradient to norm MAX_GRADIENT_NORM."""
     gradients = [tensor.grad for tensor in parameters if tensor.grad is not None]
     squares = torch.stack([(g * g).reshape(len(g), -1).sum(1) for g in gradients])
     factor = (MAX_GRADIENT_NORM / (squares.sum(0).sqrt() + 1e-12)).clamp(max=1.0)

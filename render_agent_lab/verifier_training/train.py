@@ -109,17 +109,19 @@ def train(
     return learned
 
 
-def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed: int) -> set[str]:
+def choose_held_out(
+    scenes: Sequence[str], requested: float | tuple[str, ...], seed: int
+) -> set[str]:
     """Return the held-out scenes: the named ones, or a random share.
 
     Raises UsageError for an unknown scene, and SetupError if either side of the split would be empty.
     """
-    if isinstance(wanted, tuple):
-        if odd := sorted(set(wanted) - set(scenes)):
-            raise UsageError(f"--held-out {odd[0]}: the runs have no decisions in this scene")
-        held = set(wanted)
+    if isinstance(requested, tuple):
+        if unknown := sorted(set(requested) - set(scenes)):
+            raise UsageError(f"--held-out {unknown[0]}: the runs have no decisions in this scene")
+        held = set(requested)
     else:
-        count = max(1, math.ceil(wanted * len(scenes)))
+        count = max(1, math.ceil(requested * len(scenes)))
         order = np.random.default_rng(seed).permutation(len(scenes))
         held = {scenes[place] for place in order[:count]}
     if not 0 < len(held) < len(scenes):

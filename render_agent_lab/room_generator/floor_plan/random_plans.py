@@ -103,16 +103,20 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
     """Connect all rooms by doors and passages, larger rooms first; bathrooms by doors only."""
     joined = {0}
     while len(joined) < len(plan.rooms):
-        ways = [
+        candidates = [
             (other, side, low, high)
             for side in plan.sides
             if side.room in joined
             for other, low, high in _rooms_behind(plan, side)
             if other not in joined and high - low > DOOR_WIDTH + 0.5
         ]
-        private = [way for way in ways if plan.rooms[way[1].room].purpose == "bathroom"]
-        ways = [way for way in ways if way not in private] or private
-        other, side, low, high = ways[0]
+        private = [
+            candidate
+            for candidate in candidates
+            if plan.rooms[candidate[1].room].purpose == "bathroom"
+        ]
+        candidates = [candidate for candidate in candidates if candidate not in private] or private
+        other, side, low, high = candidates[0]
         purposes = {plan.rooms[side.room].purpose, plan.rooms[other].purpose}
         wide = min(high - low - 0.9, 1.8)
         if "bathroom" not in purposes and wide > 1.2 and rng.random() < 0.45:

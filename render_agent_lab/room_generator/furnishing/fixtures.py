@@ -39,9 +39,9 @@ def _open_door(placer: Placer, opening: Opening, make: int) -> None:
     )
     wide, thick = leaf.mesh.bounds[1][:2] * 2
     assert opening.other is not None
-    ways = [(room, end) for room in (opening.side.room, opening.other) for end in (-1, 1)]
-    for index in placer.rng.permutation(len(ways)):
-        room, end = ways[int(index)]
+    options = [(room, end) for room in (opening.side.room, opening.other) for end in (-1, 1)]
+    for index in placer.rng.permutation(len(options)):
+        room, end = options[int(index)]
         jamb = opening.low if end < 0 else opening.high
         along = jamb + end * (thick / 2 + 0.02)
         off = wide / 2 + 0.035

@@ -50,7 +50,7 @@ def ask(truths: Sequence[RoomTruth], seed: int, per_room: int) -> list[dict[str,
 
 
 def _drafts(truth: RoomTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
-    every = [
+    drafts = [
         *counts(truth),
         *sizes(truth),
         *room_size(truth),
@@ -59,7 +59,7 @@ def _drafts(truth: RoomTruth, rng: np.random.Generator) -> dict[str, list[Draft]
         *directions(truth),
         *routes(truth, rng),
     ]
-    return {kind: [draft for draft in every if draft.type == kind] for kind in TURN}
+    return {kind: [draft for draft in drafts if draft.type == kind] for kind in TURN}
 
 
 class _Balancer:
@@ -74,18 +74,18 @@ class _Balancer:
         self, drafts: dict[str, list[Draft]], most: int, rng: np.random.Generator
     ) -> list[Draft]:
         """Choose drafts of all types in turn, preferring rare answers and objects not yet named."""
-        left = {
+        remaining = {
             kind: [candidates[int(i)] for i in rng.permutation(len(candidates))]
             for kind, candidates in drafts.items()
         }
         named: Counter[str] = Counter()
         chosen: list[Draft] = []
-        while len(chosen) < most and any(left.values()):
+        while len(chosen) < most and any(remaining.values()):
             for kind in TURN:
-                if not left[kind] or len(chosen) == most:
+                if not remaining[kind] or len(chosen) == most:
                     continue
-                best = min(left[kind], key=lambda draft: self._usage(draft, named))
-                left[kind].remove(best)
+                best = min(remaining[kind], key=lambda draft: self._usage(draft, named))
+                remaining[kind].remove(best)
                 named.update(best.labels)
                 named[best.type + best.answer] += 2
                 self.answers.update((best.type, part) for part in _parts(best))
