@@ -1,8 +1,9 @@
-"""Agents decide a turn: from one reply, or from several by a vote, by verifiers, or by looking ahead.
+"""Agents decide each turn: from a single reply, or from several by voting, verifiers or lookahead.
 
-Start with `agent.py`, the base class, then `vote.py`. Parts of `--verifier` are in `verifiers/`.
+Start with `agent.py`, the base class, then `vote.py`. Verifiers are in `verifiers/`.
 """
 
+# Value of `--agent`, without its counts -> class.
 AGENTS = {
     "single": "render_agent.agents.agent:Agent",
     "vote": "render_agent.agents.vote:Vote",
@@ -11,4 +12,3 @@ AGENTS = {
     "rephrase": "render_agent.agents.rephrase:Rephrase",
     "show": "render_agent.agents.lookahead:Show",
 }
-"""Values of `--agent`, without their counts."""

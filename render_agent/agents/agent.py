@@ -1,7 +1,7 @@
-"""`Agent`, which decides a turn from its replies, and what a turn may ask of the scheduler.
+"""The base class of agents, and the requests that a turn can make to the scheduler.
 
-A turn is a coroutine: it yields what it needs (replies, work of the drawing thread, scores from verifiers that ask the
-model), and the scheduler serves equal needs of all questions in one batch.
+A turn is a coroutine. It yields requests (replies, work for the rendering thread, scores from model-based verifiers), and
+the scheduler serves requests of the same type from all questions in one batch.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.engine import Request
 from render_agent.views.provider import ViewProvider
 
-SEPARATOR = (
-    "\x1f"  # between a question's id and the name of a side dialogue; no question id contains it
-)
+# Separates a question's id from the name of a side dialogue; no question id contains it.
+SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Needs the replies to these requests, in order; each request has its own dialogue id."""
+    """Requests the replies to these requests, in order; every request needs a distinct dialogue id."""
 
     requests: tuple[Request, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Needs the result of `work`, which the drawing thread calls."""
+    """Requests the result of `work`, which is called in the rendering thread."""
 
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Needs the verdicts on a case of all verifiers that ask the model, in order."""
+    """Requests the verdicts of all model-based verifiers on a case, in order."""
 
     case: Case
 
@@ -48,12 +47,12 @@ Need = Ask | Draw | Judge
 
 @dataclass(frozen=True, slots=True)
 class TurnRequests:
-    """What the model is asked in one turn.
+    """The requests to the model in one turn.
 
     Attributes:
-        requests: One for each wording of the question.
-        wordings: The text of each, in the first turn of a question that is asked in several wordings.
-        events: What went wrong while they were made.
+        requests: One per wording of the question.
+        wordings: The text of each wording, in the first turn of a question with several wordings.
+        events: Faults while the requests were prepared, by kind.
     """
 
     requests: tuple[Request, ...]
@@ -63,11 +62,11 @@ class TurnRequests:
 
 @dataclass(frozen=True)
 class Tools:
-    """What agents work with in one run.
+    """The parts of a run that agents use.
 
     Attributes:
-        prompt: Words the dialogues.
-        views: Draws what a candidate move would show.
+        prompt: Builds the messages.
+        views: Renders the views that candidate moves lead to.
         verifiers: Score candidates.
         seed: Seed of the run.
     """
@@ -80,25 +79,25 @@ class Tools:
 
 @dataclass(frozen=True)
 class Agent:
-    """Decides turns; this one asks for one reply and takes it.
+    """Decides turns. The base class requests one reply and uses it.
 
-    A subclass asks for more replies (`ask`) and chooses one of the candidate moves (`choose`). Its decision
-    depends on the state, the replies and the seed alone.
+    Subclasses request more replies (`ask`) and choose one of them (`choose`). Decisions must depend on the
+    state, the replies and the seed only, so that a resumed run repeats them.
 
     Attributes:
+        form: Spelling in `--agent`; K stands for the number of samples, R for the number of wordings.
+        verifiers: Default verifiers; None if the agent does not use verifiers.
+        draws: True if the agent renders the views that candidates lead to.
+        shows_all: True if the model is shown the views of all candidates.
         text: The value of `--agent`.
-        samples: Replies to each request.
+        samples: Replies per request.
         wordings: Number of wordings of the question.
     """
 
     form: ClassVar[str] = "single"
-    """How it is written in `--agent`: K stands for the samples, R for the wordings."""
     verifiers: ClassVar[Sequence[str] | None] = None
-    """The default verifiers; None if it takes none."""
     draws: ClassVar[bool] = False
-    """Whether it draws the views that the candidates lead to."""
     shows_all: ClassVar[bool] = False
-    """Whether the model is shown the views of all candidates."""
 
     text: str
     samples: int = 1
@@ -106,44 +105,68 @@ class Agent:
 
     @property
     def candidates(self) -> int:
-        """Number of replies among which it chooses."""
+        """Number of replies to choose from."""
         return self.samples * self.wordings
 
     @property
     def chooses(self) -> bool:
-        """Whether there is more than one reply to choose from."""
+        """True if there is more than one reply to choose from."""
         return self.candidates > 1
 
     @property
     def moves(self) -> bool:
-        """Whether it chooses among moves, so that the model must be free to move."""
+        """True if the agent chooses among moves, which requires that the model moves the camera."""
         return self.verifiers is not None or self.shows_all
 
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
     ) -> Generator[Need, Any, TurnRequests]:
-        """Return what the model is asked in a turn, made from the request for one reply."""
+        """Prepare the requests of a turn.
+
+        Args:
+            tools: The parts of the run.
+            context: The turn to decide.
+            request: The request for a single reply.
+
+        Yields:
+            Requests to the scheduler.
+
+        Returns:
+            The requests whose replies become the candidates.
+        """
         yield from ()
         return TurnRequests((replace(request, samples=self.samples),))
 
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
     ) -> Generator[Need, Any, Evidence | None]:
-        """Return the candidates with the chosen one and the reasons for it; None to take the only one."""
+        """Choose one of the candidates.
+
+        Args:
+            tools: The parts of the run.
+            context: The turn to decide.
+            candidates: The parsed replies, in order.
+
+        Yields:
+            Requests to the scheduler.
+
+        Returns:
+            The candidates, the chosen one and the reasons; None to use the only candidate.
+        """
         yield from ()
         return None
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the ids of the dialogues that it conducts about a question over all turns."""
+        """Return the ids of all dialogues that the agent conducts about a question."""
         return (question_id,)
 
 
 def turn_seed(seed: int, question_id: str, turn: int) -> int:
-    """Return the seed of one turn of one dialogue; it depends on these three values only."""
+    """Derive the seed of one turn of one dialogue; it depends on the arguments only."""
     name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
 
 
 def probe_id(question_id: str, turn: int) -> str:
-    """Return the id of the side dialogue in which the model states its beliefs after a turn."""
+    """Return the id of the side dialogue for the probe after a turn."""
     return f"{question_id}{SEPARATOR}turn {turn} probe"

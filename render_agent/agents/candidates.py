@@ -1,4 +1,4 @@
-"""Choosing among candidate moves: the default choice, and the choice of verifiers."""
+"""Choosing among candidate moves: by default rules, or by verifiers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from render_agent.dialogue.reply import Action
 
 
 def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the first readable candidate; in the last turn, the first that answers."""
+    """Return the first readable candidate; in the last turn, the first one with an answer."""
     if context.last:
-        answering = [c for c in candidates if c.action.answer is not None]
-        if answering:
-            return answering[0]
+        with_answer = [c for c in candidates if c.action.answer is not None]
+        if with_answer:
+            return with_answer[0]
     readable = [c for c in candidates if isinstance(c.action, Action)]
     return (readable or candidates)[0]
 
 
 def preview(tools: Tools, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
-    """Return the need for the candidates with the view that each leads to, in order."""
-    state, now = context.state, context.observation
-    return Draw(partial(tools.views.preview, state, now, tuple(candidates)))
+    """Return the request to render the view that each candidate leads to; its result are the candidates with views."""
+    state, observation = context.state, context.observation
+    return Draw(partial(tools.views.preview, state, observation, tuple(candidates)))
 
 
 def choose_best(
@@ -37,17 +37,22 @@ def choose_best(
     candidates: Sequence[Candidate],
     best: Callable[[Sequence[Candidate], FloatArray], Candidate],
 ) -> Generator[Need, Any, Evidence]:
-    """Have the verifiers score candidates and choose the best; without any score, keep the choice so far.
+    """Score the candidates with the verifiers and choose the best one.
+
+    If no verifier returns a score, the choice in `evidence` is kept.
 
     Args:
-        tools: Holds the verifiers.
+        tools: Provides the verifiers.
         context: The turn.
-        evidence: The choice so far.
-        candidates: Those to be scored.
+        evidence: The default choice.
+        candidates: The candidates to score.
         best: Picks one from the candidates and their fused scores, (K,).
 
+    Yields:
+        Requests to the scheduler.
+
     Returns:
-        The evidence with the scores and the choice.
+        The evidence with scores and choice.
     """
     verdicts = yield from _verdicts(tools, context, tuple(candidates))
     values = fused(verdicts)
@@ -62,21 +67,21 @@ def choose_best(
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
-    """Return the evidence with these candidates in place of those with the same numbers."""
-    known = {candidate.number: candidate for candidate in evidence.candidates}
-    known |= {candidate.number: candidate for candidate in candidates}
-    return replace(evidence, candidates=tuple(known[number] for number in sorted(known)))
+    """Replace the candidates of the evidence that have the same numbers as these."""
+    by_number = {candidate.number: candidate for candidate in evidence.candidates}
+    by_number |= {candidate.number: candidate for candidate in candidates}
+    return replace(evidence, candidates=tuple(by_number[number] for number in sorted(by_number)))
 
 
 def _verdicts(
     tools: Tools, context: TurnContext, candidates: tuple[Candidate, ...]
 ) -> Generator[Need, Any, tuple[Verdict, ...]]:
-    silent = [verifier for verifier in tools.verifiers if not verifier.asks_model]
-    drawn: list[Verdict] = []
-    asked: list[Verdict] = []
-    if silent:
-        drawn = yield Draw(lambda: [v.score(context, candidates) for v in silent])
-    if len(silent) < len(tools.verifiers):
-        asked = yield Judge(Case(context, candidates))
-    verdicts = iter(drawn), iter(asked)
+    local = [verifier for verifier in tools.verifiers if not verifier.asks_model]
+    from_local: list[Verdict] = []
+    from_model: list[Verdict] = []
+    if local:
+        from_local = yield Draw(lambda: [v.score(context, candidates) for v in local])
+    if len(local) < len(tools.verifiers):
+        from_model = yield Judge(Case(context, candidates))
+    verdicts = iter(from_local), iter(from_model)
     return tuple(next(verdicts[verifier.asks_model]) for verifier in tools.verifiers)

@@ -1,8 +1,7 @@
-"""Agents that choose among moves: by verifiers, or by showing the model where all of them lead.
+"""Agents that choose among moves: by verifiers, or by showing the model where each move leads.
 
-The first readable reply decides whether the question is answered now, as it would without a choice; verifiers score
-where moves lead, not answers. So with the random verifier an agent explores as `single` does, and a difference between
-two verifiers is a difference of moves.
+As in `single`, the first readable reply decides whether the dialogue ends; verifiers score moves, not answers.
+Runs with different verifiers, including the random baseline, therefore differ in their moves only.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from render_agent.dialogue.evidence import Candidate, Evidence
 
 @dataclass(frozen=True)
 class Best(Agent):
-    """Takes the move that verifiers score best, without drawing it."""
+    """Chooses the move with the best verifier score, without rendering candidates."""
 
     form = "best:K"
     verifiers: ClassVar[Sequence[str] | None] = ()
@@ -27,11 +26,11 @@ class Best(Agent):
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
     ) -> Generator[Need, Any, Evidence]:
-        """Draw the candidates if the agent does, have them scored, and take the best."""
-        alone = default_candidate(context, candidates)
-        evidence = Evidence(self.text, tuple(candidates), alone.number)
+        """Render the candidates if needed, score them, and choose the best one."""
+        default = default_candidate(context, candidates)
+        evidence = Evidence(self.text, tuple(candidates), default.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
-        if context.last or not alone.goes_on or len(moving) < 2:
+        if context.last or not default.goes_on or len(moving) < 2:
             return evidence
         if self.draws:
             moving = yield preview(tools, context, moving)
@@ -42,7 +41,7 @@ class Best(Agent):
 
 @dataclass(frozen=True)
 class Lookahead(Best):
-    """Takes the move that verifiers score best after all moves were made and drawn."""
+    """Renders the view that each candidate leads to, and chooses the one with the best verifier score."""
 
     form = "lookahead:K"
     verifiers: ClassVar[Sequence[str] | None] = ("geometry",)
@@ -51,7 +50,7 @@ class Lookahead(Best):
 
 @dataclass(frozen=True)
 class Show(Best):
-    """Makes the first move, and shows the model where all moves lead."""
+    """Makes the first move, and shows the model the views that all candidates lead to."""
 
     form = "show:K"
     verifiers: ClassVar[Sequence[str] | None] = None
@@ -60,5 +59,5 @@ class Show(Best):
 
 
 def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the candidate with the highest score, the first of equals."""
+    """Return the candidate with the highest score; the first one in a tie."""
     return candidates[int(values.argmax())]

@@ -1,8 +1,8 @@
-"""The agent that asks a question in several wordings, and trusts the wording whose moves are better.
+"""The agent that asks a question in several wordings and follows the wording with the best moves.
 
-A reply depends on how it was asked for. Candidates that answer one wording are a group: the best group is
-the one whose moves score higher on the average, and its highest move is made. What is made is told in the
-dialogues of all wordings, so that they differ in the question's text alone.
+Replies depend on the wording of the question. The candidates of one wording form a group. The group with the highest mean
+score wins, and its best move is made. The dialogues of all wordings receive the same feedback, so they differ only
+in the text of the question.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from render_agent.util.safe_parse import parse_json
 
 logger = logging.getLogger(__name__)
 
-FEWER_WORDINGS = "fewer_wordings"
-"""The event of a question that is asked in fewer wordings than it should be."""
+FEWER_WORDINGS = "fewer_wordings"  # event: a question has fewer wordings than requested
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
 class Rephrase(Agent):
-    """Several wordings of the question, and the best move of the wording whose moves are better.
+    """Asks the question in several wordings, and makes the best move of the best-scoring wording.
 
-    The model is asked for the wordings once; what cannot be read is a wording less.
+    The model is asked for the wordings once; unreadable ones are dropped.
     """
 
     form = "rephrase:RxK"
@@ -46,48 +45,50 @@ class Rephrase(Agent):
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
     ) -> Generator[Need, Any, TurnRequests]:
-        """Return a request for each wording: the same dialogue with another text of the question."""
+        """Return one request per wording: the same dialogue with a different question text."""
         state, question = context.state, context.state.question.text
-        first = state.turns[0].evidence if state.turns else None
+        evidence = state.turns[0].evidence if state.turns else None
         if state.turns or self.wordings == 1:
-            wordings = (first and first.wordings) or (question,)
-            return TurnRequests(self._groups(tools, context, request, wordings))
-        (reply,) = yield Ask((self._request(tools, request, state.id, question),))
+            wordings = (evidence and evidence.wordings) or (question,)
+            return TurnRequests(self._wording_requests(tools, context, request, wordings))
+        (reply,) = yield Ask((self._rephrase_request(tools, request, state.id, question),))
         wordings = (question, *read_wordings(reply.text, question, self.wordings - 1))
-        fewer = len(wordings) < self.wordings
-        if fewer:
+        has_fewer = len(wordings) < self.wordings
+        if has_fewer:
             logger.warning(
-                "question %s is asked in %d wordings, not in %d",
+                "question %s: %d wordings instead of %d",
                 *(state.id, len(wordings), self.wordings),
             )
-        requests = self._groups(tools, context, request, wordings)
-        return TurnRequests(requests, wordings, (FEWER_WORDINGS,) if fewer else ())
+        requests = self._wording_requests(tools, context, request, wordings)
+        return TurnRequests(requests, wordings, (FEWER_WORDINGS,) if has_fewer else ())
 
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
     ) -> Generator[Need, Any, Evidence]:
-        """Score the candidates of all wordings together, and take one."""
-        alone = default_candidate(context, candidates)
-        evidence = Evidence(self.text, tuple(candidates), alone.number)
+        """Score the candidates of all wordings together, and choose one."""
+        default = default_candidate(context, candidates)
+        evidence = Evidence(self.text, tuple(candidates), default.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
-        if context.last or not alone.goes_on or len(moving) < 2:
+        if context.last or not default.goes_on or len(moving) < 2:
             return evidence
         moving = yield preview(tools, context, moving)
         return (yield from choose_best(tools, context, evidence, moving, best_of_best_group))
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the dialogue of every wording; the first is the question's own."""
+        """Return the id of each wording's dialogue; the first one is that of the question itself."""
         return tuple(_wording_id(question_id, group) for group in range(self.wordings))
 
-    def _request(self, tools: Tools, request: Request, question_id: str, question: str) -> Request:
-        """Return the request for the other wordings, in a dialogue of its own."""
+    def _rephrase_request(
+        self, tools: Tools, request: Request, question_id: str, question: str
+    ) -> Request:
+        """Return the request for the additional wordings, in a side dialogue."""
         name, count = f"{question_id}{SEPARATOR}wordings", self.wordings - 1
-        words = tools.prompt.wording("rephrase.request", count=count, question=question)
+        instruction = tools.prompt.wording("rephrase.request", count=count, question=question)
         return replace(
             request,
             question_id=name,
             about=question_id,
-            messages=[message("user", text(words))],
+            messages=[message("user", text(instruction))],
             views=(),
             last=False,
             temperature=0.0,
@@ -95,17 +96,19 @@ class Rephrase(Agent):
             schema=None if request.schema is None else wordings_schema(count),
         )
 
-    def _groups(
+    def _wording_requests(
         self, tools: Tools, context: TurnContext, request: Request, wordings: Sequence[str]
     ) -> tuple[Request, ...]:
-        """Return a request for every wording: the same dialogue, but for the question's text."""
-        state, look = context.state, context.observation
-        began = state.turns[0] if state.turns else None
-        views, stood = (began.views, began.stood) if began else (look.views, look.camera)
+        """Return one request per wording; the dialogues differ in the question's text only."""
+        state, observation = context.state, context.observation
+        first = state.turns[0] if state.turns else None
+        views, camera = (
+            (first.views, first.stood) if first else (observation.views, observation.camera)
+        )
         requests = [replace(request, samples=self.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
             name = _wording_id(state.id, group)
-            opening = tools.prompt.opening(replace(state.question, text=wording), views, stood)
+            opening = tools.prompt.opening(replace(state.question, text=wording), views, camera)
             requests.append(
                 replace(
                     requests[0],
@@ -119,9 +122,11 @@ class Rephrase(Agent):
 
 
 def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the highest candidate of the group with the highest mean; the first of those as high.
+    """Return the best candidate of the group with the highest mean score; the first one in a tie.
 
-    values: a score a candidate, (K,). A group counts with those of its candidates that are here.
+    Args:
+        candidates: The scored candidates of all groups.
+        values: Their scores, (K,).
     """
     groups: dict[int, list[int]] = {}
     for index, candidate in enumerate(candidates):
@@ -131,39 +136,39 @@ def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> C
 
 
 def wordings_schema(count: int) -> Mapping[str, Any]:
-    """Return the JSON schema of a reply that gives so many wordings."""
+    """Return the JSON schema of a reply with `count` wordings."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
     return object_schema({"wordings": texts})
 
 
 def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
-    """Return the wordings that a reply gives, `count` at the most; none where it cannot be read.
+    """Parse at most `count` wordings from a reply; returns none if the reply is unreadable.
 
-    Those that are there already are left out, and those that hold other numbers than the question.
+    Duplicates are dropped, and so are wordings whose numbers differ from those in the question.
     """
     try:
         wordings = parse_json(unfenced(reply))["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
-    distinct = {_normalised(question): question}
+    distinct = {_normalise(question): question}
     for wording in wordings if isinstance(wordings, list) else ():
         if (
             isinstance(wording, str)
-            and _normalised(wording)
+            and _normalise(wording)
             and _numbers(wording) == _numbers(question)
         ):
-            distinct.setdefault(_normalised(wording), wording.strip())
+            distinct.setdefault(_normalise(wording), wording.strip())
     return tuple(distinct.values())[1 : count + 1]
 
 
 def _wording_id(question_id: str, group: int) -> str:
-    """Return the id of the dialogue of a wording, from 0; the first is the question's own."""
+    """Return the dialogue id of a wording; wording 0 uses the id of the question."""
     return f"{question_id}{SEPARATOR}wording {group}" if group else question_id
 
 
-def _normalised(words: str) -> str:
-    return " ".join(words.lower().split())
+def _normalise(wording: str) -> str:
+    return " ".join(wording.lower().split())
 
 
-def _numbers(words: str) -> Counter[str]:
-    return Counter(_NUMBER.findall(words))
+def _numbers(wording: str) -> Counter[str]:
+    return Counter(_NUMBER.findall(wording))

@@ -1,4 +1,4 @@
-"""The agent that has several samples of every reply vote: on the answer, or on the move."""
+"""The agent that takes a majority vote over several samples: on the answer, or on the move."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from render_agent.dialogue.reply import Action
 from render_agent.scans.camera import Camera
 from render_agent.score.questions import metric_of
 
+# Moves count as equal if they lead to the same pose, rounded to these steps relative to the current pose.
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25
-"""Moves are equal that lead to the same pose, counted in such steps from where the camera stands."""
 
 
 @dataclass(frozen=True)
 class Vote(Agent):
-    """Takes what most of several samples of one request say; those that cannot be read have no vote.
+    """Takes a majority vote over several samples of one request; unreadable samples have no vote.
 
-    The dialogue ends where more than half of them end it, or in the last turn: with the answer that wins
-    among those that then answer, whichever sample is fed back. Else the move is made that most of the
-    others ask for, of several the one that came first.
+    The dialogue ends if more than half of the samples end it, or in the last turn, with the answer that wins
+    among the samples that answer. Otherwise the most frequent move of the remaining samples is made; the first one
+    in a tie.
     """
 
     form = "vote:K"
@@ -36,60 +36,60 @@ class Vote(Agent):
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
     ) -> Generator[Need, Any, Evidence]:
-        """Let the samples vote."""
+        """Take the vote."""
         yield from ()
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
-        outcome = None
+        answer_vote = None
         if context.last or 2 * len(ending) > len(readable):
             voters = readable if context.last else ending
-            outcome = _outcome(context, candidates, voters)
-        if outcome is not None:
-            chosen = _answering(candidates, outcome)
+            answer_vote = _vote_on_answer(context, candidates, voters)
+        if answer_vote is not None:
+            chosen = _first_winning(candidates, answer_vote)
         elif context.last or not readable:
             chosen = default_candidate(context, candidates)
         else:
             moving = [c for c in readable if c not in ending]
-            chosen = _commonest(context, moving, tools.prompt.on_request)
-        return Evidence(self.text, tuple(candidates), chosen.number, ballot=outcome)
+            chosen = _most_frequent_move(context, moving, tools.prompt.on_request)
+        return Evidence(self.text, tuple(candidates), chosen.number, ballot=answer_vote)
 
 
-def _commonest(
+def _most_frequent_move(
     context: TurnContext, moving: Sequence[Candidate], kinds: Sequence[str]
 ) -> Candidate:
-    """Return the first of those that lead where most do."""
-    leads = [_lead(context.observation.camera, candidate, kinds) for candidate in moving]
-    commonest = Counter(leads).most_common(1)[0][0]
-    return moving[leads.index(commonest)]
+    """Return the first candidate with the most frequent move."""
+    keys = [_move_key(context.observation.camera, candidate, kinds) for candidate in moving]
+    most_frequent = Counter(keys).most_common(1)[0][0]
+    return moving[keys.index(most_frequent)]
 
 
-def _lead(stood: Camera, candidate: Candidate, kinds: Sequence[str]) -> Hashable:
-    """Return the key by which votes for equal moves are counted: pose and view, rounded."""
-    action, there = candidate.action, candidate.camera
-    assert isinstance(action, Action), "it could be read"
-    turned = round(((there.yaw - stood.yaw) % 360) / POSE_STEP_DEGREES) % round(
+def _move_key(before: Camera, candidate: Candidate, kinds: Sequence[str]) -> Hashable:
+    """Return the key under which equal moves are counted: the rounded change of pose, and the requested view."""
+    action, after = candidate.action, candidate.camera
+    assert isinstance(action, Action), "candidate must be readable"
+    turned = round(((after.yaw - before.yaw) % 360) / POSE_STEP_DEGREES) % round(
         360 / POSE_STEP_DEGREES
     )
-    tilted = round((there.pitch - stood.pitch) / POSE_STEP_DEGREES)
-    pairs = zip(there.position, stood.position, strict=True)
-    moved = tuple(round((to - from_) / POSE_STEP_METRES) for to, from_ in pairs)
+    tilted = round((after.pitch - before.pitch) / POSE_STEP_DEGREES)
+    pairs = zip(after.position, before.position, strict=True)
+    moved = tuple(round((end - start) / POSE_STEP_METRES) for end, start in pairs)
     view = action.view if action.view is not None or not kinds else kinds[0]
     return turned, tilted, moved, view
 
 
 def _ends(candidate: Candidate, context: TurnContext) -> bool:
-    """Whether it ends the dialogue: it says done, with an answer or with one standing from before."""
+    """True if the candidate is done and there is an answer, from this turn or an earlier one."""
     action = candidate.action
-    assert isinstance(action, Action), "it could be read"
+    assert isinstance(action, Action), "candidate must be readable"
     return action.done and _answer(candidate, context) is not None
 
 
 def _answer(candidate: Candidate, context: TurnContext) -> str | None:
-    """Return the answer that would stand after a candidate."""
+    """Return the candidate's answer, or else the most recent earlier one."""
     return candidate.action.answer or context.state.answer
 
 
-def _outcome(
+def _vote_on_answer(
     context: TurnContext, candidates: Sequence[Candidate], voters: Sequence[Candidate]
 ) -> Ballot | None:
     numbers = {candidate.number for candidate in voters}
@@ -97,15 +97,20 @@ def _outcome(
     return ballot(context.state.question, votes)
 
 
-def _answering(candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
+def _first_winning(candidates: Sequence[Candidate], answer_vote: Ballot) -> Candidate:
     """Return the first sample that voted for the winner."""
-    return candidates[outcome.votes.index(outcome.winner)]
+    return candidates[answer_vote.votes.index(answer_vote.winner)]
 
 
 def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
-    """Return the outcome of a vote on the answer by the question's metric, None where nobody gave one.
+    """Count a vote on the answer, using the question's metric to choose the winner.
 
-    votes: canonical answers, by sample.
+    Args:
+        question: The question.
+        votes: Canonical answer of each sample; None if it gave none.
+
+    Returns:
+        The result, or None if no sample has an answer.
     """
     answers = [vote for vote in votes if vote is not None]
     if not answers:

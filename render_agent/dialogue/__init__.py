@@ -3,5 +3,5 @@
 Start with `state.py` and `turn.py`, then `reply.py` and `moves.py`.
 """
 
+# Built-in reply protocols: how replies are requested and parsed.
 REPLY_PROTOCOLS = {"json": "render_agent.dialogue.reply_protocol:JsonProtocol"}
-"""Ways to ask for a reply and read it."""

@@ -1,4 +1,4 @@
-"""Answers in canonical form: "(A)", "A." and "A. left" are A; "forty-five" is 45; "AB" is nothing."""
+"""Canonical answers: "(A)", "A." and "A. left" become A, "forty-five" becomes 45, and "AB" is not an answer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from render_agent.util.numbers import only_number
 
 AnswerForm = Literal["letter", "number", "text"]
 
-MAX_OPTIONS = 26
-"""There are no more letters."""
+MAX_OPTIONS = 26  # one per letter of the alphabet
 
-MAX_ANSWER_CHARACTERS = 2_000
-"""Characters in which a letter or a number can be given; more are an essay, not an answer."""
+MAX_ANSWER_CHARACTERS = 2_000  # longer texts are not parsed as a letter or a number
 
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
 _LEAD_IN = re.compile(
@@ -27,19 +25,19 @@ _ARTICLE = re.compile(r"a\s+(?!(?:or|and)\b)\w")
 
 
 def letters(options: Sequence[str]) -> dict[str, str]:
-    """Return the text of every option by its letter ("A. left" gives {"A": "left"}).
+    """Map each option's letter to its text ("A. left" gives {"A": "left"}).
 
-    Options carry their letters all or none; where they do not, they are lettered in their order.
+    Unless every option has a distinct letter of its own, letters are assigned in order.
     """
-    carried = [_LETTERED.fullmatch(option) for option in options]
-    lettered = {match[1].upper(): match[2].strip() for match in carried if match}
-    if len(lettered) == len(options):
-        return lettered
+    matches = [_LETTERED.fullmatch(option) for option in options]
+    by_letter = {match[1].upper(): match[2].strip() for match in matches if match}
+    if len(by_letter) == len(options):
+        return by_letter
     return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
 def canonical(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str | None:
-    """Return an answer as a letter, a number or a text, whatever is `wanted`; None for no answer."""
+    """Parse an answer into the form given by `wanted`; None if the text contains no such answer."""
     if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
     if wanted == "letter":
@@ -50,7 +48,7 @@ def canonical(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str
 
 
 def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) -> str:
-    """Return, in a few words, what an answer must be."""
+    """Return a phrase that tells the model which form its answer must have."""
     if wanted != "letter":
         return wording(f"question.{wanted}")
     *first, last = letters(options) or ["A"]
@@ -60,34 +58,35 @@ def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) ->
 
 
 def _letter(text: str, texts: dict[str, str]) -> str | None:
-    """Return the one option that a text names, by its text or by its letter at the beginning."""
-    by_text = _with_text(text, texts)
+    """Return the letter of the only option that `text` names, either by its text or by a leading letter."""
+    by_text = _match_text(text, texts)
     if by_text is not None:
         return by_text
     text = text[_LEAD_IN.match(text).end() :]  # type: ignore[union-attr]
     if not _ALONE.match(text) or _ARTICLE.match(text):
-        return _with_text(text, texts)
-    letter, rest = text[0].upper(), text[1:]
-    if letter not in texts or _same_words(rest, texts[letter]):
+        return _match_text(text, texts)
+    letter, remainder = text[0].upper(), text[1:]
+    if letter not in texts or _same_words(remainder, texts[letter]):
         return letter if letter in texts else None
-    named = {
+    other_letters = {
         match[0].upper()
-        for match in _ALONE.finditer(rest)
-        if not _ARTICLE.match(rest, match.start())
+        for match in _ALONE.finditer(remainder)
+        if not _ARTICLE.match(remainder, match.start())
     }
-    return None if named & (texts.keys() - {letter}) else letter
+    return None if other_letters & (texts.keys() - {letter}) else letter
 
 
-def _with_text(text: str, texts: dict[str, str]) -> str | None:
-    same = [letter for letter, option in texts.items() if _same_words(text, option)]
-    return same[0] if len(same) == 1 else None
+def _match_text(text: str, texts: dict[str, str]) -> str | None:
+    """Return the letter of the only option with this text; None if there is none or more than one."""
+    matching = [letter for letter, option in texts.items() if _same_words(text, option)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _same_words(text: str, other: str) -> bool:
-    return _normalised(text) == _normalised(other) != ""
+    return _normalise(text) == _normalise(other) != ""
 
 
-def _normalised(text: str) -> str:
-    """Return a text in lower case without decoration and without an article before it."""
+def _normalise(text: str) -> str:
+    """Lower-case a text and strip surrounding punctuation and a leading article."""
     text = text.strip(" \t\r\n.*_`\"'():,;!-").lower()
     return re.sub(r"^(?:the|an?)\s+", "", text)

@@ -1,12 +1,12 @@
-"""What a model believes about a place: a belief, and the reply to a probe read as one without ever raising.
+"""A model's beliefs about a scene, parsed from its reply to a probe.
 
-A reply is one JSON object; its keys are those that the probe asked for (`render_agent.dialogue.probe`):
+A reply is one JSON object with the keys that the probe requested (see `render_agent.dialogue.probe`):
 
     {"objects": [{"category": "chair", "position": [1.5, -0.3], "sure": 80, "length_meters": 0.9}],
      "counts": [{"category": "chair", "count": 2}], "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],
      "floor_square_meters": 14}
 
-What cannot be understood is left out and noted; a reply that holds nothing of what was asked for is `Malformed`.
+Invalid parts are dropped and recorded as notes. A reply without any requested key is `Malformed`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ from render_agent.dialogue.wording import general
 from render_agent.util.numbers import ANGLES, UNITS, quantity
 from render_agent.util.safe_parse import Count, Finite, NotNegative, parse_json
 
-MAX_OBJECTS = 200
-"""Of a map; what follows is left out."""
+MAX_OBJECTS = 200  # per map; further objects are dropped
+MAX_NAME_CHARACTERS = 60  # per category
+MAX_NOTES = 12  # per reply
 
-MAX_NAME_CHARACTERS = 60
-"""Of a category."""
-
-MAX_NOTES = 12
-
+# Sanity limits for coordinates, lengths and areas (metres, square metres) and for counts.
 MAX_METRES, MAX_COUNT = 1e4, 10_000
-"""No object is farther away or longer, and none is there so often."""
 
+# Unit of an area -> square metres.
 SQUARE_METRES = {"m2": 1.0, "m²": 1.0, "m^2": 1.0, "sqm": 1.0, "square meters": 1.0, "square metres": 1.0}  # fmt: skip
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -44,10 +41,13 @@ _FLAT_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class BelievedObject(Struct, frozen=True, omit_defaults=True):
-    """One object of a believed map.
+    """One object on the map that a model describes.
 
-    position: of its centre on the floor plan, metres, world frame. sure: how sure the model is of it. length:
-    metres of its longest side.
+    Attributes:
+        category: Name in the normal form of `category_name`.
+        position: Centre on the floor plan: x, y in metres, world frame.
+        sure: The model's confidence in percent; None if not given.
+        length: Longest side in metres; None if not given.
     """
 
     category: str
@@ -57,10 +57,16 @@ class BelievedObject(Struct, frozen=True, omit_defaults=True):
 
 
 class Belief(Struct, frozen=True, omit_defaults=True):
-    """The beliefs in a model's reply; None stands for a part that was not asked for or could not be read.
+    """The beliefs in a model's reply; a part is None if it was not requested or could not be parsed.
 
-    counts: objects by category. position: metres, world frame. yaw: degrees. unseen: what it has not seen yet.
-    area: square metres of floor. notes: what of the reply was left out, and why.
+    Attributes:
+        objects: The map.
+        counts: Category -> number of objects.
+        position: The camera's x, y in metres, world frame.
+        yaw: The camera's yaw in degrees.
+        unseen: Categories that the model has not seen yet.
+        area: Floor area in square metres.
+        notes: Parts of the reply that were dropped, with the reason.
     """
 
     objects: tuple[BelievedObject, ...] | None = None
@@ -72,48 +78,52 @@ class Belief(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
     def of(self, category: str) -> list[BelievedObject]:
-        """Return the objects of a category on the map, in the singular or the plural."""
-        words = _words_for(category)
-        return [thing for thing in self.objects or () if thing.category in words]
+        """Return the objects of a category on the map, whether named in the singular or the plural."""
+        names = _name_variants(category)
+        return [entry for entry in self.objects or () if entry.category in names]
 
     def count(self, category: str) -> int:
-        """Return the number of objects of a category in this belief; 0 where it does not mention them."""
-        return sum((self.counts or {}).get(word, 0) for word in _words_for(category))
+        """Return the believed number of objects of a category; 0 if the belief does not mention it."""
+        return sum((self.counts or {}).get(name, 0) for name in _name_variants(category))
 
 
 def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
-    """Read the beliefs in a reply; it never raises, and takes time linear in the text.
+    """Parse the beliefs in a reply. Never raises; takes time linear in the length of the text.
 
-    keys: what was asked for, as in the schema. Of a list that is cut off, its whole objects are read.
+    If the list of objects is cut off, its complete objects are still used.
+
+    Args:
+        text: The reply.
+        keys: The requested keys, as in the schema.
     """
     reply = without_thinking(text)
     try:
         parsed = last_object(reply, general())
         names = set() if isinstance(parsed, Malformed) else {key.strip().lower() for key in parsed}
         if isinstance(parsed, Malformed) or "category" in names or not keys & names:
-            return _rescued(reply, keys, parsed)
-        return _understood(parsed, keys)
+            return _salvage_objects(reply, keys, parsed)
+        return _parse_fields(parsed, keys)
     except RecursionError:
         return Malformed(general()("reply.nested"))
 
 
 def category_name(word: object) -> str | None:
-    """Return a category as annotations write it: lower case, blanks between words; None where it is no name."""
+    """Normalise a category to the spelling of annotations (lower case, single spaces); None if it is not a name."""
     if not isinstance(word, str):
         return None
     name = " ".join(encodable(word).replace("_", " ").replace("-", " ").lower().split())
     return name if 0 < len(name) <= MAX_NAME_CHARACTERS else None
 
 
-def _words_for(category: str) -> tuple[str, ...]:
+def _name_variants(category: str) -> tuple[str, ...]:
     name = category_name(category) or ""
     return name, f"{name}s", f"{name}es"
 
 
-def _rescued(
+def _salvage_objects(
     text: str, keys: Set[str], parsed: Mapping[str, Any] | Malformed
 ) -> Belief | Malformed:
-    """Return the objects that stand alone in a text, as in a list that is cut off or has no name."""
+    """Collect complete objects from a text whose list of objects is cut off or has no key."""
     fault = (
         parsed.reason
         if isinstance(parsed, Malformed)
@@ -121,86 +131,88 @@ def _rescued(
     )
     if "objects" not in keys:
         return Malformed(fault)
-    things = []
+    entries = []
     for match in _FLAT_OBJECT.finditer(text):
         try:
-            things.append(parse_json(match[0], strict=False))
+            entries.append(parse_json(match[0], strict=False))
         except ValueError:
             continue
-        if len(things) > MAX_OBJECTS:
+        if len(entries) > MAX_OBJECTS:
             break
-    belief = _understood({"objects": [t for t in things if "category" in t]}, {"objects"})
+    belief = _parse_fields({"objects": [e for e in entries if "category" in e]}, {"objects"})
     if isinstance(belief, Malformed) or not belief.objects:
         return Malformed(fault)
     return Belief(belief.objects, notes=(f"{fault}: its whole objects are read", *belief.notes))
 
 
-def _understood(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed:
-    known = {str(name).strip().lower(): value for name, value in fields.items()}
+def _parse_fields(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed:
+    by_key = {str(name).strip().lower(): value for name, value in fields.items()}
     notes: list[str] = []
     values: dict[str, Any] = {}
-    for key, (attribute, understand) in _FIELDS.items():
+    for key, (attribute, parse) in _FIELDS.items():
         if key not in keys:
             continue
-        value = understand(known[key], notes) if known.get(key) is not None else None
+        value = parse(by_key[key], notes) if by_key.get(key) is not None else None
         if value is None:
             notes.append(
-                f"{key} {'cannot be read' if known.get(key) is not None else 'is missing'}"
+                f"{key} {'cannot be read' if by_key.get(key) is not None else 'is missing'}"
             )
         values[attribute] = value
     if values and all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
-    things: tuple[BelievedObject, ...] | None = values.get("objects")
-    for category, count in (values.get("counts") or {}).items() if things is not None else ():
-        listed = sum(thing.category == category for thing in things or ())
-        if listed != count:
-            notes.append(f"counts says {count} {category}, and the list has {listed}")
+    objects: tuple[BelievedObject, ...] | None = values.get("objects")
+    for category, count in (values.get("counts") or {}).items() if objects is not None else ():
+        num_listed = sum(entry.category == category for entry in objects or ())
+        if num_listed != count:
+            notes.append(f"counts says {count} {category}, and the list has {num_listed}")
     return Belief(**values, notes=tuple(notes[:MAX_NOTES]))
 
 
 def _objects(value: object, notes: list[str]) -> tuple[BelievedObject, ...] | None:
     if not isinstance(value, list | Mapping):
         return None
-    things, left_out = [], 0
-    for number, entry in enumerate(_entries(value)):
-        if number >= MAX_OBJECTS:
+    objects, num_invalid = [], 0
+    for index, entry in enumerate(_entries(value)):
+        if index >= MAX_OBJECTS:
             notes.append(f"objects beyond {MAX_OBJECTS} are left out")
             break
-        thing = _object(entry)
-        left_out += thing is None
-        if thing is not None:
-            things.append(thing)
-    if left_out:
-        notes.append(f"{left_out} objects have no category or no position")
-    return tuple(things) if things or not left_out else None
+        parsed = _object(entry)
+        num_invalid += parsed is None
+        if parsed is not None:
+            objects.append(parsed)
+    if num_invalid:
+        notes.append(f"{num_invalid} objects have no category or no position")
+    return tuple(objects) if objects or not num_invalid else None
 
 
 def _entries(value: list[Any] | Mapping[str, Any]) -> Iterator[object]:
-    """Give the objects of a list, or of a grid as VSI-Bench's authors ask for it: {category: [[x, y], …]}."""
+    """Yield the objects of a list, or of a grid as in VSI-Bench's own prompt: {category: [[x, y], …]}."""
     if isinstance(value, list):
         yield from value
         return
-    for category, some in value.items():
-        single = isinstance(some, Mapping) or (
-            isinstance(some, list) and bool(some) and not isinstance(some[0], list | Mapping)
+    for category, positions in value.items():
+        is_single = isinstance(positions, Mapping) or (
+            isinstance(positions, list)
+            and bool(positions)
+            and not isinstance(positions[0], list | Mapping)
         )
-        for place in [some] if single or not isinstance(some, list) else some:
+        for position in [positions] if is_single or not isinstance(positions, list) else positions:
             yield {
                 "category": category,
-                **(place if isinstance(place, dict) else {"position": place}),
+                **(position if isinstance(position, dict) else {"position": position}),
             }
 
 
 def _object(entry: object) -> BelievedObject | None:
     if not isinstance(entry, Mapping):
         return None
-    known = {str(name).strip().lower(): value for name, value in entry.items()}
-    category = category_name(known.get("category"))
-    position = _point(known.get("position", known), [])
+    fields = {str(name).strip().lower(): value for name, value in entry.items()}
+    category = category_name(fields.get("category"))
+    position = _point(fields.get("position", fields), [])
     if category is None or position is None:
         return None
-    sure = quantity(known.get("sure"), {"%": 1.0, "percent": 1.0})
-    length = quantity(known.get("length_meters"), UNITS)
+    sure = quantity(fields.get("sure"), {"%": 1.0, "percent": 1.0})
+    length = quantity(fields.get("length_meters"), UNITS)
     return BelievedObject(
         category,
         position,
@@ -210,7 +222,7 @@ def _object(entry: object) -> BelievedObject | None:
 
 
 def _point(value: object, notes: list[str]) -> Point2 | None:
-    """Return [x, y], [x, y, z] or {"x": …, "y": …} as a point of the floor plan."""
+    """Parse [x, y], [x, y, z] or {"x": …, "y": …} as a point on the floor plan."""
     if isinstance(value, Mapping):
         value = [value.get("x"), value.get("y")]
     if not isinstance(value, list) or not 2 <= len(value) <= 3:
@@ -222,7 +234,7 @@ def _point(value: object, notes: list[str]) -> Point2 | None:
 
 
 def _counts(value: object, notes: list[str]) -> dict[str, int] | None:
-    """Return a list of {"category": …, "count": …}, or {category: count}, as counts by category."""
+    """Parse a list of {"category": …, "count": …}, or {category: count}, into counts by category."""
     if isinstance(value, Mapping):
         pairs = list(value.items())
     elif isinstance(value, list):
@@ -257,6 +269,7 @@ def _yaw(value: object, notes: list[str]) -> float | None:
     return quantity(value, ANGLES)
 
 
+# Key of a reply -> attribute of `Belief`, parser of its value.
 _FIELDS = {
     "objects": ("objects", _objects),
     "counts": ("counts", _counts),
@@ -265,4 +278,3 @@ _FIELDS = {
     "unseen": ("unseen", _unseen),
     "floor_square_meters": ("area", _area),
 }
-"""By the key of a reply: where a belief keeps it, and how its value is understood."""

@@ -1,4 +1,4 @@
-"""Chat messages: their form, and texts made safe to stand in them."""
+"""Chat messages, and the sanitizing of texts that go into them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ PictureFile = Annotated[str, Meta(pattern=PICTURE)]
 
 
 class TextPiece(TypedDict):
-    """A piece of a message that is a text."""
+    """A text part of a message."""
 
     text: str
     type: Literal["text"]
 
 
 class PicturePiece(TypedDict):
-    """A piece of a message that is a picture, by its file in the run folder."""
+    """An image part of a message; `image` is its file in the run folder."""
 
     type: Literal["image"]
     image: PictureFile
 
 
 if TYPE_CHECKING:
-    Message = dict[str, Any]
-    """Whoever makes one may add to it; what is read of one is what stands below."""
+    Message = dict[
+        str, Any
+    ]  # messages may have further keys; those below are the ones that are read
 else:
 
     class Message(TypedDict):
@@ -42,21 +43,19 @@ else:
 Piece = dict[str, str]
 
 _SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
-_BRACKETED_TOKEN = re.compile(
+_BRACKETED_TOKEN = re.compile(  # Mistral's control tokens
     r"\[(/?(?:IMG|INST|THINK|TOOL|AVAILABLE|SYSTEM|MODEL|AUDIO)[A-Z_]*)\]"
 )
-"""Mistral's control tokens."""
-
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def text(words: str) -> Piece:
-    """Return a piece of text, harmless to the tokenizers of the models that are served."""
+    """Return a text part with special tokens escaped (see `harmless`)."""
     return {"type": "text", "text": harmless(words)}
 
 
 def picture(file: str) -> Piece:
-    """Return a picture, by its file in the run folder."""
+    """Return an image part for a file in the run folder."""
     return {"type": "image", "image": file}
 
 
@@ -66,27 +65,26 @@ def message(role: str, *pieces: Piece) -> Message:
 
 
 def assistant(reply: str) -> Message:
-    """Return the message that holds a reply as it is fed back: without its thinking, never empty."""
+    """Return the assistant message for a reply: without thinking, and never empty."""
     return message("assistant", text(without_thinking(reply).strip() or "(no reply)"))
 
 
 def pictures(messages: list[Message]) -> list[str]:
-    """Return the files of all pictures in the messages, in order."""
+    """Return the image files in the messages, in order."""
     pieces = (piece for entry in messages for piece in entry["content"])
     return [piece["image"] for piece in pieces if piece["type"] == "image"]
 
 
 def harmless(words: str) -> str:
-    """Return a text in which nothing reads as a special token ("<|im_end|>", "<image>", "[IMG]").
+    """Escape special tokens ("<|im_end|>", "<image>", "[IMG]"), so that tokenizers treat them as text.
 
-    Tokenizers take such words for control tokens wherever they stand; their brackets become similar
-    characters that no vocabulary gives a meaning. Nothing is taken out, so no new token can form.
+    Their brackets are replaced with look-alike characters. Nothing is removed, so no new token can form.
     """
     return encodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
 
 
 def encodable(words: str) -> str:
-    """Return a text that UTF-8 and every tokenizer can take: lone surrogates and NULs are replaced."""
+    """Replace lone surrogates and NULs, which UTF-8 or tokenizers reject."""
     try:
         words.encode()
     except UnicodeEncodeError:
@@ -95,23 +93,23 @@ def encodable(words: str) -> str:
 
 
 def without_thinking(reply: str) -> str:
-    """Return a reply without its <think> blocks, which are logged but neither read nor fed back."""
+    """Return a reply without its <think> blocks, which are logged but neither parsed nor fed back."""
     return thinking_and_rest(reply)[1]
 
 
 def thinking_and_rest(reply: str) -> tuple[list[str], str]:
-    """Return the <think> blocks of a reply, and what is left of it without them.
+    """Split a reply into its <think> blocks and the text outside them.
 
-    A block that was opened in the prompt ends at the first </think>; one that was cut off runs to
-    the end.
+    A block that was opened in the prompt ends at the first </think>; a block that was cut off extends to
+    the end of the reply.
     """
     blocks: list[str] = []
-    kept: list[str] = []
-    thinking = False
+    outside: list[str] = []
+    is_thinking = False
     for part in re.split("(</?think>)", reply):
-        if part == "</think>" and not thinking:
-            blocks, kept = ["".join(kept)], []
+        if part == "</think>" and not is_thinking:
+            blocks, outside = ["".join(outside)], []
         elif part not in ("<think>", "</think>"):
-            (blocks if thinking else kept).append(part)
-        thinking = part == "<think>" or (thinking and part != "</think>")
-    return blocks, "".join(kept)
+            (blocks if is_thinking else outside).append(part)
+        is_thinking = part == "<think>" or (is_thinking and part != "</think>")
+    return blocks, "".join(outside)

@@ -1,4 +1,4 @@
-"""Why a turn went as it did: its candidates, the verifiers' scores, the vote."""
+"""The evidence behind a turn's reply: the candidates, the verifiers' scores and the vote."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from render_agent.util.safe_parse import Count, Finite, NotNegative, Number, Sha
 
 
 class Candidate(Struct, frozen=True):
-    """A reply that could have been the turn's, and what it would have led to.
+    """One of the replies that a turn could have used, and its consequences.
 
     Attributes:
-        number: Counted from 0.
+        number: Index within the turn, from 0.
         reply: The reply, verbatim.
-        action: What it asks for, or why it cannot be read.
-        feedback: What the model would read next (`happened` in the log).
+        action: The parsed reply, or why it could not be parsed.
+        feedback: The text that the model would read next (`happened` in the log).
         camera: The pose after the action.
-        outcome: What its move would do, as in `Turn`.
-        view: The view that would be shown next, under the number that it would have; None if it was not drawn.
-        group: Number of the wording of the question that it answers.
+        outcome: The outcome of its move, as in `Turn`.
+        view: The view that would be shown next, with the number it would have; None if it was not rendered.
+        group: Index of the question wording that the reply answers.
     """
 
     number: Count
@@ -40,16 +40,20 @@ class Candidate(Struct, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether it could be read and does not end the dialogue."""
+        """True if the reply was parsed and does not end the dialogue."""
         return isinstance(self.action, Action) and not self.action.done
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one verifier said of the candidates that were weighed, in their order.
+    """One verifier's scores of the weighed candidates.
 
-    scores: a row a member, None where it could not tell; they compare within this turn and this member
-    only. reasons: why there is no score, or what it rests on; empty where nothing is to be said.
+    Attributes:
+        verifier: The verifier as written in `--verifier`.
+        members: Name of each row of `scores`.
+        scores: One row per member, one column per candidate in the order of `Evidence.weighed`; None if the
+            member could not score the candidate. Comparable within this turn and this member only.
+        reasons: For each candidate, the basis of its score or why it has none; may be empty.
     """
 
     verifier: str
@@ -62,9 +66,12 @@ class Judgement:
 class Ballot:
     """A vote on the answer.
 
-    votes: the answers, by sample, None where it gave none. winner: what was taken. agreement: the share
-    of the answers that are the winner. expected: the score that the winner would have on the average,
-    were the votes the truth in turn. spread: the standard deviation of numbers, None of others.
+    Attributes:
+        votes: The answer of each sample; None if it gave none.
+        winner: The chosen answer.
+        agreement: Fraction of the answers that equal the winner.
+        expected: The winner's mean score if each vote in turn were the ground truth.
+        spread: Standard deviation of numeric votes; None for other answers.
     """
 
     votes: tuple[str | None, ...]
@@ -76,13 +83,22 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a turn went as it did: the candidates and what spoke for each.
+    """The candidates of a turn, the chosen one, and the reasons for the choice.
 
-    chosen: the number of the candidate that was taken. weighed: numbers of those that verifiers scored,
-    in the order of the scores; fused has their fused scores, empty where there is none. wordings: the
-    question as each group was asked it, where there are several. tokens: those of the turn that
-    verifiers took. calls: of the model, beyond that of the turn's first reply, its share of each.
-    ValueError where its parts speak of candidates that are not in it.
+    Attributes:
+        agent: The agent as written in `--agent`.
+        candidates: All candidates, numbered from 0.
+        chosen: Number of the chosen candidate.
+        weighed: Numbers of the candidates that verifiers scored, in the order of the scores.
+        judgements: One per verifier.
+        fused: Fused score of each weighed candidate; empty if no verifier gave a score.
+        ballot: The vote on the answer, if there was one.
+        wordings: The question's text for each group; empty if there is only one wording.
+        tokens: Tokens that the verifiers used in this turn.
+        calls: Model calls beyond that of the first reply; a shared call counts fractionally.
+
+    Raises:
+        ValueError: A number refers to no candidate, or the scores do not match `weighed` in length.
     """
 
     agent: str
@@ -100,15 +116,15 @@ class Evidence:
         if [c.number for c in self.candidates] != list(range(len(self.candidates))):
             raise ValueError("candidates are not numbered from 0")
         if self.chosen >= len(self.candidates):
-            raise ValueError("the candidate that is chosen is not there")
+            raise ValueError(f"chosen candidate {self.chosen} does not exist")
         if not set(self.weighed) <= set(range(len(self.candidates))):
-            raise ValueError("a candidate that was weighed is not there")
+            raise ValueError("a weighed candidate does not exist")
         count = len(self.weighed)
-        for judged in self.judgements:
-            lengths = {len(judged.reasons), *map(len, judged.scores)}
-            if lengths != {count} or len(judged.scores) != len(judged.members):
+        for judgement in self.judgements:
+            lengths = {len(judgement.reasons), *map(len, judgement.scores)}
+            if lengths != {count} or len(judgement.scores) != len(judgement.members):
                 raise ValueError(
-                    f"the scores of {judged.verifier} do not fit the candidates weighed"
+                    f"number of scores by {judgement.verifier} differs from the number of weighed candidates"
                 )
         if len(self.fused) not in (0, count):
-            raise ValueError("the fused scores do not fit the candidates weighed")
+            raise ValueError("number of fused scores differs from the number of weighed candidates")

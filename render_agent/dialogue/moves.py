@@ -1,4 +1,4 @@
-"""Moves: `carry_out` moves the camera and returns the outcome as data; `describe` words it for the model."""
+"""Moves: `carry_out` moves the camera and returns the outcome as data; `describe` turns it into feedback."""
 
 from __future__ import annotations
 
@@ -13,29 +13,26 @@ from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
 from render_agent.util.safe_parse import Finite
 
-MIN_MOVE = 0.005
-"""Metres or degrees: less is no move."""
+MIN_MOVE = 0.005  # metres or degrees; smaller moves are treated as zero
 
-Steps = tuple[Finite, Finite, Finite]
-"""Metres forward, left and up, in the heading after the rotation."""
+Steps = tuple[Finite, Finite, Finite]  # metres forward, left and up, in the heading after rotation
 
+# Directions of a positive and a negative step along each axis of `Steps`; the first is an attribute of `Action`.
 AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
-"""The axes of `Steps`: the attribute of `Action`, which is the name of a positive step, and that of a negative one."""
 
-FIELD_NAMES = {field.attribute: field.name for field in FIELDS}
-"""The field of the reply that each attribute of `Action` is read from."""
+FIELD_NAMES = {field.attribute: field.name for field in FIELDS}  # attribute of Action -> reply key
 
 
 class Outcome(Struct, frozen=True):
-    """What a move really did.
+    """What a move did, compared with what was requested.
 
     Attributes:
-        turned: Degrees of rotation before the move, positive to the left; with `look_at`, those towards the point.
-        requested: What was attempted: the metres of the reply, within the limits of a turn.
-        moved: What was done, in metres.
-        limits: Names of the reply's fields whose values exceeded a limit.
-        level_obstacle: What stopped the level move; None if nothing did.
-        vertical_obstacle: What stopped the move up or down; None if nothing did.
+        turned: Degrees of rotation before the move, positive to the left; with `look_at`, the turn towards the point.
+        requested: Requested metres, clamped to the limits of one turn.
+        moved: Metres actually moved.
+        limits: Keys of the reply whose values exceeded a limit.
+        level_obstacle: What stopped the horizontal move; None if it was completed.
+        vertical_obstacle: What stopped the move up or down; None if it was completed.
     """
 
     turned: Finite = 0.0
@@ -47,54 +44,62 @@ class Outcome(Struct, frozen=True):
 
     @property
     def is_short(self) -> bool:
-        """True if the camera did less than the reply asked for."""
+        """True if the camera moved or turned less than requested."""
         return bool(self.limits or self.level_obstacle or self.vertical_obstacle)
 
 
 def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
-    """Return the camera after `action` and the outcome.
+    """Apply an action to the camera, as far as obstacles and limits allow.
 
-    First the camera turns: towards `look_at` if it is given (rotation and pitch are then ignored), else by
-    rotation and pitch. Then it moves level in its new heading, then up or down. With `look_at` it turns to
-    the point again from where it ended.
+    The camera first turns: towards `look_at` if given (rotation and pitch are then ignored), otherwise by
+    rotation and pitch. It then moves horizontally in its new heading, and finally up or down. With `look_at`
+    it turns to the point again at the end.
+
+    Args:
+        action: The requested action.
+        camera: The pose before it.
+        space: The free space of the scene, in the same frame.
+
+    Returns:
+        The pose after the action, and the outcome.
     """
-    limited = []
+    clamped = []
     if action.look_at is None:
-        turned = _clamped(action.rotation, MAX_ROTATION_DEGREES)
+        turned = _clamp(action.rotation, MAX_ROTATION_DEGREES)
         heading = camera.turned(turned, action.pitch)
         if abs(action.rotation) > MAX_ROTATION_DEGREES:
-            limited.append("rotation")
+            clamped.append("rotation")
         tilt = heading.pitch - camera.pitch
         if action.pitch and not math.isclose(tilt, action.pitch, abs_tol=1e-9):
-            limited.append("pitch")
+            clamped.append("pitch")
     else:
         heading = camera.looking_at(action.look_at)
         turned = wrapped(heading.yaw - camera.yaw)
-    limited += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
-    forward, left, up = (_clamped(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
-    after, level, level_obstacle = _advanced(heading, (forward, left, 0.0), space)
-    after, vertical, vertical_obstacle = _advanced(after, (0.0, 0.0, up), space)
+    clamped += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
+    forward, left, up = (_clamp(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
+    after, level, level_obstacle = _advance(heading, (forward, left, 0.0), space)
+    after, vertical, vertical_obstacle = _advance(after, (0.0, 0.0, up), space)
     if action.look_at is not None and after.position != camera.position:
         after = after.looking_at(action.look_at)
     return after, Outcome(
         turned,
         (forward, left, up),
         (level[0], level[1], vertical[2]),
-        tuple(FIELD_NAMES[attribute] for attribute in limited),
+        tuple(FIELD_NAMES[attribute] for attribute in clamped),
         level_obstacle,
         vertical_obstacle,
     )
 
 
-def _clamped(value: float, limit: float) -> float:
-    """Return a value within ±limit, or 0 if it is too small to be a move."""
+def _clamp(value: float, limit: float) -> float:
+    """Clamp a value to ±limit; values below MIN_MOVE become 0."""
     return math.copysign(min(abs(value), limit), value) if abs(value) >= MIN_MOVE else 0.0
 
 
-def _advanced(
+def _advance(
     camera: Camera, steps: Steps, space: FreeSpace
 ) -> tuple[Camera, Steps, Obstacle | None]:
-    """Return the camera moved by `steps` as far as the way is free, what was done, and what stopped it."""
+    """Move the camera until it hits an obstacle; return it, the steps moved and the obstacle."""
     if not any(steps):
         return camera, steps, None
     end, obstacle = space.advance(camera.position, camera.offset(*steps))
@@ -103,25 +108,25 @@ def _advanced(
     metres = math.dist(end, camera.position)
     if metres < MIN_MOVE:
         return camera, (0.0, 0.0, 0.0), obstacle
-    share = metres / math.hypot(*steps)
-    forward, left, up = (share * step for step in steps)
+    fraction = metres / math.hypot(*steps)
+    forward, left, up = (fraction * step for step in steps)
     return camera.at(end), (forward, left, up), obstacle
 
 
 def describe(
     action: Action, before: Camera, after: Camera, outcome: Outcome, wording: Wording
 ) -> str:
-    """Return what `action` did, from the pose before to the one after, in the words that the model reads."""
-    told = [
+    """Return the feedback sentence that tells the model what `action` did."""
+    clauses = [
         *_describe_rotation(action, before, after, outcome, wording),
         *_describe_steps(action, outcome, slice(2), outcome.level_obstacle, wording),
         *_describe_steps(action, outcome, slice(2, 3), outcome.vertical_obstacle, wording),
     ]
     if action.look_at is not None:
         if after.position != before.position:
-            told.append(wording("moves.turned_again"))
-        told += _describe_off_centre(action.look_at, after, wording)
-    return "; ".join(told) or wording("moves.none")
+            clauses.append(wording("moves.turned_again"))
+        clauses += _describe_off_centre(action.look_at, after, wording)
+    return "; ".join(clauses) or wording("moves.none")
 
 
 def _describe_rotation(
@@ -135,8 +140,8 @@ def _describe_rotation(
         return
     degrees = _number(abs(outcome.turned))
     if (field := FIELD_NAMES["rotation"]) in outcome.limits:
-        asked = _number(action.rotation)
-        yield wording("moves.degrees_limited", field=field, value=asked, limit=degrees)
+        value = _number(action.rotation)
+        yield wording("moves.degrees_limited", field=field, value=value, limit=degrees)
     if outcome.turned:
         yield wording(f"moves.turned_{'left' if outcome.turned > 0 else 'right'}", degrees=degrees)
     if not action.pitch:
@@ -155,14 +160,14 @@ def _describe_rotation(
 def _describe_steps(
     action: Action, outcome: Outcome, axes: slice, obstacle: Obstacle | None, wording: Wording
 ) -> Iterator[str]:
-    """Describe the steps along some of AXES, which one obstacle may have stopped."""
+    """Describe the steps along a slice of AXES and the obstacle, if any, that stopped them."""
     steps = []
     values = [*zip(AXES, outcome.requested, outcome.moved, strict=True)]
     for directions, requested, moved in values[axes]:
         attribute, metres = directions[0], _number(abs(requested))
         if (field := FIELD_NAMES[attribute]) in outcome.limits:
-            asked = _number(getattr(action, attribute))
-            yield wording("moves.metres_limited", field=field, value=asked, limit=metres)
+            value = _number(getattr(action, attribute))
+            yield wording("moves.metres_limited", field=field, value=value, limit=metres)
         if requested:
             steps.append((directions[requested < 0], metres, moved))
     if not steps:
@@ -176,18 +181,21 @@ def _describe_steps(
         ]
     else:
         key = "blocked"
-    both = ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
-    told = ""
+    joined = (
+        ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
+    )
+    obstacle_text = ""
     if obstacle is not None:
-        off_the_way = {"wall"} if axes.start else {"floor", "ceiling"}
-        in_the_way = len(steps) > 1 or obstacle in off_the_way
-        side = "in_the_way" if in_the_way else steps[0][0]
-        told = wording(f"obstacles.{obstacle}", where=wording(f"sides.{side}"))
-    yield wording(f"moves.{key}", ways=both, obstacle=told)
+        # A wall during a vertical move, or the floor during a level one, is not in the direction of travel.
+        sideways = {"wall"} if axes.start else {"floor", "ceiling"}
+        is_generic = len(steps) > 1 or obstacle in sideways
+        side = "in_the_way" if is_generic else steps[0][0]
+        obstacle_text = wording(f"obstacles.{obstacle}", where=wording(f"sides.{side}"))
+    yield wording(f"moves.{key}", ways=joined, obstacle=obstacle_text)
 
 
 def _describe_off_centre(point: Vector, camera: Camera, wording: Wording) -> Iterator[str]:
-    """Say so if the limit of the pitch keeps a point out of the middle of the image."""
+    """Report that the pitch limit keeps the point from being centred in the image."""
     x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
     level = math.hypot(x, y)
     if level < MIN_MOVE and abs(z) < MIN_MOVE:
@@ -197,7 +205,7 @@ def _describe_off_centre(point: Vector, camera: Camera, wording: Wording) -> Ite
 
 
 def _number(value: float) -> str:
-    """Return a number with at most two decimals; a huge one in scientific notation."""
+    """Format with at most two decimals; from a million on in scientific notation."""
     if abs(value) >= 1e6:
         return f"{value:.0e}"
     text = f"{value:.2f}".rstrip("0").rstrip(".")

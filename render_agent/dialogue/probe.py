@@ -1,7 +1,7 @@
-"""Probes: what a model is asked to believe after a turn, outside the dialogue; `--probe` names them.
+"""Probes (`--probe`): questions about the model's beliefs, asked after a turn and outside the dialogue.
 
-The message follows the dialogue so far and is in no later turn, so that the dialogue is the same with and without it.
-What comes back is read by `render_agent.dialogue.beliefs`.
+The probe message is appended to the dialogue so far but appears in no later turn, so probes do not change the dialogue.
+Replies are parsed by `render_agent.dialogue.beliefs`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from render_agent.dialogue.wording import Wording
 from render_agent.scans.camera import Camera, Vector
 from render_agent.util.safe_parse import Either, Finite, NotNegative
 
-MAX_TOKENS = 1024
-"""Of a reply to a probe: a map of forty objects."""
+MAX_TOKENS = 1024  # per reply to a probe; enough for a map of forty objects
 
-MOST_LISTED = 64
-"""Objects that the schema allows."""
+MOST_LISTED = 64  # largest number of entries in a list that the schema allows
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
-    """A probe after a turn, outside the dialogue: the request, the reply, and the belief read from it.
+    """A probe after a turn, outside the dialogue: the request, the reply, and the belief parsed from it.
 
-    asked: the message, which no later turn has. belief: the reply as it was understood, None where the engine
-    gave an `error` instead. tokens, seconds, batch_size, finish, events: as those of a turn, and not among them.
-    origin, mirrored_at: the frame in which the scene was shown, as `Scene` has them, so that the truth can be
-    set beside a belief without its scan.
+    Attributes:
+        asked: The probe message.
+        reply: The reply, verbatim.
+        belief: The parsed reply; None if the engine returned an `error`.
+        error: The engine's error, if any.
+        finish: `length` if the reply ended at the token limit.
+        tokens: Tokens of the probe; not included in those of the turn.
+        seconds: Generation time; not included in that of the turn.
+        batch_size: Requests in the same model call.
+        events: Engine faults that were recovered from, by kind.
+        origin: `Scene.origin` in metres: lets the belief be compared with the ground truth without the scan.
+        mirrored_at: `Scene.mirrored_at`, for the same purpose.
     """
 
     asked: str
@@ -51,22 +57,27 @@ class Probe(Struct, frozen=True, omit_defaults=True):
 
     @property
     def read(self) -> Belief | None:
-        """The belief, None where it could not be read."""
+        """The belief; None if it could not be parsed."""
         return self.belief if isinstance(self.belief, Belief) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the reply: an example of its value as JSON, and its JSON schema; the wording says what it means."""
+    """A key of the reply to a probe.
+
+    Attributes:
+        example: An example value as JSON; the wording describes the meaning.
+        schema: JSON schema of the value.
+        of_camera: True if it is part of the camera's pose; only requested if the model moves the camera.
+    """
 
     example: str
     schema: Mapping[str, Any]
     of_camera: bool = False
-    """Whether it asks where the camera is, which moves only where the model moves it."""
 
 
-# The schemas use what the schema of a turn's reply uses: a server that refused one would be asked for none from then on,
-# and the dialogue would not be what it is without probes.
+# These schemas use only JSON schema features that the schema of a turn's reply also uses. If a server rejected one,
+# guided decoding would be switched off for later turns too, and probes would change the dialogue.
 
 
 def _number(low: float, high: float) -> dict[str, Any]:
@@ -78,12 +89,12 @@ _NAME = {"type": "string"}
 
 
 def _array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list of objects, each with all of these properties."""
+    """Return the schema of a list of objects that have all of these properties."""
     return {"type": "array", "maxItems": MOST_LISTED, "items": object_schema(properties)}
 
 
-def _integer(most: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 0, "maximum": most}
+def _integer(maximum: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 0, "maximum": maximum}
 
 
 OBJECTS = Key(
@@ -102,26 +113,34 @@ AREA = Key("0.0", _number(0, 10_000))
 
 POSE = {"position": POSITION, "yaw_degrees": YAW}
 
+# Value of `--probe` -> the keys that it requests.
 KEYS: Mapping[str, Mapping[str, Key]] = {
     "map": {"objects": OBJECTS, **POSE, "unseen": UNSEEN, "floor_square_meters": AREA},
     "counts": {"counts": COUNTS},
     "pose": POSE,
     "seen": {"unseen": UNSEEN},
 }
-"""The keys that each probe asks for."""
 
 
 def keys_of(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
-    """Return the keys of some probes. If the camera is moved for the model (not free), its pose is not asked."""
+    """Return the keys that the probes request, by name.
+
+    Args:
+        probes: Values of `--probe`.
+        free: True if the model moves the camera; otherwise its pose is not requested.
+    """
     keys = {name: key for probe in probes for name, key in KEYS[probe].items()}
     return {name: key for name, key in keys.items() if free or not key.of_camera}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """What a request for a belief is about, for whoever answers without reading it.
+    """A probe in structured form, for scripted policies that do not parse the message.
 
-    keys: what is asked for. named: the categories that the question names. camera: where it stands now.
+    Attributes:
+        keys: The requested keys.
+        named: The categories that the question names.
+        camera: The current pose.
     """
 
     keys: tuple[str, ...]
@@ -131,7 +150,12 @@ class ProbeRequest:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What is asked after every turn: its keys by name, and its sentences."""
+    """The probe that follows every turn of a run.
+
+    Attributes:
+        keys: The requested keys by name.
+        wording: Templates of the message.
+    """
 
     keys: Mapping[str, Key]
     wording: Wording
@@ -142,13 +166,18 @@ class ProbePlan:
         return object_schema({name: key.schema for name, key in self.keys.items()})
 
     def request(self, feedback: str, named: Sequence[str]) -> Message:
-        """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""
+        """Return the probe message.
+
+        Args:
+            feedback: The turn's feedback, as in the dialogue.
+            named: The categories that the question names.
+        """
         say = self.wording
-        which = say("probe.named", names=", ".join(named)) if named else say("probe.unnamed")
+        subject = say("probe.named", names=", ".join(named)) if named else say("probe.unnamed")
         examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())
         lines = [
-            say("probe.key", name=name, meaning=say(f"probe.{name}", named=which))
+            say("probe.key", name=name, meaning=say(f"probe.{name}", named=subject))
             for name in self.keys
         ]
-        words = say("probe.request", feedback=feedback, examples=examples, keys="\n".join(lines))
-        return message("user", text(words))
+        request = say("probe.request", feedback=feedback, examples=examples, keys="\n".join(lines))
+        return message("user", text(request))

@@ -1,6 +1,6 @@
-"""What the model is told: fixed instructions, the question, then views and replies as they came.
+"""The messages sent to the model: fixed instructions, the question, then feedback and views for each turn.
 
-Messages of a question are only ever appended. The truth is never among them.
+The messages of a question are append-only and never contain the ground truth.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from render_agent.scans.camera import Camera, MapCamera, Vector
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """How the dialogue is worded in one run; the instructions are the same for all its questions.
+    """Builds the messages of a run; the instructions are the same for all its questions.
 
-    field_of_view: horizontal, degrees. kinds: the kinds of view that may be asked for; the first is
-    shown where nothing else is asked for. Without any the model is told that nothing is shown.
-    at_once: how many views are shown with the question, none of which the model chooses; 0 where it does.
-    Then kinds are those of these views. picture_size: width and height in pixels of the views in which a reply
-    may ask for measurements, None where it may not. graph: whether the scene graph is told, and nothing shown.
-    start: where dialogues were asked to begin, metres; None where no place was named. wording: its sentences.
-    protocol: how replies are asked for and read.
+    Attributes:
+        max_turns: Turns per question.
+        field_of_view: Horizontal field of view in degrees.
+        kinds: View types that the model may request; the first is the default. If empty, the model is told
+            that it sees nothing. If `at_once` is set, the types of the views shown with the question.
+        at_once: Number of views shown with the question and not chosen by the model; 0 if the model chooses.
+        picture_size: Width and height in pixels of the views that replies may measure in; None if measuring is off.
+        graph: True if the model reads a scene graph instead of seeing images.
+        start: Requested start position in metres; None if not specified.
+        wording: Templates of all texts.
+        protocol: How replies are requested and parsed.
     """
 
     max_turns: int
@@ -45,14 +49,14 @@ class Prompt:
 
     @property
     def mode(self) -> Mode:
-        """Who chooses the views."""
+        """Who chooses the views, or what replaces them."""
         if self.graph or not self.kinds:
             return "graph" if self.graph else "blind"
         return "passive" if self.at_once else "free"
 
     @property
     def on_request(self) -> tuple[str, ...]:
-        """The kinds of view that a reply may ask for; without any it has no moves either."""
+        """The view types that a reply may request; if empty, replies cannot move either."""
         return self.kinds if self.mode == "free" else ()
 
     @property
@@ -62,16 +66,16 @@ class Prompt:
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema of a reply, for engines that can hold a model to it; None if replies are not JSON."""
+        """The JSON schema of a reply, for engines with guided decoding; None if replies are not JSON."""
         return self.protocol.schema(self.form)
 
     def read(self, reply: str, question: Question) -> Action | Malformed:
-        """Parse a reply to a question."""
+        """Parse a reply to a question; returns `Malformed` if it cannot be parsed."""
         return self.protocol.read(reply, question, self.form)
 
     @property
     def instructions(self) -> str:
-        """The fixed text that every dialogue begins with."""
+        """The system message of every dialogue."""
         say = self.wording
         key = "instructions.one_turn" if self.max_turns == 1 else "instructions.turns"
         turns = say(key, turns=self.max_turns)
@@ -115,7 +119,12 @@ class Prompt:
     ) -> list[Message]:
         """Return the messages of turn 0: the instructions, then the question with the first views.
 
-        told: what is told of the scene in the place of views; it comes first, as all its questions share it.
+        Args:
+            question: The question.
+            views: The first views.
+            camera: The start pose.
+            told: Text description of the scene that replaces views. It precedes the question, so that all
+                questions about a scene share a prefix.
         """
         say = self.wording
         lines = [*([f"{told}\n"] if told else []), question.text]
@@ -124,43 +133,43 @@ class Prompt:
         form = answer_form(question.wanted, question.options, say)
         key = "question.answer_number" if question.wanted == "number" else "question.answer"
         lines.append(say(key, form=form))
-        standing = [self._standing(0, camera)]
+        status = [self._turn_status(0, camera)]
         if self.on_request and self.start is not None and not question.begins_apart:
-            standing += start_note(self.start, camera, say)
-        first = text("\n".join(lines) + "\n\n" + " ".join(standing))
+            status += start_note(self.start, camera, say)
+        first = text("\n".join(lines) + "\n\n" + " ".join(status))
         return [
             message("system", text(self.instructions)),
-            message("user", first, *self._view_pieces(views), *self._last_call(0)),
+            message("user", first, *self._view_pieces(views), *self._last_turn_notice(0)),
         ]
 
     def following(
         self, turn: int, feedback: str, views: Sequence[View], camera: Camera
     ) -> list[Message]:
-        """Return the message of a later turn: what the last reply led to, and the views it asked for."""
-        first = text(f"{feedback}\n\n{self._standing(turn, camera)}")
-        shown = self._view_pieces(views, posed=len(views) > 1)
-        return [message("user", first, *shown, *self._last_call(turn))]
+        """Return the message of a later turn: feedback on the last reply, and the requested views."""
+        first = text(f"{feedback}\n\n{self._turn_status(turn, camera)}")
+        view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
+        return [message("user", first, *view_pieces, *self._last_turn_notice(turn))]
 
-    def _standing(self, turn: int, camera: Camera) -> str:
+    def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)
         if not self.on_request:
             return number
         return f"{number} {self.wording('turn.stands', pose=self._pose(camera))}"
 
-    def _view_pieces(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
-        """Return the views, maps with the height at which they are cut; posed: with where each was taken."""
+    def _view_pieces(self, views: Sequence[View], *, with_pose: bool = False) -> list[Piece]:
+        """Return a caption and an image for each view; captions of maps include the cut height."""
         pieces = []
         for view in views:
-            key, taken = "turn.view", {}
-            if (self.at_once or posed) and isinstance(view.camera, Camera):
-                key, taken = "turn.view_posed", {"pose": self._pose(view.camera)}
+            key, values = "turn.view", {}
+            if (self.at_once or with_pose) and isinstance(view.camera, Camera):
+                key, values = "turn.view_posed", {"pose": self._pose(view.camera)}
             elif isinstance(view.camera, MapCamera):
-                key, taken = "turn.view_map", {"height": f"{view.camera.height:.2f}"}
-            caption = self.wording(key, number=view.number, kind=view.kind, **taken)
+                key, values = "turn.view_map", {"height": f"{view.camera.height:.2f}"}
+            caption = self.wording(key, number=view.number, kind=view.kind, **values)
             pieces += [text(caption), picture(view.file)]
         return pieces
 
-    def _last_call(self, turn: int) -> list[Piece]:
+    def _last_turn_notice(self, turn: int) -> list[Piece]:
         return [] if turn + 1 < self.max_turns else [text(self.wording("turn.last"))]
 
     def _pose(self, camera: Camera) -> str:
@@ -171,9 +180,15 @@ class Prompt:
 
 
 def start_note(wanted: Vector, camera: Camera, wording: Wording) -> list[str]:
-    """Return a sentence where a dialogue begins elsewhere than at `wanted`, (3,) metres; else nothing."""
-    away = math.dist(wanted, camera.position)
-    if away < 0.005:
+    """Return a note if the camera could not start at the requested position; otherwise nothing.
+
+    Args:
+        wanted: Requested start position, (3,) metres, world frame.
+        camera: The actual start pose.
+        wording: Templates of all texts.
+    """
+    distance = math.dist(wanted, camera.position)
+    if distance < 0.005:
         return []
     x, y, z = (f"{value:.2f}" for value in wanted)
-    return [wording("turn.start_moved", x=x, y=y, z=z, metres=f"{away:.2f}")]
+    return [wording("turn.start_moved", x=x, y=y, z=z, metres=f"{distance:.2f}")]

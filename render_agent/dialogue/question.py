@@ -14,48 +14,48 @@ from render_agent.scans.edits import Edit
 from render_agent.util.numbers import only_number
 from render_agent.util.safe_parse import Number
 
-MAX_QUESTION_LETTERS = 100_000  # with its options, because pages and prompts repeat them
+MAX_QUESTION_LETTERS = 100_000  # characters of text and options; bounds prompts and report pages
 
 
 @dataclass(frozen=True, slots=True)
 class StartPose:
-    """The first camera of a question, as its benchmark gives it."""
+    """The start pose of a question, as specified by its benchmark."""
 
     position: Vector
-    """Metres, in the frame of the scan's file as it is shown."""
+    """Metres, in the scan's frame after alignment."""
     yaw: Number
-    """Degrees."""
+    """Degrees counter-clockwise from +x."""
     centred: bool = False
-    """True if the pose is as SQA3D gives it: relative to the middle of the scan's bounds in its file, before any
-    alignment, and at eye height."""
+    """True for SQA3D's convention: relative to the centre of the scan's bounds before any alignment, and at eye
+    height."""
 
 
 class Change(Struct, frozen=True):
-    """What makes a question the counterpart of another one: a change of the room or of the words."""
+    """How a counterpart differs from its original question: edits of the room, or another wording."""
 
     asked: str
     """The value of `--change`."""
     of: str
     """Id of the original question."""
     must: bool
-    """Whether the right answer differs."""
+    """True if the correct answer changes."""
     said: str
-    """What is changed, a clause."""
+    """The change, as a clause."""
     why: str
-    """Why the answer must, or must not, differ, a clause."""
+    """Why the answer must, or must not, change, as a clause."""
     before: str
-    """Ground truth of the original question, by the same solver."""
+    """Ground truth of the original question, computed by the same solver."""
     scene: str
     """Name of the scene before the edits."""
     edits: tuple[Edit, ...] = ()
-    """Edits of the scene; none if only words are changed."""
+    """Edits of the scene; empty if only the wording changes."""
     meaning: tuple[tuple[str, str], ...] = ()
-    """Each letter, or word if words are asked for, with the letter of the original question."""
+    """Pairs of an option's letter (or text, if the answer is a text) and the original question's letter for it."""
     factor: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
-    """The unit that is asked for, in that of the original question."""
+    """Size of the requested unit in units of the original question."""
 
     def as_before(self, answer: str | None) -> str | None:
-        """Return an answer in the letters and the unit of the original question; None if it has none there."""
+        """Convert an answer to the letters and the unit of the original question; None if that is impossible."""
         if answer is None:
             return None
         meaning = dict(self.meaning)
@@ -73,47 +73,54 @@ class Question:
     """One question about one scene."""
 
     id: str
+    """Unique within a run."""
     benchmark: str
+    """The value of `--benchmark`, or the stem of a question file."""
     dataset: str
+    """Data set of the scene, such as `scannet`."""
     scene: str
+    """Name of the scene, unique within a run."""
     type: str
+    """Question type, such as `object_counting`; scores are averaged per type."""
     text: str
+    """The question without its options."""
     wanted: AnswerForm
+    """Form of the answer: letter, number or text."""
     options: tuple[str, ...] = ()
     """Choices with their letters, as the benchmark writes them ("A. left")."""
     truth: str | None = None
-    """Ground truth: a letter, a number as text, or a text; None if unknown. It is never part of a prompt."""
+    """Ground truth: a letter, a number as text, or a text; None if unknown. Never part of a prompt."""
     scan: Path | None = None
     """File of the scene; None if it was not found."""
     pruned: bool | None = None
-    """Whether VSI-Bench-Debiased leaves the question out; None if its row does not tell."""
+    """True if VSI-Bench-Debiased removed the question; None if unknown."""
     change: Change | None = None
-    """What makes it the counterpart of another question; None for a benchmark's own."""
+    """Set if the question is a counterpart of another one (`--change`)."""
     left_out: tuple[tuple[str, str], ...] = ()
-    """Values of `--change` for which it has no counterpart, each with the reason."""
+    """Values of `--change` for which the question has no counterpart, each with the reason."""
     metric: str | None = None
-    """Name of its metric; None for that of its type."""
+    """Name of the metric; None for the default of its type."""
     answers: tuple[str, ...] = ()
-    """Other right answers beside the truth."""
+    """Further correct answers besides `truth`."""
     start: StartPose | None = None
-    """First camera; None for `--start`."""
+    """Start pose; None to use `--start`."""
 
     @property
     def too_long(self) -> bool:
-        """Whether it is longer than any question is."""
+        """True if text and options exceed MAX_QUESTION_LETTERS."""
         return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_LETTERS
 
     @property
     def chance_id(self) -> str:
-        """The id that seeds its randomness: a counterpart has that of its original question."""
+        """The id that seeds randomness; a counterpart uses that of its original question."""
         return self.id if self.change is None else self.change.of
 
     @property
     def begins_apart(self) -> bool:
-        """Whether its dialogue begins at a place of its own, or in a changed room, and not where the run says."""
+        """True if the dialogue does not start at `--start`: the question has its own start, or a changed room."""
         return self.start is not None or self.change is not None
 
     @property
     def unchanged(self) -> Question:
-        """The same words about the room before the change."""
+        """The same wording about the room before the change."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)

@@ -1,8 +1,8 @@
-"""What a reply may contain: every field is declared once, in `FIELDS`, and read into an `Action`.
+"""The fields of a reply, declared once in `FIELDS` and parsed into an `Action`.
 
-The parser, the JSON schema, the instructions, the docs, the form of `play` and the texts of pages are made from the
-declarations. A new field needs an attribute of `Action`, an entry in `FIELDS`, its sentence in `wording.yaml`, and
-the code that acts on it.
+The parser, the JSON schema, the instructions, the docs, the input form of `play` and the report texts are generated
+from these declarations. A new field needs an attribute of `Action`, an entry in `FIELDS`, a sentence in
+`wording.yaml`, and the code that acts on it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,14 @@ from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.util.numbers import ANGLES, UNITS, quantity
 from render_agent.util.safe_parse import Count, Either, Finite
 
-KINDS = ("ego", "top", "around")
-"""The kinds of view that a reply may ask for."""
+KINDS = ("ego", "top", "around")  # view types that a reply may request
 
-MAX_ROTATION_DEGREES = 180
-"""Limit of a turn's rotation."""
-
-MAX_MOVE_METRES = 2
-"""Limit of a turn's move along each axis."""
-
-MAX_VIEW_NUMBER = 1_000_000
-"""No view has a number as high as this."""
-
-MAX_PLACES = 6
-"""Places that a reply may measure at."""
-
-MAX_COORDINATE = 1_000
-"""Limit of a coordinate in the JSON schema, metres."""
-
-MAX_PIXEL = 100_000
-"""Limit of a column or row in the JSON schema."""
+MAX_ROTATION_DEGREES = 180  # per turn
+MAX_MOVE_METRES = 2  # per turn and axis
+MAX_VIEW_NUMBER = 1_000_000  # exclusive upper bound of view numbers
+MAX_PLACES = 6  # measured places per reply
+MAX_COORDINATE = 1_000  # metres; limit in the JSON schema
+MAX_PIXEL = 100_000  # limit of a column or row in the JSON schema
 
 Point = tuple[Finite, Finite, Finite]
 
@@ -50,10 +38,13 @@ Schema = dict[str, Any]
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """A place that a reply measures at: a pixel of a view, or a point.
+    """A place to measure at: a pixel of a view, or a point in the scene.
 
-    view: the number of the view; x, y are then pixels to the right and down from its top left corner. None:
-    x, y, z are metres, world frame, and without z the place is what a map shows there, the uppermost surface.
+    Attributes:
+        x: Column of the pixel from the left, or metres in the world frame.
+        y: Row of the pixel from the top, or metres in the world frame.
+        z: Metres in the world frame; None for the topmost surface at (x, y), as shown on a map. None for a pixel.
+        view: Number of the view that contains the pixel; None for a point.
     """
 
     x: Finite
@@ -63,11 +54,22 @@ class Place(Struct, frozen=True, omit_defaults=True):
 
 
 class Action(Struct, frozen=True, omit_defaults=True):
-    """What a reply asks for, as `FIELDS` declares it; the run log has only what was asked for.
+    """A parsed reply; its fields are declared in `FIELDS`. The run log omits fields with default values.
 
-    rotation, pitch: degrees. forward, left, up: metres, in the heading after the rotation. look_at: metres, world
-    frame. answer: canonical, or None. answer_text: the answer in the model's own words, set even if it could not be
-    read. notes: what the model must be told about its reply.
+    Attributes:
+        rotation: Degrees to the left.
+        pitch: Degrees up.
+        forward: Metres, in the heading after the rotation.
+        left: Metres, in the heading after the rotation.
+        up: Metres.
+        look_at: Point to face, (3,) metres, world frame.
+        view: Requested view type, or the number of an earlier view.
+        answer: The canonical answer; None if there is none or it could not be parsed.
+        answer_text: The answer in the model's own words, set even if it could not be parsed.
+        done: True if the reply ends the dialogue.
+        reasoning: The model's reasoning.
+        notes: Remarks on the reply to be reported to the model.
+        measure: Places to measure at.
     """
 
     rotation: Finite = 0.0
@@ -85,7 +87,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     measure: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        # What is left out is what is the default itself, not what equals it.
+        # msgspec omits defaults by identity, not equality: replace equal values with the default object.
         values = structs.astuple(self)
         fields = zip(self.__struct_fields__, values, self.__struct_defaults__, strict=True)
         for name, value, default in fields:
@@ -94,39 +96,40 @@ class Action(Struct, frozen=True, omit_defaults=True):
 
     @property
     def moves(self) -> bool:
-        """True if it asks for a change of the camera's pose."""
+        """True if the action requests a change of the camera's pose."""
         return self.look_at is not None or any(
             getattr(self, field.attribute) for field in FIELDS if field.amount is not None
         )
 
     @property
     def measures_only(self) -> bool:
-        """True if it asks for measurements but for no move or view."""
+        """True if the action requests measurements but no move or view."""
         return bool(self.measure) and not self.moves and self.view is None
 
 
 class Malformed(Struct, frozen=True, omit_defaults=True):
-    """A reply that asks for nothing that can be understood, and why; `answer_text` as in `Action`."""
+    """A reply that could not be parsed, and why; `answer_text` as in `Action`."""
 
     reason: str = field(name="malformed")
     answer_text: str | None = None
     answer: None = None
 
 
-ReadReply = Either[Malformed, Action]
-"""What a reply was understood as."""
+ReadReply = Either[Malformed, Action]  # a parsed reply
 
-
+# Who chooses the views: the model (free) or the run (passive). No views in blind; a scene graph instead in graph.
 Mode = Literal["free", "passive", "blind", "graph"]
-"""Who chooses the views: the model (free) or the run (passive); or there are none (blind), or a scene graph instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm:
-    """What a reply may contain in a run, and the wording of the texts about it.
+    """The fields that replies may contain in a run, and the wording of their descriptions.
 
-    kinds: kinds of view that a reply may request; empty unless the mode is free. picture_size: width and height of
-    the views in pixels if a reply may ask for measurements, else None.
+    Attributes:
+        mode: Who chooses the views.
+        kinds: View types that a reply may request; empty unless the mode is free.
+        picture_size: Width and height of the views in pixels if replies may request measurements; otherwise None.
+        wording: Templates of the descriptions.
     """
 
     mode: Mode = "free"
@@ -136,7 +139,7 @@ class ReplyForm:
 
     @property
     def fields(self) -> list[ReplyField]:
-        """The fields that are read: measurements only if allowed, and none whose sentence the wording leaves empty."""
+        """The fields that are parsed: no measurements unless enabled, and no fields with an empty description."""
         return [
             field
             for field in FIELDS
@@ -146,11 +149,11 @@ class ReplyForm:
 
     @property
     def requested_fields(self) -> list[ReplyField]:
-        """The fields that the model is told about: those that are read, but no moves and views unless it explores."""
+        """The fields described to the model: those that are parsed, without moves and views unless it explores."""
         return [field for field in self.fields if self.kinds or field.used == "always"]
 
     def meanings(self) -> list[tuple[list[ReplyField], str]]:
-        """Return what the fields mean that the model is told about; those that share a sentence are one item."""
+        """Return (fields, description) for the requested fields; neighbours with the same sentence are grouped."""
         width, height = self.picture_size or (0, 0)
         meanings = []
         for sentence, group in groupby(self.requested_fields, lambda field: field.sentence):
@@ -170,16 +173,21 @@ class ReplyForm:
         return meanings
 
     def say(self, key: str, **values: object) -> str:
-        """Return a text about a field: that of the mode if the wording has one."""
+        """Return a text about a field; a mode-specific text takes precedence."""
         own = f"fields_{self.mode}.{key}"
         return self.wording(own if own in self.wording.templates else f"fields.{key}", **values)
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How far the camera turns or moves along one axis.
+    """A number in a reply: how far the camera turns or moves along one axis.
 
-    limit: largest absolute value in one turn. verb, positive, negative: say a value in words, as in "turn 45° left".
+    Attributes:
+        limit: Largest absolute value per turn.
+        unit: Degrees or metres.
+        verb: As in "turn 45° left".
+        positive: Direction of positive values, as in "turn 45° left".
+        negative: Direction of negative values.
     """
 
     limit: float
@@ -189,7 +197,7 @@ class Amount:
     negative: str
 
     def describe(self, value: float) -> str | None:
-        """Return a value in words, None for 0."""
+        """Return a value in words, such as "turn 45° left"; None for 0."""
         unit = "°" if self.unit == "°" else f" {self.unit}"
         direction = self.positive if value > 0 else self.negative
         return f"{self.verb} {abs(value):g}{unit} {direction}" if value else None
@@ -200,20 +208,19 @@ class ReplyField:
     """The declaration of one field of a reply.
 
     Attributes:
-        name: Its key in a reply.
-        attribute: The attribute of `Action` that has its value.
-        parse: Converts a JSON value to the attribute's, None if it is invalid; None if `read_fields` does so itself.
-        expected: Key of the wording's section `reply`: what a valid value is.
-        schema: JSON schema of its values in a run.
-        sentence: Key of the wording's section `fields`: what the field means. Neighbours with the same key share a
-            line of the instructions; None has no line.
-        example: Value in the example of the instructions.
-        describe: What an action asks for with the field, in a few words; None for nothing.
-        used: "exploring" if only a model that chooses its views has the field, "measuring" if it also needs
-            `--tools measure`.
+        name: Key in a reply.
+        attribute: Attribute of `Action` that holds the value.
+        parse: Converts a JSON value, returning None if it is invalid; None if `read_fields` parses the field itself.
+        expected: Key in the wording's section `reply` that describes valid values.
+        schema: Returns the JSON schema of the values in a run.
+        sentence: Key in the wording's section `fields` that describes the field. Neighbours with the same key share
+            a line of the instructions; None for no line.
+        describe: Returns the field's part of an action in a few words; None if the action does not use it.
+        example: Returns the value shown in the example of the instructions.
+        used: "exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`.
         required: True if the schema requires the field.
-        begins_line: True if the field begins a line of the example.
-        amount: Limit, unit and words of a number.
+        begins_line: True if the field starts a new line in the example.
+        amount: Limit, unit and words of a number; None for other fields.
     """
 
     name: str
@@ -231,15 +238,15 @@ class ReplyField:
 
 
 def describe_action(action: Action | Malformed) -> list[str]:
-    """Return what a reply asks for, one clause per field, in the order in which it is carried out."""
+    """Describe a parsed reply, one clause per field, in order of execution."""
     if isinstance(action, Malformed):
-        return [f"nothing that could be read: {action.reason}"]
-    fields = sorted(FIELDS, key=lambda field: field.name != "look_at")  # turns before it moves
-    return [words for field in fields if (words := field.describe(action)) is not None]
+        return [f"unreadable reply: {action.reason}"]
+    fields = sorted(FIELDS, key=lambda field: field.name != "look_at")  # the turn precedes the move
+    return [clause for field in fields if (clause := field.describe(action)) is not None]
 
 
 def object_schema(properties: Mapping[str, Any], required: Sequence[str] | None = None) -> Schema:
-    """Return the JSON schema of an object with these properties and no others; all are required unless some are named."""
+    """Return the JSON schema of an object with exactly these properties; all are required unless `required` is given."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -270,8 +277,7 @@ def _number(limit: float) -> Schema:
     return {"type": "number", "minimum": -limit, "maximum": limit}
 
 
-VIEW_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 999}
-"""JSON schema of the number of an earlier view."""
+VIEW_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 999}  # number of an earlier view
 
 
 def _point_schema(min_items: int) -> Schema:
@@ -312,11 +318,11 @@ def _view(value: object) -> str | int | None:
 
 
 def _places(value: object) -> tuple[Place, ...] | None:
-    """Return places to measure at; one alone may stand without a list around it."""
-    alone = isinstance(value, Mapping) or (
+    """Parse the places to measure at; a single place need not be wrapped in a list."""
+    is_single = isinstance(value, Mapping) or (
         isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in value)
     )
-    items = [value] if alone else value
+    items = [value] if is_single else value
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_PLACES:
         return None
     places = tuple(place for item in items if (place := _place(item)) is not None)
@@ -326,21 +332,21 @@ def _places(value: object) -> tuple[Place, ...] | None:
 def _place(value: object) -> Place | None:
     if isinstance(value, Mapping):
         fields = {str(name).strip().lower(): item for name, item in value.items()}
-        if (wish := fields.get("view")) is not None:
-            view = _view(wish)
+        if (number := fields.get("view")) is not None:
+            view = _view(number)
             x, y = (quantity(fields.get(axis), {}) for axis in "xy")
             if not isinstance(view, int) or x is None or y is None:
                 return None
             return Place(x, y, view=view)
         value = [fields[axis] for axis in "xyz" if fields.get(axis) is not None]
     items = value if isinstance(value, list) else []
-    numbers = [number for item in items if (number := quantity(item, UNITS)) is not None]
-    if not len(numbers) == len(items) in (2, 3):
+    metres = [length for item in items if (length := quantity(item, UNITS)) is not None]
+    if not len(metres) == len(items) in (2, 3):
         return None
-    return Place(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None)
+    return Place(metres[0], metres[1], metres[2] if len(metres) == 3 else None)
 
 
-def _truth(value: object) -> bool | None:
+def _boolean(value: object) -> bool | None:
     if isinstance(value, bool | int | float):
         return bool(value) if value in (0, 1) else None
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -351,17 +357,17 @@ def _coordinates(point: Sequence[float]) -> str:
     return f"({', '.join(f'{value:g}' for value in point)})"
 
 
-def _look_at_words(action: Action) -> str | None:
+def _describe_look_at(action: Action) -> str | None:
     return None if action.look_at is None else f"look at {_coordinates(action.look_at)}"
 
 
-def _view_words(action: Action) -> str | None:
+def _describe_view(action: Action) -> str | None:
     if isinstance(action.view, int):
         return f"show view {action.view} again"
     return action.view and f"show {'a map' if action.view == 'top' else action.view}"
 
 
-def _measure_words(action: Action) -> str | None:
+def _describe_measure(action: Action) -> str | None:
     places = [
         _coordinates([value for value in (place.x, place.y, place.z) if value is not None])
         if place.view is None
@@ -371,13 +377,14 @@ def _measure_words(action: Action) -> str | None:
     return f"measure at {', '.join(places)}" if places else None
 
 
-def _answer_words(action: Action) -> str | None:
+def _describe_answer(action: Action) -> str | None:
     if action.answer is not None:
         return f"{'answer' if action.done else 'answer so far'}: {action.answer}"
     text = action.answer_text
-    return None if text is None else f"an answer that could not be read: {text}"
+    return None if text is None else f"unreadable answer: {text}"
 
 
+# All fields of a reply, in the order of the instructions and the schema.
 FIELDS: tuple[ReplyField, ...] = (
     ReplyField("reasoning", "reasoning", None, "", lambda form: {"type": "string"}, None, lambda action: None,
                example=lambda form: form.say("reasoning_example"), required=True),
@@ -389,15 +396,14 @@ FIELDS: tuple[ReplyField, ...] = (
     _amount("left_meters", "left", "move", Amount(MAX_MOVE_METRES, "m", "move", "to the left", "to the right")),
     _amount("z_delta_meters", "up", "move", Amount(MAX_MOVE_METRES, "m", "move", "up", "down")),
     ReplyField("look_at", "look_at", _point, "point", lambda form: {"anyOf": [_point_schema(3), {"type": "null"}]},
-               "look_at", _look_at_words, used="exploring", begins_line=True),
+               "look_at", _describe_look_at, used="exploring", begins_line=True),
     ReplyField("view", "view", _view, "view", lambda form: {"anyOf": [{"enum": [*form.kinds, None]}, VIEW_NUMBER]},
-               "view", _view_words, lambda form: form.kinds[0], used="exploring"),
-    ReplyField("measure", "measure", _places, "places", _places_schema, "measure", _measure_words,
+               "view", _describe_view, lambda form: form.kinds[0], used="exploring"),
+    ReplyField("measure", "measure", _places, "places", _places_schema, "measure", _describe_measure,
                used="measuring", begins_line=True),
     ReplyField("answer", "answer", None, "", lambda form: {"anyOf": [{"type": t} for t in ("string", "number", "null")]},
-               "answer", _answer_words, lambda form: form.say("answer_example") if form.mode == "passive" else None,
+               "answer", _describe_answer, lambda form: form.say("answer_example") if form.mode == "passive" else None,
                required=True),
-    ReplyField("done", "done", _truth, "truth", lambda form: {"type": "boolean"}, "done",
+    ReplyField("done", "done", _boolean, "truth", lambda form: {"type": "boolean"}, "done",
                lambda action: "done" if action.done else None, lambda form: form.mode == "passive", required=True),
 )  # fmt: skip
-"""The fields of a reply, in the order in which the instructions and the schema have them."""

@@ -1,4 +1,4 @@
-"""How a reply is asked for and read: `ReplyProtocol`, and the built-in one, which asks for a JSON object."""
+"""How replies are requested and parsed: the base class `ReplyProtocol`, and the built-in JSON protocol."""
 
 from __future__ import annotations
 
@@ -25,47 +25,50 @@ _EMPTY = Action()
 
 
 class ReplyProtocol(ABC):
-    """How a reply is asked for and read.
+    """How replies are requested and parsed.
 
-    A protocol has no state and knows no field by name: `form` has the fields of a run, their meanings and schemas,
-    and `read_fields` parses their values.
+    Protocols are stateless and do not hard-code fields: `form` provides the fields of a run with their descriptions
+    and schemas, and `read_fields` parses their values.
     """
 
     @abstractmethod
     def instructions(self, form: ReplyForm) -> str:
-        """Return the part of the instructions that shows how to reply.
+        """Return the part of the instructions that explains how to reply.
 
         Args:
-            form: What a reply may contain in the run, and its wording.
+            form: The fields of a reply in this run, and their wording.
+
+        Returns:
+            Text that is inserted into the system message.
         """
 
     @abstractmethod
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
-        """Parse a reply. It never raises, and takes time linear in the length of the text.
+        """Parse a reply. Must not raise, and must take time linear in the length of the text.
 
         Args:
-            text: The reply as the engine returned it.
-            question: The question, which determines what a valid answer is.
-            form: What a reply may contain in the run, and the wording of what is wrong with it.
+            text: The reply as returned by the engine.
+            question: The question, which determines the form of its answer.
+            form: The fields of a reply in this run, and the wording of error messages to the model.
 
         Returns:
-            What the reply asks for, or why it cannot be understood.
+            The parsed reply, or why it could not be parsed.
         """
 
     def schema(self, form: ReplyForm) -> Mapping[str, Any] | None:
-        """Return the JSON schema that an engine can hold replies to; None if replies are not JSON.
+        """Return the JSON schema for guided decoding; None if replies are not JSON.
 
         Args:
-            form: What a reply may contain in the run.
+            form: The fields of a reply in this run.
         """
         return None
 
 
 class JsonProtocol(ReplyProtocol):
-    """Asks for one JSON object, and reads the last one in a reply."""
+    """Requests one JSON object and parses the last one in a reply."""
 
     def instructions(self, form: ReplyForm) -> str:
-        """Return an example object, and a line for every field, or for several that share a sentence."""
+        """Return an example object and one line per field or group of fields."""
         example = ""
         for field in form.requested_fields:
             comma = ",\n " if field.begins_line else ", "
@@ -78,7 +81,7 @@ class JsonProtocol(ReplyProtocol):
         return form.wording("json.reply", example=f"{{{example}}}", fields="\n".join(lines))
 
     def schema(self, form: ReplyForm) -> Mapping[str, Any]:
-        """Return the schema of an object with the fields that the model is told about."""
+        """Return the schema of an object with the requested fields."""
         fields = form.requested_fields
         return object_schema(
             {field.name: field.schema(form) for field in fields},
@@ -86,7 +89,7 @@ class JsonProtocol(ReplyProtocol):
         )
 
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
-        """Parse the last whole object of a reply."""
+        """Parse the last complete object of a reply."""
         try:
             fields = last_object(without_thinking(text), form.wording)
             return fields if isinstance(fields, Malformed) else read_fields(fields, question, form)
@@ -97,14 +100,25 @@ class JsonProtocol(ReplyProtocol):
 def read_fields(
     fields: Mapping[str, Any], question: Question, form: ReplyForm
 ) -> Action | Malformed:
-    """Return the action that the values of a reply's fields ask for; RecursionError if they are nested too deeply.
+    """Convert the fields of a reply into an action.
 
-    Names are read in any case, unknown ones are ignored, and every field may be missing or null.
+    Keys are case-insensitive, unknown keys are ignored, and every field may be missing or null.
+
+    Args:
+        fields: Values by key.
+        question: The question, which determines the form of its answer.
+        form: The fields of a reply in this run.
+
+    Returns:
+        The action, or why the fields request nothing valid.
+
+    Raises:
+        RecursionError: A value is nested too deeply.
     """
     say = form.wording
-    known = {name.strip().lower(): value for name, value in fields.items()}
-    answer_text, answer = _answer(known.get("answer"), question)
-    values, faults = _values(known, form)
+    by_key = {name.strip().lower(): value for name, value in fields.items()}
+    answer_text, answer = _answer(by_key.get("answer"), question)
+    values, faults = _values(by_key, form)
     notes = [*faults]
     if answer_text is not None and answer is None:
         expected = answer_form(question.wanted, question.options, say)
@@ -113,35 +127,37 @@ def read_fields(
         **values,
         answer=answer,
         answer_text=answer_text,
-        reasoning=_as_text(known.get("reasoning")) or "",
+        reasoning=_as_text(by_key.get("reasoning")) or "",
         notes=tuple(notes),
     )
     if action.done and answer is not None:
-        return action  # what else it asks for is ignored, clear or not
-    asking = [field for field in form.fields if field.name != "reasoning"]
-    asks = any(getattr(action, f.attribute) != getattr(_EMPTY, f.attribute) for f in asking)
-    if faults or (notes and (action.done or not asks)):
+        return action  # a final answer overrides all other fields, valid or not
+    effective = [field for field in form.fields if field.name != "reasoning"]
+    has_request = any(
+        getattr(action, field.attribute) != getattr(_EMPTY, field.attribute) for field in effective
+    )
+    if faults or (notes and (action.done or not has_request)):
         return Malformed("; ".join(notes), answer_text)
-    if not asks:
-        *names, last = (field.name for field in asking if field.amount is None)
+    if not has_request:
+        *names, last = (field.name for field in effective if field.amount is None)
         return Malformed(say("reply.asks_nothing", names=", ".join(names), last=last), answer_text)
     return action
 
 
 def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
-    """Return an answer in the words it was given in, and in canonical form."""
+    """Return the answer as written and in canonical form."""
     text = _as_text(value)
     answer = None if text is None else canonical(text, question.wanted, question.options)
-    return (None, None) if answer is None and _empty(value) else (text, answer)
+    return (None, None) if answer is None and _is_empty(value) else (text, answer)
 
 
-def _values(known: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes of the action, and a text for every field whose value is invalid."""
+def _values(by_key: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any], list[str]]:
+    """Return the attributes of the action, and one message per invalid field."""
     values: dict[str, Any] = {}
     faults = []
     for field in form.fields:
-        value = known.get(field.name)
-        if field.parse is None or _empty(value):
+        value = by_key.get(field.name)
+        if field.parse is None or _is_empty(value):
             continue
         parsed = field.parse(value)
         if parsed is None:
@@ -153,7 +169,7 @@ def _values(known: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any], 
     return values, faults
 
 
-def _empty(value: object) -> bool:
+def _is_empty(value: object) -> bool:
     if isinstance(value, Mapping | list):
         items = value.values() if isinstance(value, Mapping) else value
         return all(item is None for item in items)

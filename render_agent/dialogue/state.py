@@ -1,4 +1,4 @@
-"""A question under way: `QuestionState`, the only object that changes during a run."""
+"""The state of a question during a run. `QuestionState` is the only object that changes."""
 
 from __future__ import annotations
 
@@ -17,38 +17,48 @@ from render_agent.scans.scene import Scene
 
 
 class Status(StrEnum):
-    """Where a question stands."""
+    """The status of a question."""
 
     ACTIVE = "active"
     ANSWERED = "answered"
-    """It said done."""
+    """The model declared itself done."""
     EXHAUSTED = "exhausted"
-    """It ran out of turns: its last answer counts, none is wrong."""
+    """Out of turns: the last answer counts; no answer counts as wrong."""
     FAILED = "failed"
-    """An error stopped it; continuing the run tries it again."""
+    """Stopped by an error; resuming the run retries the question."""
     MISSING = "missing"
-    """Its scan was not found."""
+    """The scan was not found."""
 
 
-SCORED = (Status.ANSWERED, Status.EXHAUSTED)
-"""The states whose answers count; no answer among them counts as wrong."""
+SCORED = (Status.ANSWERED, Status.EXHAUSTED)  # a missing answer counts as wrong
 
 
 class SceneSource(Protocol):
-    """Where a state gets its scene from; scenes may be dropped and read again in between."""
+    """Provides scenes; a scene may be evicted and read again between calls."""
 
     def get(self, question: Question) -> Scene:
-        """Return the scene of `question`. SceneError where its scan cannot be read."""
+        """Return the scene of a question.
+
+        Raises:
+            SceneError: The scan cannot be read.
+        """
         ...
 
 
 @dataclass(eq=False)
 class QuestionState:
-    """One question under way: it owns its scene, its camera and its dialogue.
+    """The state of one question: its scene, camera and dialogue.
 
-    Changed by `take`, `fail` and `retry` alone; all else is derived. `max_turns` bounds the dialogue.
-    blind: whether it is shown nothing, so that it needs no scan. lost_events: the engine's events on the
-    way to replies that never came.
+    Only `take`, `fail` and `retry` change it; all properties are derived.
+
+    Attributes:
+        question: The question.
+        scenes: Provides its scene.
+        max_turns: Upper bound on the number of turns.
+        blind: True if the model sees nothing, so that no scan is needed.
+        turns: The turns so far.
+        error: The error that stopped the question, if any.
+        lost_events: Engine events of requests that failed without a reply.
     """
 
     question: Question
@@ -60,21 +70,25 @@ class QuestionState:
     lost_events: tuple[str, ...] = ()
 
     def take(self, turn: Turn) -> None:
-        """Append the next turn. ValueError where it is not the next one or the question is retired."""
+        """Append the next turn.
+
+        Raises:
+            ValueError: The turn has the wrong number, or the question is not active.
+        """
         if not self.active or turn.number != len(self.turns):
             raise ValueError(
-                f"question {self.question.id} is {self.status} after {len(self.turns)} turns:"
-                f" it cannot take turn {turn.number}"
+                f"cannot add turn {turn.number} to question {self.question.id}:"
+                f" it is {self.status} after {len(self.turns)} turns"
             )
         self.turns.append(turn)
 
     def fail(self, error: str, events: Sequence[str] = ()) -> None:
-        """Retire the question with the error that stopped it, and the engine's events before it."""
+        """Stop the question with an error and the engine events that preceded it."""
         self.error = error
         self.lost_events += tuple(events)
 
     def retry(self) -> None:
-        """Go on after an error, from the last good turn."""
+        """Clear the error, so that the question resumes after its last completed turn."""
         self.error = None
 
     @property
@@ -84,17 +98,21 @@ class QuestionState:
 
     @property
     def change(self) -> Change | None:
-        """What makes its question the counterpart of another, None of a benchmark's own."""
+        """Set if the question is a counterpart of another one (`--change`)."""
         return self.question.change
 
     @property
     def scene(self) -> Scene:
-        """The scene that is shown. SceneError where its scan cannot be read."""
+        """The scene.
+
+        Raises:
+            SceneError: The scan cannot be read.
+        """
         return self.scenes.get(self.question)
 
     @property
     def status(self) -> Status:
-        """Where it stands."""
+        """The current status."""
         if self.error is not None:
             return Status.FAILED
         if self.question.scan is None and not self.blind:
@@ -105,18 +123,18 @@ class QuestionState:
 
     @property
     def active(self) -> bool:
-        """Whether it has turns to come."""
+        """True if the question has further turns."""
         return self.status is Status.ACTIVE
 
     @property
     def said_done(self) -> bool:
-        """Whether its last turn said done and an answer stands."""
+        """True if the last reply declared the question done and there is an answer."""
         action = self.turns[-1].action
         return isinstance(action, Action) and action.done and self.answer is not None
 
     @property
     def answer(self) -> str | None:
-        """The last answer given, in canonical form: a letter, a number or a text."""
+        """The most recent answer in canonical form: a letter, a number or a text."""
         for turn in reversed(self.turns):
             if turn.action.answer is not None:
                 return turn.action.answer
@@ -124,31 +142,31 @@ class QuestionState:
 
     @property
     def answer_text(self) -> str | None:
-        """The same answer in the model's words; where none could be read, the last unreadable one."""
+        """That answer in the model's words; if no answer could be parsed, the most recent unreadable one."""
         actions = [turn.action for turn in reversed(self.turns)]
-        readable = [action for action in actions if action.answer is not None]
-        texts = (action.answer_text for action in readable or actions)
+        with_answer = [action for action in actions if action.answer is not None]
+        texts = (action.answer_text for action in with_answer or actions)
         return next((text for text in texts if text is not None), None)
 
     @property
     def camera(self) -> Camera | None:
-        """Where the camera stands now; None before the first turn."""
+        """The current pose; None before the first turn."""
         return self.turns[-1].camera if self.turns else None
 
     @property
     def trail(self) -> list[Camera]:
-        """Where the camera stood in every turn, and where it stands now, in order."""
+        """The pose of each turn, followed by the current one."""
         return [turn.stood for turn in self.turns] + ([self.camera] if self.camera else [])
 
     @property
     def views(self) -> list[View]:
-        """Every view shown so far, each once, by its number."""
-        shown = {view.number: view for turn in self.turns for view in turn.views}
-        return [shown[number] for number in sorted(shown)]
+        """The distinct views shown so far, ordered by number."""
+        by_number = {view.number: view for turn in self.turns for view in turn.views}
+        return [by_number[number] for number in sorted(by_number)]
 
     @property
     def dialogue(self) -> list[Message]:
-        """The messages so far, replies included; it only ever grows."""
+        """All messages so far, including replies; append-only."""
         messages: list[Message] = []
         for turn in self.turns:
             messages.extend(turn.messages)
@@ -157,17 +175,19 @@ class QuestionState:
 
     @property
     def repairs(self) -> int:
-        """How many replies could not be read."""
+        """Number of unreadable replies."""
         return sum(isinstance(turn.action, Malformed) for turn in self.turns)
 
 
-Asked = TypeVar("Asked", Question, QuestionState)
+QuestionLike = TypeVar("QuestionLike", Question, QuestionState)
 
 
-def split_counterparts(asked: Iterable[Asked]) -> tuple[list[Asked], list[Asked]]:
-    """Return a benchmark's own questions, of which figures are made, and their counterparts (`--change`)."""
-    own: list[Asked] = []
-    counterparts: list[Asked] = []
-    for each in asked:
-        (own if each.change is None else counterparts).append(each)
-    return own, counterparts
+def split_counterparts(
+    questions: Iterable[QuestionLike],
+) -> tuple[list[QuestionLike], list[QuestionLike]]:
+    """Split questions into original ones, which are scored, and their counterparts (`--change`)."""
+    originals: list[QuestionLike] = []
+    counterparts: list[QuestionLike] = []
+    for question in questions:
+        (originals if question.change is None else counterparts).append(question)
+    return originals, counterparts

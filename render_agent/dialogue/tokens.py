@@ -11,9 +11,13 @@ from render_agent.util.safe_parse import Count
 
 
 class Tokens(Struct, frozen=True):
-    """Tokens of one reply, or of several: read, written, and read from a cache instead of computed.
+    """Token counts of one reply, or the sum over several.
 
-    thought: those of the written ones that were thought before the reply, where the engine can tell them.
+    Attributes:
+        prompt: Tokens of the prompt (`in` in the log).
+        reply: Generated tokens (`out` in the log).
+        cached: Prompt tokens whose keys and values were in the cache (`from_cache` in the log).
+        thought: Generated tokens that belong to thinking; 0 if the engine does not report them.
     """
 
     prompt: Count = msgspec.field(name="in", default=0)
@@ -23,11 +27,11 @@ class Tokens(Struct, frozen=True):
 
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
-        """Return the sum of some tokens, none where there are none."""
-        tokens = list(counted)
+        """Return the sum of token counts."""
+        counts = list(counted)
         return cls(
-            sum(each.prompt for each in tokens),
-            sum(each.reply for each in tokens),
-            sum(each.cached for each in tokens),
-            sum(each.thought for each in tokens),
+            sum(count.prompt for count in counts),
+            sum(count.reply for count in counts),
+            sum(count.cached for count in counts),
+            sum(count.thought for count in counts),
         )

@@ -25,7 +25,7 @@ Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where the time of one turn went: drawing its views, waiting for the engine, generating."""
+    """Time spent in one turn: rendering views, waiting for the engine, and generating."""
 
     rendering: NotNegative = 0.0
     waiting: NotNegative = 0.0
@@ -36,30 +36,31 @@ class Turn(Struct, frozen=True):
     """One turn of one question: a line of `turns.jsonl`.
 
     Attributes:
-        question_id: Id of its question.
-        number: Counted from 0 (`turn` in the log).
+        question_id: Id of the question.
+        number: Index of the turn, from 0 (`turn` in the log).
         phase: The phase of the run.
-        views: The views that were shown in it.
-        messages: The messages that are new in it, without the reply.
-        reply: The reply that was taken, verbatim.
-        action: What it asks for, or why it cannot be read.
-        feedback: What the action led to, in the words that the model reads next (`happened` in the log).
-        stood: The pose in which its views were taken.
+        views: The views shown in this turn.
+        messages: The messages added in this turn, without the reply.
+        reply: The chosen reply, verbatim.
+        action: The parsed reply, or why it could not be parsed.
+        feedback: The result of the action, as the model reads it next (`happened` in the log).
+        stood: The pose before the action, from which the views were rendered.
         camera: The pose after the action.
-        outcome: What its move did; None if it is malformed, ends the dialogue or has no free camera, and in old logs.
-        tokens: Tokens of all its replies and verifiers.
-        seconds: Where its time went.
-        batch_size: Requests in the call of the model that its reply came from.
-        finish: `length` if its reply ended at the token limit.
-        events: Faults of the engine that were overcome, by kind.
-        evidence: Why this reply was chosen, None if there was only one.
-        sha256: SHA-256 of every image that it names, by file.
+        outcome: The outcome of the move. None if the reply is malformed or ends the dialogue, if the model does not
+            move the camera, and in logs of older versions.
+        tokens: Tokens of all replies and verifiers.
+        seconds: Time spent.
+        batch_size: Requests in the model call that produced the reply.
+        finish: `length` if the reply ended at the token limit.
+        events: Engine faults that were recovered from, by kind.
+        evidence: Why this reply was chosen; None if there was only one.
+        sha256: Image file -> SHA-256, for every image that the turn mentions.
         scan: In the first turn, how the scan was read and what was assumed.
-        probe: The model's beliefs after it, None if they were not asked for.
-        error: None, always; see `Failure`.
+        probe: The model's beliefs after the turn; None if they were not requested.
+        error: Always None; see `Failure`.
 
     Raises:
-        ValueError: The reply is not that of the candidate that its evidence says was chosen.
+        ValueError: The reply differs from that of the chosen candidate.
     """
 
     question_id: str
@@ -88,27 +89,25 @@ class Turn(Struct, frozen=True):
         if self.evidence is not None:
             chosen = self.evidence.candidates[self.evidence.chosen]
             if (chosen.reply, chosen.camera) != (self.reply, self.camera):
-                raise ValueError(
-                    f"the turn is not that of the candidate {chosen.number} that was chosen"
-                )
+                raise ValueError(f"the turn differs from its chosen candidate {chosen.number}")
 
     @property
     def drawn(self) -> set[str]:
-        """The files of the pictures that it shows, and of those that were drawn to choose its move."""
+        """Image files of the views shown in the turn and of those rendered to choose its move."""
         candidates = self.evidence.candidates if self.evidence else ()
         return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}
 
 
 class Failure(Struct, frozen=True):
-    """The error that stopped a question before a turn: a line of `turns.jsonl`, too.
+    """The error that stopped a question before a turn; also a line of `turns.jsonl`.
 
     Attributes:
         question_id: Id of the question.
-        number: Number of the turn that it did not take (`turn` in the log).
+        number: Index of the turn that could not be completed (`turn` in the log).
         phase: The phase of the run.
         error: One sentence.
-        events: Faults of the engine before it, by kind.
-        of_scene: Whether the scan or a view of it was to blame; not logged.
+        events: Engine faults that preceded the error, by kind.
+        of_scene: True if the scan or rendering it caused the error; not logged.
     """
 
     question_id: str
@@ -119,5 +118,4 @@ class Failure(Struct, frozen=True):
     of_scene: bool = False
 
 
-LogLine = Turn | Failure
-"""A line of `turns.jsonl`."""
+LogLine = Turn | Failure  # a line of turns.jsonl

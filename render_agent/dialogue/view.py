@@ -11,10 +11,13 @@ from render_agent.util.safe_parse import Count
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A picture that the model was shown.
+    """An image that the model was shown.
 
-    number: counted from 0 within the question. kind: `ego`, `top` or `around`. file: the picture,
-    relative to the run folder. camera: what it was taken with (for `around`, the first of the four).
+    Attributes:
+        number: Index within the question, from 0.
+        kind: `ego`, `top` or `around`.
+        file: The image file, relative to the run folder.
+        camera: The camera it was rendered with; for `around`, the first of the four.
     """
 
     number: Count

@@ -1,4 +1,4 @@
-"""`Wording`: the sentences that a model reads, as templates from a YAML file; all of a run come from one of them."""
+"""`Wording`: templates of all texts that a model reads, from a YAML file. A run uses a single wording."""
 
 from __future__ import annotations
 
@@ -16,78 +16,86 @@ from render_agent.util.safe_parse import parse_yaml, read_bounded
 
 GENERAL_FILE = Path(__file__).with_name("wording.yaml")
 
-FILE_NAME = "wording.yaml"
-"""A model's own wording, in its folder."""
+FILE_NAME = "wording.yaml"  # a model's own wording, in the model's folder
 
-MAX_BYTES = 1_000_000
-"""Size limit of a wording file."""
+MAX_BYTES = 1_000_000  # size limit of a wording file
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Templates by key, such as `moves.turned_left`; calling it fills one in.
+    """Text templates by key, such as `moves.turned_left`. Call the object to fill one in.
 
-    file: where they were read from.
+    Attributes:
+        templates: Key -> template with named placeholders.
+        file: The file that the templates were read from.
     """
 
     templates: Mapping[str, str]
     file: Path
 
     def __call__(self, key: str, **values: object) -> str:
-        """Return a text with its placeholders filled in; values without a placeholder are ignored."""
+        """Fill in a template; values without a placeholder are ignored."""
         return self.templates[key].format(**values)
 
     def beginning(self, key: str) -> str:
-        """Return the part of a text before its first placeholder."""
+        """Return the part of a template before its first placeholder."""
         return next(iter(Formatter().parse(self.templates[key])))[0]
 
     @property
     def is_general(self) -> bool:
-        """True unless it is a model's own."""
+        """True unless the wording belongs to a specific model."""
         return self.file == GENERAL_FILE
 
     @property
     def version(self) -> str:
-        """Version of the texts, or of the general texts that a model's own wording is based on."""
+        """Version of the texts; for a model's own wording, of the general wording that it is based on."""
         return self.templates["about.version"]
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of all texts, those from the general file included; comments and layout do not count."""
+        """SHA-256 of all templates, including those inherited from the general wording, but not of comments or layout."""
         texts = json.dumps(dict(self.templates), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(texts.encode()).hexdigest()
 
 
 @cache
 def general() -> Wording:
-    """Return the wording of every model that does not bring its own."""
+    """Return the wording of models that do not have their own."""
     return Wording(_read(GENERAL_FILE), GENERAL_FILE)
 
 
 def load_wording(file: Path) -> Wording:
-    """Return a model's own wording; keys that the file lacks are taken from the general one.
+    """Return a model's own wording; missing keys are inherited from the general wording.
 
-    An empty text of `fields` removes fields from the replies of the model. SetupError if the file cannot be read, or
-    has a key or a placeholder that the general wording lacks, or lacks a placeholder of a text.
+    An empty template in `fields` removes the field from the model's replies.
+
+    Raises:
+        SetupError: The file cannot be read, a key does not exist in the general wording, or the placeholders of a
+            template differ from those in the general wording.
     """
-    known, own = general().templates, _read(file)
+    inherited, own = general().templates, _read(file)
     for key, template in own.items():
-        if key not in known:
-            raise SetupError(f"{file} has an unknown text, {key}: remove it or correct its name")
+        if key not in inherited:
+            raise SetupError(f"{file}: unknown key {key}. Remove it or correct its name.")
         if not template and key.startswith("fields."):
             continue
-        wrong = placeholders(template) ^ placeholders(known[key])
-        if wrong:
-            what = "an unknown" if wrong & placeholders(template) else "no"
-            name = min(wrong & placeholders(template) or wrong)
+        mismatched = placeholders(template) ^ placeholders(inherited[key])
+        if mismatched:
+            unknown = mismatched & placeholders(template)
+            name = min(unknown or mismatched)
             raise SetupError(
-                f"{file}: {key} has {what} placeholder {{{name}}}: use those of {GENERAL_FILE.name} in the package"
+                f"{file}: {key}: {'unknown' if unknown else 'missing'} placeholder {{{name}}}."
+                f" Use the placeholders of {GENERAL_FILE.name} in the package."
             )
-    return Wording({**known, **own}, file)
+    return Wording({**inherited, **own}, file)
 
 
 def placeholders(template: str) -> set[str]:
-    """Return the names in braces. ValueError for unbalanced braces and anything but a plain name."""
+    """Return the names of the placeholders in a template.
+
+    Raises:
+        ValueError: Braces are unbalanced, or contain anything but a plain name.
+    """
     names = set()
     for _, name, layout, conversion in Formatter().parse(template):
         if name is None:
@@ -99,22 +107,26 @@ def placeholders(template: str) -> set[str]:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """Return the templates of a file by `section.key`. SetupError if there is no such file or it is no wording."""
+    """Return the templates of a file by `section.key`.
+
+    Raises:
+        SetupError: The file cannot be read, or is not a valid wording.
+    """
     with os_errors(SetupError, f"read {file}", also=ValueError):
         content = read_bounded(file, MAX_BYTES)
     templates: dict[str, str] = {}
     try:
         sections = parse_yaml(content.decode())
         if not isinstance(sections, dict):
-            raise ValueError("it has no sections")
+            raise ValueError("expected a mapping of sections")
         for section, texts in sections.items():
             if not isinstance(texts, dict):
-                raise ValueError(f"{section} is not a section of texts")
+                raise ValueError(f"section {section} must be a mapping of keys to texts")
             for key, template in texts.items():
                 if not isinstance(template, str):
-                    raise ValueError(f"{section}.{key} is not a text")
+                    raise ValueError(f"{section}.{key} must be a text")
                 placeholders(template)
                 templates[f"{section}.{key}"] = template
     except ValueError as error:
-        raise SetupError(f"{file} cannot be read as a wording: {reason_of(error)}") from error
+        raise SetupError(f"{file} is not a valid wording file: {reason_of(error)}") from error
     return templates

@@ -92,8 +92,8 @@ def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_p
          ["measure at (1, 2), pixel (5, 6) of view 0"]),
         (Action(answer="B", answer_text="(B)"), ["answer so far: B"]),
         (Action(answer="B", done=True), ["answer: B", "done"]),
-        (Malformed("it is empty"), ["nothing that could be read: it is empty"]),
-        (Action(answer_text="maybe", done=True), ["an answer that could not be read: maybe", "done"]),
+        (Malformed("it is empty"), ["unreadable reply: it is empty"]),
+        (Action(answer_text="maybe", done=True), ["unreadable answer: maybe", "done"]),
     ],
 )  # fmt: skip
 def test_an_action_is_described_in_the_order_in_which_it_is_carried_out(action, clauses):

@@ -3,10 +3,10 @@
 Start with `verifier.py`, the base class, then `geometry.py`.
 """
 
+# Value of `--verifier`, without its argument -> class.
 VERIFIERS = {
     "random": "render_agent.agents.verifiers.random:RandomVerifier",
     "geometry": "render_agent.agents.verifiers.geometry:GeometryVerifier",
     "judge": "render_agent.agents.verifiers.judge.verifier:JudgeVerifier",
     "embedding": "render_agent.agents.verifiers.embedding:EmbeddingVerifier",
 }
-"""Values of `--verifier`, without their arguments."""

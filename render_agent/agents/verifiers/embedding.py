@@ -1,4 +1,4 @@
-"""The verifier that compares the picture a move leads to with what the question names, by SigLIP."""
+"""The verifier that compares the view of a candidate with the objects in the question, using SigLIP embeddings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from render_agent.tasks.mentions import named_categories
 
 @dataclass(eq=False)
 class EmbeddingVerifier(Verifier):
-    """Scores a view by the cosine of its embedding with that of what the question names.
+    """Scores a view by the cosine similarity of its embedding to the objects named in the question.
 
-    Each named thing is asked for as "a photo of a …", and the best of them counts: a view that shows one
-    of two things well is worth more than one that shows neither. A question that names nothing stands
-    for itself.
+    Each object is embedded as "a photo of a …", and the maximum over objects is used: a view that shows one
+    of two objects well beats a view that shows neither. If the question names no object, its text is embedded.
     """
 
     name = "embedding"
@@ -40,46 +39,53 @@ class EmbeddingVerifier(Verifier):
     _texts: dict[str, Floats] = field(init=False, default_factory=dict)
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where its model is not at hand."""
+        """Raise SetupError if the model is not available."""
         find_siglip(self.argument or DEFAULT_SIGLIP)
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with its model loaded. SetupError where that is not at hand."""
+        """Return the verifier with its model loaded.
+
+        Raises:
+            SetupError: The model is not available.
+        """
         return replace(self, model=load_siglip(self.argument or DEFAULT_SIGLIP, config.device))
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return the cosine of each candidate, (1, K); NaN where its view was not drawn.
+        """Return the cosine similarity of each candidate, (1, K); NaN if its view was not rendered.
 
-        All pictures of a state go through the model in one batch. EngineError where memory does not hold
-        even one; RunLogError where a picture cannot be read.
+        All images of a state are embedded in one batch.
+
+        Raises:
+            EngineError: Memory does not suffice for a single image.
+            RunLogError: An image cannot be read.
         """
-        assert self.model is not None, "it is open"
+        assert self.model is not None, "open() must be called first"
         files = list(dict.fromkeys(c.view.file for c in candidates if c.view))
         reasons = tuple("" if c.view else "its view was not drawn" for c in candidates)
         scores = np.full((1, len(candidates)), np.nan)
         if not files:
             return Verdict(scores, reasons)
-        shown = self.model.pictures([context.picture(file) for file in files]).pooled
-        asked = self._text_embeddings(self.model, context.state.question)
-        likeness = (shown @ asked.T).max(1)
-        by_file = dict(zip(files, likeness.tolist(), strict=True))
+        images = self.model.pictures([context.picture(file) for file in files]).pooled
+        queries = self._query_embeddings(self.model, context.state.question)
+        similarity = (images @ queries.T).max(1)
+        by_file = dict(zip(files, similarity.tolist(), strict=True))
         for index, candidate in enumerate(candidates):
             if candidate.view:
                 scores[0, index] = by_file[candidate.view.file]
         events, self.model.events = tuple(self.model.events), []
         return Verdict(scores, reasons, events=events)
 
-    def _text_embeddings(self, model: Siglip, question: Question) -> Floats:
-        """Return the embeddings of what a question asks for, (texts, W), each text encoded once."""
-        texts = asked_for(question)
-        fresh = [text for text in texts if text not in self._texts]
-        if fresh:
-            made = model.texts(fresh).pooled
-            self._texts |= dict(zip(fresh, made, strict=True))
-        return np.stack([self._texts[text] for text in texts])
+    def _query_embeddings(self, model: Siglip, question: Question) -> Floats:
+        """Return the embeddings of a question's text queries, (queries, W); embeddings are cached."""
+        queries = text_queries(question)
+        uncached = [text for text in queries if text not in self._texts]
+        if uncached:
+            embeddings = model.texts(uncached).pooled
+            self._texts |= dict(zip(uncached, embeddings, strict=True))
+        return np.stack([self._texts[text] for text in queries])
 
 
-def asked_for(question: Question) -> list[str]:
+def text_queries(question: Question) -> list[str]:
     """Return the texts that views are compared with."""
     names = named_categories(question)
     return [f"a photo of a {name}" for name in names] or [question.text]

@@ -1,8 +1,7 @@
-"""The verifier that looks at the scene itself: what a candidate's view would newly show.
+"""The verifier that uses the scene's geometry: how much new surface a candidate's view shows.
 
-It sees the scene in which the dialogue takes place, whatever the pictures show the model (--pictures
-black, noise), and that in which the camera stands where scenes are exchanged (shuffled): there no box is
-known, as those of the question's own scene do not hold.
+It uses the scene that the camera moves in, even if the model is shown other images (`--pictures black`, `noise`).
+With `--pictures shuffled` that is another question's scene, so the boxes of the question's own scene are not used.
 """
 
 from __future__ import annotations
@@ -41,37 +40,25 @@ from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-KNOWS = "where the named objects are"
-"""What it knows of a scene whose boxes are known, and no model does."""
+KNOWS = "where the named objects are"  # privileged information, recorded in config.json
 
-NAMED_WEIGHT = 1.0
-"""What it counts that all is seen well that the question names and no view has shown well so far."""
-
-SURFACE_WEIGHT = 1.0
-"""What it counts that the whole of the room's visible surface is newly shown."""
-
-PARTLY_SEEN_WEIGHT = 0.3
-"""Of an object that is seen, but not well: as much of what it would count at the most."""
-
-NEAR_PENALTY = 0.5
-"""What is taken off for a picture all of which is nearer than half a metre."""
-
-EMPTY_PENALTY = 0.5
-"""What is taken off for a picture in which nothing at all was scanned."""
-
-TOLERATED_SHARE = 0.4
-"""The share of a picture that may be near, or empty, before anything is taken off."""
-
-REPEATED_VIEW_SCORE = -1.0
-"""The score of a picture that was shown before: below that of every other."""
+NAMED_WEIGHT = 1.0  # for clearly showing all named objects that were not clearly visible before
+SURFACE_WEIGHT = 1.0  # for showing all of the room's visible surface for the first time
+PARTLY_SEEN_WEIGHT = 0.3  # maximum fraction of an object's weight if it is visible, but not clearly
+NEAR_PENALTY = 0.5  # if the whole image is closer than half a metre
+EMPTY_PENALTY = 0.5  # if the whole image shows unscanned space
+TOLERATED_SHARE = 0.4  # fraction of the image that may be near or empty without penalty
+REPEATED_VIEW_SCORE = -1.0  # for a view that was shown before; lower than any other score
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """What the views so far have shown.
+    """What the views so far have shown, and what is still missing.
 
-    covered: which points of the room's surface. wanted: the boxes, by number, of what the question names
-    and no view has shown well, with the category of each. total: what there is to be found of it.
+    Attributes:
+        covered: (points,) mask of the room's surface samples that were visible.
+        wanted: Box number -> category of the named objects that were not clearly visible yet.
+        every: True if every object counts (counting questions); otherwise one object per category suffices.
     """
 
     covered: NDArray[np.bool_]
@@ -80,13 +67,13 @@ class Coverage:
 
     @property
     def total(self) -> int:
-        """Objects that are wanted: all boxes where every one counts, else one of each category."""
+        """Number of missing objects: all boxes if every one counts, otherwise one per category."""
         return len(self.wanted if self.every else set(self.wanted.values()))
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a view adds. value: its score. reason: what that rests on, in a few words."""
+    """The score of a view and its reason in a few words."""
 
     value: float
     reason: str
@@ -94,10 +81,13 @@ class Gain:
 
 @dataclass(eq=False)
 class GeometryVerifier(Verifier):
-    """Scores a view by the surface and the named objects that it newly shows, from the depth buffer.
+    """Scores a view by the surface and the named objects that it shows for the first time, from the depth buffer.
 
-    facts: by scene, as files have them; empty where boxes are not to be used. size: width and height of
-    the views in pixels. It belongs to the thread that draws.
+    Must be called from the rendering thread.
+
+    Attributes:
+        facts: Scene -> boxes in the frame of its file; empty if boxes are not used.
+        size: Width and height of the views in pixels.
     """
 
     name = "geometry"
@@ -109,15 +99,15 @@ class GeometryVerifier(Verifier):
 
     @property
     def reads_boxes(self) -> bool:
-        """Whether it goes by boxes, where they are known."""
+        """True if object boxes are used where available."""
         return self.argument is None and self.own_scene
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files of boxes that it goes by."""
+        """Return the files of object boxes that the verifier reads."""
         return annotation_files(config, questions) if self.reads_boxes else ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what it knows that no model should: the boxes, where there are some."""
+        """Return the privileged information that the verifier uses: object boxes, if available."""
         if self.argument is not None:
             return {}
         return {"knows": KNOWS if any(self.inputs(config, questions)) else None}
@@ -125,24 +115,30 @@ class GeometryVerifier(Verifier):
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
-        """Return the verifier with the boxes. QuestionsError where a file of truths is in no known format."""
+        """Return the verifier with the object boxes loaded.
+
+        Raises:
+            QuestionsError: A ground-truth file has an unknown format.
+        """
         facts = known_facts(questions, config.annotations) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 
     @cached_property
     def rooms(self) -> Rooms:
-        """What was found out of the scenes."""
+        """Visibility data of the scenes, computed on first use."""
         return Rooms(self.size)
 
     @cached_property
     def renderer(self) -> Renderer:
-        """What draws the frames that are looked at."""
+        """The renderer for depth and visibility."""
         return make_renderer()
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return the score of each candidate, (1, K); NaN where its view was not drawn.
+        """Return the score of each candidate, (1, K); NaN if its view was not rendered.
 
-        SceneError or RenderError where the scene cannot be looked at.
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
         """
         state, space = context.state, context.observation.space
         if space is None:
@@ -150,9 +146,9 @@ class GeometryVerifier(Verifier):
             return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
         facts = self.facts.get(state.question.scene, NOTHING)
         room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
-        known = self._coverage(room, state.question, context.views)
+        coverage = self._coverage(room, state.question, context.views)
         gains = [
-            self._gain(room, known, candidate.view, context.views) if candidate.view else None
+            self._gain(room, coverage, candidate.view, context.views) if candidate.view else None
             for candidate in candidates
         ]
         return Verdict(
@@ -161,70 +157,70 @@ class GeometryVerifier(Verifier):
         )
 
     def close(self) -> None:
-        """Give the renderer back."""
+        """Close the renderer."""
         if "renderer" in self.__dict__:
             self.renderer.close()
 
     def _coverage(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
-        seen = boxes_seen(question, room, views, self.renderer)
+        seen_boxes = boxes_seen(question, room, views, self.renderer)
         every = kind_of(question) == COUNTING_TYPE
-        shown_labels = set() if every else {room.labels[number] for number in seen}
+        seen_labels = set() if every else {room.labels[number] for number in seen_boxes}
         wanted = {
             number: room.labels[number]
             for number in named_boxes(question, room)
-            if number not in seen and room.labels[number] not in shown_labels
+            if number not in seen_boxes and room.labels[number] not in seen_labels
         }
         return Coverage(room.covered(views, self.renderer), wanted, every)
 
-    def _gain(self, room: Room, known: Coverage, view: View, before: Sequence[View]) -> Gain:
-        if any(view.file == other.file or _alike(view, other) for other in before):
+    def _gain(self, room: Room, coverage: Coverage, view: View, earlier: Sequence[View]) -> Gain:
+        if any(view.file == other.file or _is_same_view(view, other) for other in earlier):
             return Gain(REPEATED_VIEW_SCORE, "shown before")
         if not isinstance(view.camera, Camera):
             return Gain(0.0, "a map shows no new surface")
-        shown = room.look(view, self.renderer)
-        fresh = room.covered([view], self.renderer) & ~known.covered
-        new = float(fresh.mean()) if len(fresh) else 0.0
-        reasons = [f"new surface {new:.0%}"]
-        value = SURFACE_WEIGHT * new
-        if known.total:
-            seen = room.sightings(view, list(known.wanted), self.renderer)
-            shares = self._shown_shares(known, seen)
-            value += NAMED_WEIGHT * sum(shares.values()) / known.total
-            reasons += _shown_words(known, seen)
-        if shown.near > TOLERATED_SHARE:
-            value -= NEAR_PENALTY * (shown.near - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
-            reasons.append(f"stares at a surface at {shown.nearest:.1f} m")
-        if shown.empty > TOLERATED_SHARE:
-            value -= EMPTY_PENALTY * (shown.empty - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
-            reasons.append(f"{shown.empty:.0%} of it is beyond the scan")
+        frame = room.look(view, self.renderer)
+        newly_covered = room.covered([view], self.renderer) & ~coverage.covered
+        new_surface = float(newly_covered.mean()) if len(newly_covered) else 0.0
+        reasons = [f"new surface {new_surface:.0%}"]
+        value = SURFACE_WEIGHT * new_surface
+        if coverage.total:
+            sightings = room.sightings(view, list(coverage.wanted), self.renderer)
+            visibility = self._visibility(coverage, sightings)
+            value += NAMED_WEIGHT * sum(visibility.values()) / coverage.total
+            reasons += _describe_sightings(coverage, sightings)
+        if frame.near > TOLERATED_SHARE:
+            value -= NEAR_PENALTY * (frame.near - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
+            reasons.append(f"stares at a surface at {frame.nearest:.1f} m")
+        if frame.empty > TOLERATED_SHARE:
+            value -= EMPTY_PENALTY * (frame.empty - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
+            reasons.append(f"{frame.empty:.0%} of it is beyond the scan")
         return Gain(value, ", ".join(reasons))
 
-    def _shown_shares(self, known: Coverage, seen: Sequence[Sighting]) -> dict[object, float]:
-        """Return the visibility, 0 to 1, of each wanted thing: a box where each counts, else a category."""
-        shares: dict[object, float] = {}
-        for (number, label), each in zip(known.wanted.items(), seen, strict=True):
-            thing = number if known.every else label
-            shares[thing] = max(shares.get(thing, 0.0), self._shown_well(each))
-        return shares
+    def _visibility(self, coverage: Coverage, sightings: Sequence[Sighting]) -> dict[object, float]:
+        """Return the visibility, 0 to 1, per box if every object counts, otherwise per category."""
+        visibility: dict[object, float] = {}
+        for (number, label), sighting in zip(coverage.wanted.items(), sightings, strict=True):
+            key = number if coverage.every else label
+            visibility[key] = max(visibility.get(key, 0.0), self._sighting_value(sighting))
+        return visibility
 
-    def _shown_well(self, seen: Sighting) -> float:
-        if seen.well(self.size):
+    def _sighting_value(self, sighting: Sighting) -> float:
+        if sighting.well(self.size):
             return 1.0
-        enough = LEAST_AREA * self.size[0] * self.size[1]
-        return PARTLY_SEEN_WEIGHT * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
+        min_area = LEAST_AREA * self.size[0] * self.size[1]
+        return PARTLY_SEEN_WEIGHT * min(1.0, sighting.share / LEAST_SHARE, sighting.area / min_area)
 
 
-def _alike(view: View, other: View) -> bool:
-    """Whether two views show the same: of a map also where the camera stands, which its picture shows."""
+def _is_same_view(view: View, other: View) -> bool:
+    """True if two views have the same kind and camera; never for maps, which also mark the current pose."""
     return isinstance(view.camera, Camera) and (view.kind, view.camera) == (
         other.kind,
         other.camera,
     )
 
 
-def _shown_words(known: Coverage, seen: Sequence[Sighting]) -> list[str]:
-    """Return words on the wanted objects in a view: the best of each category."""
+def _describe_sightings(coverage: Coverage, sightings: Sequence[Sighting]) -> list[str]:
+    """Return the visibility of the most visible object of each category, in words."""
     best: dict[str, float] = {}
-    for label, each in zip(known.wanted.values(), seen, strict=True):
-        best[label] = max(best.get(label, 0.0), each.share)
+    for label, sighting in zip(coverage.wanted.values(), sightings, strict=True):
+        best[label] = max(best.get(label, 0.0), sighting.share)
     return [f"sees {label} {share:.0%}" for label, share in best.items() if share >= 0.01]

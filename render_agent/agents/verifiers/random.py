@@ -1,4 +1,4 @@
-"""The verifier that knows nothing: the control that every other is measured against."""
+"""The random verifier: the baseline for all others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent.options import RunConfig
 
 @dataclass(eq=False)
 class RandomVerifier(Verifier):
-    """Scores by chance: the control; the same question, turn and seed give the same scores."""
+    """Scores candidates at random; the same question, turn and seed give the same scores."""
 
     name = "random"
     forms = ("random",)
@@ -26,12 +26,12 @@ class RandomVerifier(Verifier):
     seed: int = 0
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with the seed of the run."""
+        """Return the verifier with the run's seed."""
         return replace(self, seed=config.seed)
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return a number from 0 to 1 for each candidate, (1, K)."""
+        """Return a random number in [0, 1) for each candidate, (1, K)."""
         seed_text = f"random {self.seed} {context.state.id} {context.turn}"
         digest = hashlib.sha256(seed_text.encode("utf-8", "backslashreplace")).digest()
-        chance = np.random.default_rng(int.from_bytes(digest[:8], "big"))
-        return Verdict(np.array([[chance.random() for _ in candidates]]))
+        rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+        return Verdict(np.array([[rng.random() for _ in candidates]]))

@@ -1,8 +1,7 @@
-"""Scores of several members or verifiers fused into one, within one state.
+"""Fusion of the scores of several verifiers and their members, within one state.
 
-A member's scores mean something against each other only, for candidates of the same state: its scale
-is its own, and moves with the state. So nothing here takes more than one state, and no fused score
-may be set against that of another state.
+The scale of a member's scores is arbitrary and can differ between states, so only scores of the same member and state are
+comparable. All functions here take a single state, and fused scores of different states must not be compared.
 """
 
 from __future__ import annotations
@@ -17,10 +16,16 @@ from render_agent.dialogue.evidence import Judgement
 
 
 def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:
-    """Return the weighted mean over members of each candidate's rank, from 0 (worst) to 1 (best), (N,).
+    """Return each candidate's mean rank over the members, from 0 (worst) to 1 (best).
 
-    scores: (M, N), M members and N candidates, finite, higher is better. Candidates that tie share the mean
-    of their ranks; a single candidate has 0.5, as all have where all tie.
+    Ties share the mean of their ranks. A single candidate has rank 0.5.
+
+    Args:
+        scores: (M, N) for M members and N candidates; finite, higher is better.
+        weights: (M,) weights of the members; None for equal weights.
+
+    Returns:
+        (N,) mean ranks.
     """
     from scipy.stats import rankdata
 
@@ -31,23 +36,23 @@ def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> Flo
 
 
 def fused(verdicts: Sequence[Verdict]) -> FloatArray | None:
-    """Return one score a candidate, (K,), from a verdict of every verifier; None where none could tell.
+    """Return one score per candidate, (K,), from the verdicts of all verifiers; None if there are no scores.
 
-    Verifiers count alike, and the members of one share its part. Of a candidate that a member could not
-    score it says nothing: the candidate stands at the mean of what the member said of the others.
+    Verifiers have equal weight, divided equally among their members. A missing score is replaced by the mean of
+    the member's other scores.
     """
     rows, weights = [], []
     for verdict in verdicts:
         finite_rows = [row for row in verdict.scores if np.isfinite(row).any()]
         for row in finite_rows:
-            known = np.isfinite(row)
-            rows.append(np.where(known, row, row[known].mean()))
+            is_finite = np.isfinite(row)
+            rows.append(np.where(is_finite, row, row[is_finite].mean()))
             weights.append(1 / len(finite_rows))
     return mean_ranks(np.stack(rows), weights) if rows else None
 
 
 def judgements(verifiers: Sequence[Verifier], verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
-    """Return the verdicts of the verifiers in the form of the log."""
+    """Convert the verdicts of the verifiers to the log's format."""
     return tuple(
         Judgement(
             verifier=verifier.label,

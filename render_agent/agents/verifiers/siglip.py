@@ -1,4 +1,4 @@
-"""Models of the SigLIP kind, transformers' own classes: pictures and texts as numbers in one space."""
+"""SigLIP models from transformers: embeddings of images and texts in a common space."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from render_agent.util.reasons import first_line
 
 DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 
-MODEL_TYPES = ("siglip", "siglip2")
-"""What config.json calls these models; SigLIP2 of one picture size calls itself siglip."""
+MODEL_TYPES = ("siglip", "siglip2")  # in config.json; fixed-resolution SigLIP2 models use "siglip"
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """What a model makes of B pictures or texts.
+    """Embeddings of B images or texts.
 
-    pooled: (B, W), of length 1; those of pictures and texts compare. each: (B, patches or tokens, D), the
-    last hidden states.
+    Attributes:
+        pooled: (B, W) unit vectors, comparable between images and texts.
+        each: (B, patches or tokens, D) last hidden states.
     """
 
     pooled: Floats
@@ -44,7 +44,11 @@ class Encoded:
 class Siglip:
     """A model and its processor on a device.
 
-    events: what went wrong and was mended, by kind; whoever reads them clears them.
+    Attributes:
+        files: The model's files.
+        model: The model of transformers.
+        processor: Its processor.
+        events: Faults that were recovered from, by kind; the reader clears the list.
     """
 
     files: FoundModel
@@ -53,38 +57,39 @@ class Siglip:
     events: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies its weights; JSON."""
+        """Return the model type and the identity of the weights, as JSON."""
         description = describe_found(self.files)
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def pictures(self, pictures: Sequence[Image]) -> Encoded:
-        """Embed RGB pictures in one batch; a batch that memory cannot hold is halved.
+        """Embed RGB images in one batch, halving the batch when memory runs out.
 
-        EngineError where not even one picture fits.
+        Raises:
+            EngineError: Memory does not suffice for a single image.
         """
         parts: list[Encoded] = []
-        waiting = [list(pictures)]
-        while waiting:
-            batch = waiting.pop(0)
-            encoded = self._encoded(batch)
+        pending = [list(pictures)]
+        while pending:
+            batch = pending.pop(0)
+            encoded = self._encode_batch(batch)
             if encoded is not None:
                 parts.append(encoded)
                 continue
             if len(batch) == 1:
                 raise EngineError(
-                    f"the memory does not hold {self.files.name} and one picture: use a smaller model,"
-                    " or another --device"
+                    f"out of memory with {self.files.name} and a single image. Use a smaller model or"
+                    " another --device."
                 )
             self.events.append("out_of_memory")
             middle = (len(batch) + 1) // 2
-            waiting[:0] = [batch[:middle], batch[middle:]]
+            pending[:0] = [batch[:middle], batch[middle:]]
         return Encoded(
             np.concatenate([part.pooled for part in parts]),
             np.concatenate([part.each for part in parts]),
         )
 
     def texts(self, texts: Sequence[str]) -> Encoded:
-        """Embed texts as in its training: in lower case, padded to the longest length."""
+        """Embed texts as in training: lower-cased and padded to the maximum length."""
         tokens = self.processor.tokenizer(
             [text.lower() for text in texts],
             padding="max_length",
@@ -92,11 +97,11 @@ class Siglip:
             max_length=self.model.config.text_config.max_position_embeddings,
             return_tensors="pt",
         )
-        # no mask: padding counted like words in training
+        # No attention mask: the model was trained with attention to padding tokens.
         return self._run(self.model.get_text_features, {"input_ids": tokens["input_ids"]})
 
-    def _encoded(self, pictures: list[Image]) -> Encoded | None:
-        """Embed one batch; None where memory ran out."""
+    def _encode_batch(self, pictures: list[Image]) -> Encoded | None:
+        """Embed one batch; None if memory ran out."""
         from render_agent.engines.memory.faults import free_memory, is_out_of_memory
 
         try:
@@ -105,42 +110,49 @@ class Siglip:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        free_memory()  # here, where nothing holds the failed batch any more
+        free_memory()  # outside the except block, where no traceback references the failed batch
         return None
 
     def _run(self, model: Any, inputs: dict[str, Any]) -> Encoded:
         import torch
 
         device, dtype = self.model.device, self.model.dtype
-        moved = {
+        on_device = {
             name: tensor.to(device, dtype if tensor.is_floating_point() else None)
             for name, tensor in inputs.items()
         }
         with torch.inference_mode():
-            out = model(**moved)
-            pooled = torch.nn.functional.normalize(out.pooler_output.float(), dim=-1)
-            each = out.last_hidden_state.float()
+            output = model(**on_device)
+            pooled = torch.nn.functional.normalize(output.pooler_output.float(), dim=-1)
+            each = output.last_hidden_state.float()
         return Encoded(pooled.cpu().numpy(), each.cpu().numpy())
 
 
 def find_siglip(model: str) -> FoundModel:
-    """Return the files of a model; no weights are read. SetupError where there is none of the kind."""
+    """Locate the files of a model without reading its weights.
+
+    Raises:
+        SetupError: The model is not available, or is not a SigLIP model.
+    """
     try:
         located = find_model(model)
     except SetupError as error:
         raise SetupError(str(error).replace(WAY_OUT, "pass a model directory")) from error
     kind = located.config.get("model_type")
     if kind not in MODEL_TYPES:
-        raise SetupError(
-            f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT_SIGLIP}"
-        )
+        raise SetupError(f"{model} is a {kind} model. Use a SigLIP model such as {DEFAULT_SIGLIP}.")
     return located
 
 
 def load_siglip(model: str, device: str = "auto") -> Siglip:
-    """Return a model, in float32 on a CPU and bfloat16 on a GPU. SetupError where it cannot be had.
+    """Load a model in float32 on a CPU or bfloat16 on a GPU.
 
-    device: as `--device` has it.
+    Args:
+        model: Name on the hub, or a model directory.
+        device: As in `--device`.
+
+    Raises:
+        SetupError: The model is not available or cannot be loaded.
     """
     from render_agent.engines.checkpoint.pretrained import (
         OFFLINE,
@@ -150,19 +162,19 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
     )
     from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
-    place = choose_device(device)
+    torch_device = choose_device(device)
     located = fetch_model(find_siglip(model))
     cure_torchvision()
     silence_libraries()
     import torch
     from transformers import AutoModel, AutoProcessor
 
-    dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
+    dtype = torch.bfloat16 if torch_device.startswith("cuda") else torch.float32
     try:
         processor = AutoProcessor.from_pretrained(located.folder, **OFFLINE)
         loaded = AutoModel.from_pretrained(located.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         raise SetupError(
-            f"{model} cannot be loaded ({first_line(error)}): fetch the model again"
+            f"cannot load {model}: {first_line(error)}. Download the model again."
         ) from error
-    return Siglip(located, loaded.to(place).eval(), processor)
+    return Siglip(located, loaded.to(torch_device).eval(), processor)

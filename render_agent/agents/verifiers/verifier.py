@@ -1,4 +1,4 @@
-"""The base class of verifiers, which score the candidate moves of a turn: state, candidates → (members, K)."""
+"""The base class of verifiers, which score the candidate moves of a turn."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TurnContext:
-    """Where a question stands when its next move is chosen.
+    """The state of a question when its next move is chosen.
 
-    state: the turns before this one. observation: what is shown in it, where the camera stands, and where it
-    may go. picture: gives the RGB picture of a view's file, as the model is shown it.
+    Attributes:
+        state: The question with the turns before this one.
+        observation: The views shown in this turn, the camera and its free space.
+        picture: Returns the RGB image for a view's file, as the model sees it.
     """
 
     state: QuestionState
@@ -44,36 +46,45 @@ class TurnContext:
     def logged(
         cls, state: QuestionState, turn: Turn, space: FreeSpace, picture: Callable[[str], Image]
     ) -> Self:
-        """Return the context in which a turn of a question was decided.
+        """Reconstruct the context in which a logged turn was decided.
 
-        state: with all its turns. space: where the camera could go.
+        Args:
+            state: The question with all its turns.
+            turn: The turn.
+            space: The free space of the scene.
+            picture: Returns the RGB image for a view's file.
         """
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
         return cls(before, Observation(turn.views, turn.stood, space), picture)
 
     @property
     def turn(self) -> int:
-        """The number of the turn."""
+        """Index of the turn."""
         return len(self.state.turns)
 
     @property
     def last(self) -> bool:
-        """Whether no turn follows."""
+        """True if this is the last turn."""
         return self.turn + 1 == self.state.max_turns
 
     @property
     def views(self) -> tuple[View, ...]:
-        """All views that were shown up to now."""
+        """All views shown so far, including those of this turn."""
         return (*self.state.views, *self.observation.views)
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a verifier says of K candidates of one state.
+    """The scores of one verifier for K candidates of one state.
 
-    scores: (M, K), a row a member, higher is better, NaN where it could not tell; they compare within
-    this state and this member only. reasons: one a candidate, empty where there is nothing to say.
-    tokens: what it took. seconds: its share of the time. calls: its share of calls of a model.
+    Attributes:
+        scores: (M, K), one row per member; higher is better, NaN if there is no score. Comparable within this
+            state and this member only.
+        reasons: One per candidate; an empty string for no reason.
+        tokens: Tokens used.
+        seconds: Share of the time of the batch.
+        calls: Share of the model calls of the batch.
+        events: Faults that were recovered from, by kind.
     """
 
     scores: FloatArray
@@ -86,7 +97,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is to be scored together: the candidates of one state, each with its view where it has one."""
+    """The candidates of one state, to be scored together."""
 
     context: TurnContext
     candidates: tuple[Candidate, ...]
@@ -94,69 +105,86 @@ class Case:
 
 @dataclass(eq=False)
 class Verifier(Choice, ABC):
-    """Scores candidate moves; what it says depends on the state, the candidates and the seed alone.
+    """Scores candidate moves. Scores must depend on the state, the candidates and the seed only.
 
-    Made of what stands behind the colon in `--verifier`, None for nothing; `open` returns it ready to score.
+    Call `open` before `score`. Verifiers with `asks_model` are called from the engine's thread while no other
+    request is running, with all waiting states at once; others are called from the rendering thread.
+
+    Attributes:
+        name: The value of `--verifier`, before the colon.
+        forms: Accepted spellings of `--verifier`: upper-case words stand for any text, brackets mark optional parts.
+        looks: True if it needs the view that a candidate leads to.
+        asks_model: True if it asks a model about each candidate.
+        pictures: Largest number of images in a prompt to a model.
+        argument: The text after the colon in `--verifier`; None if there is none.
+        own_scene: True if dialogues take place in the question's own scene, so that its object boxes apply.
     """
 
     name: ClassVar[str]
-    """Its name in `--verifier`, before the colon."""
     forms: ClassVar[Sequence[str]]
-    """How it is written."""
     looks: ClassVar[bool] = False
-    """Whether it looks at what a candidate would show."""
     asks_model: ClassVar[bool] = False
-    """Whether it asks a model about every candidate. Then it is called by the thread that owns the engine, with
-    no request under way, for all states that wait; others are called by the thread that draws."""
-
     pictures: ClassVar[int] = 0
-    """The largest number of images in a prompt with which it asks a model."""
 
     argument: str | None = None
     own_scene: bool = True
-    """Whether dialogues take place in the question's own scene, so that its boxes hold."""
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether one of its forms has this behind the colon, None for no colon.
-
-        A word in capitals stands for any text, and what is in brackets may be left out.
-        """
+        """True if the text after the colon (None without a colon) matches one of `forms`."""
         for form in cls.forms:
-            _, colon, behind = form.replace("[", "").removesuffix("]").partition(":")
+            _, colon, placeholder = form.replace("[", "").removesuffix("]").partition(":")
             if argument is None:
-                fits = not colon or form.endswith("]")
+                matches = not colon or form.endswith("]")
             else:
-                fits = bool(argument) and (argument == behind or behind.isupper())
-            if fits:
+                matches = bool(argument) and (argument == placeholder or placeholder.isupper())
+            if matches:
                 return True
         return False
 
     @property
     def label(self) -> str:
-        """The words it was asked for with."""
+        """The verifier as written in `--verifier`."""
         return self.name if self.argument is None else f"{self.name}:{self.argument}"
 
     @property
     def members(self) -> tuple[str, ...]:
-        """A name for every row of its scores."""
+        """Name of each row of its scores."""
         return (self.name,)
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier ready to score; engine: of the run. SetupError where what it needs is not at hand."""
+        """Return a copy that is ready to score, with models and data loaded.
+
+        Args:
+            config: The options of the run.
+            questions: The questions of the run.
+            engine: The engine of the run.
+
+        Raises:
+            SetupError: A model or a file is not available.
+        """
         return self
 
     @abstractmethod
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return the scores of the candidates of one state, (members, K).
+        """Score the candidates of one state; computations that they share should run once.
 
-        What is the same for all candidates is computed once. EngineError where an engine is gone,
-        SceneError or RenderError where the scene cannot be read or drawn.
+        Args:
+            context: The turn.
+            candidates: K candidates, with views if `looks` is set.
+
+        Returns:
+            The verdict, with scores of shape (members, K).
+
+        Raises:
+            EngineError: An engine is no longer usable.
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
         """
 
     def score_all(self, cases: Sequence[Case]) -> list[Verdict]:
-        """Return the verdict on every case, in their order; a batch where the verifier can do one."""
+        """Return the verdict on each case, in order; override to score several cases in one batch."""
         return [self.score(case.context, case.candidates) for case in cases]
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release models and renderers."""

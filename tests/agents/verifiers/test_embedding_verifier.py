@@ -7,7 +7,7 @@ import pytest
 import torch
 from factories.siglip import noise_pictures, small_siglip
 
-from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
+from render_agent.agents.verifiers.embedding import EmbeddingVerifier, text_queries
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.evidence import Candidate
@@ -129,11 +129,11 @@ def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
     far = question(
         "What is the distance between the sofa and the lamp (in meters)?", "object_abs_distance"
     )
-    assert asked_for(far) == ["a photo of a sofa", "a photo of a lamp"]
+    assert text_queries(far) == ["a photo of a sofa", "a photo of a lamp"]
     wide = question("What is the size of this room?", "room_size_estimation")
-    assert asked_for(wide) == [wide.text]
+    assert text_queries(wide) == [wide.text]
     shown = model.pictures(PICTURES).pooled
-    for asked, texts in ((far, asked_for(far)), (wide, [wide.text])):
+    for asked, texts in ((far, text_queries(far)), (wide, [wide.text])):
         found = EmbeddingVerifier(model=model).score(context(asked), candidates(range(5)))
         expected = (shown @ model.texts(texts).pooled.T).max(1)
         np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
@@ -156,7 +156,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
     assert sizes[0] == 5
     assert sum(size for size in sizes if size <= most) == 5
     assert found.events == ("out_of_memory",) * sum(size > most for size in sizes)
-    named = model.texts(asked_for(question())).pooled
+    named = model.texts(text_queries(question())).pooled
     np.testing.assert_allclose(found.scores[0], (expected.pooled @ named.T).max(1), atol=1e-6)
     assert not model.events
 
@@ -169,7 +169,7 @@ def test_a_picture_that_never_fits_stops_the_run_and_other_errors_are_not_hidden
 
     monkeypatch.setattr(model.model, "get_image_features", failing)
     told = MEMORY_PHRASES[0]
-    with pytest.raises(EngineError, match="one picture"):
+    with pytest.raises(EngineError, match="single image"):
         model.pictures(PICTURES)
     told = "sizes do not match"
     with pytest.raises(RuntimeError, match="sizes do not match"):
@@ -179,7 +179,7 @@ def test_a_picture_that_never_fits_stops_the_run_and_other_errors_are_not_hidden
 def test_what_is_no_such_model_is_refused_in_one_sentence(tmp_path, folder):
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl", "vision_config": {}}')
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-    with pytest.raises(SetupError, match="a qwen3_vl, not a model of the SigLIP kind"):
+    with pytest.raises(SetupError, match=r"qwen3_vl.*SigLIP"):
         find_siglip(str(tmp_path))
     with pytest.raises(SetupError, match="pass a model directory") as caught:
         find_siglip("google/siglip2-base-patch16-224")
@@ -211,5 +211,5 @@ def test_features_are_the_last_hidden_states_each_encoded_once(folder, monkeypat
 
 
 def test_a_model_whose_two_sides_differ_in_width_gives_no_features(tmp_path):
-    with pytest.raises(SetupError, match="must be as many"):
+    with pytest.raises(SetupError, match=r"32 .*64"):
         SiglipEncoder(str(small_siglip(tmp_path, text_width=64)), "cpu")

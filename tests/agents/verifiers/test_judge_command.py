@@ -110,7 +110,7 @@ def test_an_own_rubric_without_a_question(views, scripted, tmp_path):
     [
         (["{views}", "--engine", "scripted"], UsageError, "give --question TEXT"),
         (["{views}", "--engine", "scripted", *ASKED], UsageError, "mode json"),
-        (["{views}/below/..", *ASKED, "--rubric", "best"], SetupError, "no rubric 'best'"),
+        (["{views}/below/..", *ASKED, "--rubric", "best"], SetupError, "'best'"),
         (["{empty}", *ASKED], UsageError, "there is no picture in"),
         (["{views}", *ASKED, "--model", "{empty}"], SetupError, "--engine scripted"),
         (["{views}", *ASKED, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),

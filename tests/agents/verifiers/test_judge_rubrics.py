@@ -116,7 +116,7 @@ def test_a_fault_is_named_with_its_entry(change, entry):
     assert read_rubric(yaml.safe_dump(WHOLE).encode()).name == "mine"
     with pytest.raises(SetupError, match=entry) as told:
         read_rubric(yaml.safe_dump(WHOLE | change).encode())
-    assert "mine.yaml is no rubric: " in str(told.value)
+    assert "mine.yaml" in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_any_value_is_a_rubric_or_has_faults(data):
 def test_files_and_names_that_are_no_rubric_are_refused(tmp_path):
     with pytest.raises(SetupError, match=r"'nothing'.*view"):
         load_rubric("nothing")
-    with pytest.raises(SetupError, match="there is no rubric"):
+    with pytest.raises(SetupError, match="not found"):
         load_rubric("../rubrics/view")
-    with pytest.raises(SetupError, match="there is no rubric"):
+    with pytest.raises(SetupError, match="not found"):
         load_rubric(str(tmp_path))
     mine = tmp_path / "mine.yaml"
     mine.write_bytes(

@@ -295,11 +295,11 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
 @pytest.mark.parametrize(
     ("more", "error", "said"),
     [
-        ({"engine": "scripted", "model": "wanderer"}, SetupError, "name one as judge:MODEL"),
-        ({"engine": "openai", "model": "m"}, UsageError, "use --judge-mode json"),
-        ({"rubric": "none-such"}, SetupError, "there is no rubric 'none-such'"),
+        ({"engine": "scripted", "model": "wanderer"}, SetupError, "judge:MODEL"),
+        ({"engine": "openai", "model": "m"}, UsageError, "--judge-mode json"),
+        ({"rubric": "none-such"}, SetupError, "'none-such'"),
         ({"rubric": "only-yes.yaml", "judge_mode": "json"}, SetupError, "no entry 'introduction'"),
-        ({"rubric": "torn.yaml"}, SetupError, "torn.yaml is no rubric"),
+        ({"rubric": "torn.yaml"}, SetupError, "torn.yaml"),
         ({"verifier": ("judge:/none/such",)}, SetupError, "/none/such"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Scores of pictures by a vision-language model, a batch at a time."""
+"""Scores images with a vision-language model, in batches."""
 
 from __future__ import annotations
 
@@ -25,26 +25,22 @@ from render_agent.util.safe_parse import parse_json
 
 YES_FORMAT = "Reply with one word: yes or no."
 
+# Beginnings of a yes/no reply; models differ in which they prefer, so their probabilities are summed.
 YES_WORDS = ("yes", "Yes", " yes", " Yes")
 NO_WORDS = ("no", "No", " no", " No")
-"""How a reply of yes or no may begin. Models differ in which of them they are used to."""
 
-MAX_REASON_CHARACTERS = 160
-"""Characters of the reason that is asked for with every criterion."""
+MAX_REASON_CHARACTERS = 160  # per criterion
+CRITERION_TOKENS = 32  # name, value and brackets of a criterion, without its reason
 
-CRITERION_TOKENS = 32
-"""Of its name, value and brackets, beside its reason."""
-
+# Accepted file formats; decoding some others would start external programs.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
-"""The kinds of files that are read; reading some others would start programs."""
 
-MAX_SIDE_PIXELS = 1024
-"""A picture of a file that is longer is scaled down, as a photograph may cost 16,000 tokens."""
+MAX_SIDE_PIXELS = 1024  # larger images are scaled down; a photograph can cost 16,000 tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a picture is found to be by one criterion: 0 to 1, and why."""
+    """The value of one criterion for an image, from 0 to 1, and the reason."""
 
     value: float
     reason: str
@@ -52,11 +48,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well one picture helps, 0 to 1; None, never a number, where that could not be found out.
+    """The score of one image.
 
-    reason: why there is no value; empty where there is one. criteria: by name, in mode json. support: in
-    mode yes the probability that a reply begins with yes or no at all. tokens: of its request. seconds:
-    its share of its batch's time.
+    Attributes:
+        value: How useful the image is, from 0 to 1; None if it could not be judged.
+        reason: Why there is no value; otherwise empty.
+        criteria: Findings by criterion, in mode json.
+        support: In mode yes, the probability that the reply begins with yes or no.
+        tokens: Tokens of the request.
+        seconds: Share of the time of its batch.
     """
 
     value: float | None
@@ -68,9 +68,9 @@ class Score:
 
 
 def read_picture(file: str) -> Image.Image:
-    """Return the RGB picture of a file, turned as its camera says. Raises whatever the file causes."""
+    """Return an image file as RGB, rotated according to its EXIF data. Any exception of the decoder propagates."""
     with warnings.catch_warnings():
-        # So many pixels that the library warns of them are far more than it needs to judge.
+        # Reject decompression bombs: Pillow only warns about them.
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(file, formats=FORMATS) as opened:
             opened.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
@@ -92,71 +92,89 @@ def batch_score(
     read: Callable[[str], Image.Image] = read_picture,
     max_new_tokens: int = 0,
 ) -> list[Score]:
-    """Return a score for every picture, in their order.
+    """Score images with a vision-language model.
 
-    images: files, or names of pictures that `read` knows. system_prompts, user_prompts: one a picture; how
-    a reply looks is added. batch_size: requests handed to the engine at once; auto leaves that to the
-    engine, which halves a batch that does not fit its memory. mode: yes for the probability of yes against
-    no, from reading the prompts alone; json for the mean of the criteria of `rubric`, which is needed then.
-    earlier: of each picture, the views that came before it. max_new_tokens: of a written reply, for models
-    that think first; as many as the longest reply of the rubric needs are always allowed.
+    Scores of different prompts are not comparable. An image has no value, but a reason, if it cannot be read, if
+    the reply does not have the requested form, or if the engine fails for its request.
 
-    Scores of different prompts are not comparable. What cannot be judged has no value, and a reason:
-    a picture that cannot be read, a reply that is not what was asked for, a fault of the engine. UsageError
-    where the engine cannot do the mode; EngineError where the engine is gone.
+    Args:
+        images: Image files, or names known to `read`.
+        system_prompts: One per image.
+        user_prompts: One per image; the reply format is appended.
+        batch_size: Requests passed to the engine at once. With `auto` the engine decides, and halves batches that do
+            not fit into memory.
+        engine: The model to ask.
+        mode: `yes` scores by the probability of yes versus no, without generating text; `json` by the mean of the
+            criteria in `rubric`.
+        rubric: The criteria; required in mode json.
+        earlier: For each image, the views that precede it.
+        read: Returns the RGB image for a name.
+        max_new_tokens: Token limit of replies, for models that think first; raised to the longest possible reply
+            to the rubric.
+
+    Returns:
+        One score per image, in order.
+
+    Raises:
+        UsageError: The engine does not support the mode.
+        EngineError: The engine is no longer usable.
     """
     before = earlier or [()] * len(images)
     faults = _faults({*images, *(name for names in before for name in names)}, read)
-    broken = {
-        number: next(faults[name] for name in (image, *names) if name in faults)
-        for number, (image, names) in enumerate(zip(images, before, strict=True))
+    unreadable = {
+        index: next(faults[name] for name in (image, *names) if name in faults)
+        for index, (image, names) in enumerate(zip(images, before, strict=True))
         if faults.keys() & {image, *names}
     }
-    able = [number for number in range(len(images)) if number not in broken]
+    readable = [index for index in range(len(images)) if index not in unreadable]
     form = YES_FORMAT if rubric is None or mode == "yes" else criteria_form(rubric)
     messages = [
-        _messages(system_prompts[n], user_prompts[n], before[n], images[n], form) for n in able
+        _messages(system_prompts[i], user_prompts[i], before[i], images[i], form) for i in readable
     ]
     if mode == "yes":
-        scores = _by_yes(scorer(engine), _requests(messages, read, batch_size))
+        scores = _score_by_yes(scorer(engine), _requests(messages, read, batch_size))
     elif rubric is not None and rubric.criteria:
         tokens = len(rubric.criteria) * (CRITERION_TOKENS + MAX_REASON_CHARACTERS)
         limits = {
             "max_new_tokens": max(max_new_tokens, tokens),
             "schema": criteria_schema(rubric),
         }
-        scores = _by_criteria(engine, rubric, _requests(messages, read, batch_size, **limits))
+        scores = _score_by_criteria(engine, rubric, _requests(messages, read, batch_size, **limits))
     else:
-        raise UsageError("mode json needs a rubric with criteria")
-    judged = {n: Score(None, reason) for n, reason in broken.items()}
-    judged |= zip(able, scores, strict=True)
-    return [judged[number] for number in range(len(images))]
+        raise UsageError("mode json requires a rubric with criteria")
+    by_index = {index: Score(None, reason) for index, reason in unreadable.items()}
+    by_index |= zip(readable, scores, strict=True)
+    return [by_index[index] for index in range(len(images))]
 
 
 def scorer(engine: Engine) -> Scorer:
-    """Return the engine as one that gives probabilities. UsageError where it gives none."""
+    """Return the engine as a `Scorer`.
+
+    Raises:
+        UsageError: The engine does not return probabilities.
+    """
     if not engine.capabilities.score:
         raise UsageError(
-            f"mode yes reads the model's probabilities, which --engine {engine.name} does not give:"
-            " use mode json, or --engine transformers or vllm"
+            f"mode yes needs token probabilities, which --engine {engine.name} does not return."
+            " Use mode json, or --engine transformers or vllm."
         )
-    return engine  # type: ignore[return-value]  # it says that it is one
+    return engine  # type: ignore[return-value]  # checked by its capability
 
 
 def criteria_form(rubric: Rubric) -> str:
-    """Return the text that lists the criteria of a rubric and the form of the reply."""
+    """Return the prompt text that lists the criteria of a rubric and the reply format."""
     lines = ["Criteria:"]
     for name, entry in rubric.criteria.items():
-        lines.append(f"- {name}: {entry.text.strip()} ({_wanted(entry)})")
+        lines.append(f"- {name}: {entry.text.strip()} ({_value_form(entry)})")
     names = ", ".join(f'"{name}": {{"reason": "…", "value": …}}' for name in rubric.criteria)
     lines.append(f"Reply with one JSON object: {{{names}}}. Reasons are one short sentence each.")
     return "\n".join(lines)
 
 
 def criteria_schema(rubric: Rubric) -> dict[str, Any]:
-    """Return the JSON schema of a reply to a rubric's criteria: the reason of each before its value.
+    """Return the JSON schema of a reply to a rubric; each reason precedes its value.
 
-    A fraction is held to tenths: a guided number may otherwise have digits without end.
+    Fractions are limited to tenths, because guided decoding of a number can produce endless digits.
     """
     reason = {"type": "string", "maxLength": MAX_REASON_CHARACTERS}
     values: Mapping[str, dict[str, Any]] = {
@@ -172,10 +190,12 @@ def criteria_schema(rubric: Rubric) -> dict[str, Any]:
 
 
 def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding]:
-    """Parse the findings of a reply, one a criterion of a rubric. ValueError with the reason where there are none.
+    """Parse the findings of a reply, one per criterion.
 
-    Every criterion must be there, with a value of its kind. Names that the rubric does not have are
-    left alone; a reason may be missing.
+    Every criterion is required, with a value of its kind. Reasons are optional; unknown names are ignored.
+
+    Raises:
+        ValueError: The reply does not have the requested form.
     """
     text = unfenced(reply.text)
     if not text:
@@ -192,7 +212,7 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding]:
 
 
 def yes_score(logs: Sequence[float]) -> Score:
-    """Return the score of the log-probabilities of YES_WORDS, then NO_WORDS."""
+    """Return the score for log probabilities of YES_WORDS followed by NO_WORDS."""
     from scipy.special import expit, logsumexp
 
     yes, no = logsumexp(logs[: len(YES_WORDS)]), logsumexp(logs[len(YES_WORDS) :])
@@ -202,12 +222,12 @@ def yes_score(logs: Sequence[float]) -> Score:
 
 
 def _faults(names: set[str], read: Callable[[str], Image.Image]) -> dict[str, str]:
-    """Return why pictures cannot be read, in one sentence, by their names."""
+    """Return a sentence for each image that cannot be read, by name."""
     faults = {}
     for name in names:
         try:
             read(name)
-        except Exception as error:  # noqa: BLE001 - a file may be anything, and readers raise anything
+        except Exception as error:  # noqa: BLE001 - decoders of untrusted files can raise anything
             faults[name] = f"the picture {name} cannot be read: {reason_of(error)}"
     return faults
 
@@ -215,7 +235,7 @@ def _faults(names: set[str], read: Callable[[str], Image.Image]) -> dict[str, st
 def _messages(
     system: str, user: str, earlier: Sequence[str], picture: str, form: str
 ) -> list[Message]:
-    """Return the messages that ask about a picture: fixed texts first, then earlier views, last what is to be judged."""
+    """Return the messages about an image: fixed texts, then the earlier views, then the image to judge."""
     pieces = [chat.text("Earlier views:"), *map(chat.picture, earlier)] if earlier else []
     pieces += [chat.text("The view to judge:"), chat.picture(picture)]
     message = chat.message("user", chat.text(user), *pieces, chat.text(form))
@@ -228,7 +248,7 @@ def _requests(
     batch_size: int | str,
     **limits: Any,
 ) -> Iterator[list[Request]]:
-    """Give the requests in batches, each a question of its own."""
+    """Yield batches of requests; each request is a separate dialogue."""
     requests = [
         Request(f"judge/{number}", 0, messages, read, last=True, **limits)
         for number, messages in enumerate(dialogues)
@@ -238,32 +258,39 @@ def _requests(
         yield requests[start : start + size]
 
 
-def _by_yes(engine: Scorer, batches: Iterator[list[Request]]) -> list[Score]:
+def _score_by_yes(engine: Scorer, batches: Iterator[list[Request]]) -> list[Score]:
     words = (*YES_WORDS, *NO_WORDS)
-    return [
-        _score(answer, yes_score(answer.log_probabilities) if answer.error is None else None)
-        for requests in batches
-        for answer in _retired(engine, requests, engine.score(requests, [words] * len(requests)))
-    ]
+    scores = []
+    for requests in batches:
+        answers = engine.score(requests, [words] * len(requests))
+        _retire(engine, requests)
+        for answer in answers:
+            score = None if answer.error is not None else yes_score(answer.log_probabilities)
+            scores.append(_with_costs(answer, score))
+    return scores
 
 
-def _by_criteria(engine: Engine, rubric: Rubric, batches: Iterator[list[Request]]) -> list[Score]:
-    return [
-        _score(reply, _criteria_score(reply, rubric) if reply.error is None else None)
-        for requests in batches
-        for reply in _retired(engine, requests, engine.generate(requests))
-    ]
+def _score_by_criteria(
+    engine: Engine, rubric: Rubric, batches: Iterator[list[Request]]
+) -> list[Score]:
+    scores = []
+    for requests in batches:
+        replies = engine.generate(requests)
+        _retire(engine, requests)
+        for reply in replies:
+            score = None if reply.error is not None else _criteria_score(reply, rubric)
+            scores.append(_with_costs(reply, score))
+    return scores
 
 
-def _retired(engine: Any, requests: Sequence[Request], answers: list[Any]) -> list[Any]:
-    """Return the answers; the engine keeps nothing of the requests."""
+def _retire(engine: Engine | Scorer, requests: Sequence[Request]) -> None:
+    """Let the engine drop its caches for the requests."""
     for request in requests:
         engine.retire(request.question_id)
-    return answers
 
 
-def _score(answer: Reply | Scores, score: Score | None) -> Score:
-    """Return a score with what it took; where the engine failed, its error."""
+def _with_costs(answer: Reply | Scores, score: Score | None) -> Score:
+    """Return a score with its tokens and time; if the engine failed, a score with the error."""
     score = score or Score(None, answer.error or "")
     return replace(score, tokens=answer.tokens, seconds=answer.seconds / answer.batch_size)
 
@@ -281,12 +308,12 @@ def _finding(name: str, entry: object, criterion: Criterion) -> Finding:
     if not isinstance(entry, dict) or "value" not in entry:
         raise ValueError(f"the reply says nothing of {name}")
     value, reason = entry["value"], entry.get("reason")
-    fits = isinstance(value, bool) == (criterion.kind == "boolean")
-    if not (fits and isinstance(value, int | float) and 0 <= value <= 1):
-        given = json.dumps(value)[:40]
-        raise ValueError(f"the reply gives {name} as {given}, not as {_wanted(criterion)}")
+    has_kind = isinstance(value, bool) == (criterion.kind == "boolean")
+    if not (has_kind and isinstance(value, int | float) and 0 <= value <= 1):
+        shown = json.dumps(value)[:40]
+        raise ValueError(f"the reply gives {name} as {shown}, not as {_value_form(criterion)}")
     return Finding(float(value), reason.strip() if isinstance(reason, str) else "")
 
 
-def _wanted(criterion: Criterion) -> str:
+def _value_form(criterion: Criterion) -> str:
     return "true or false" if criterion.kind == "boolean" else "a number from 0 to 1"

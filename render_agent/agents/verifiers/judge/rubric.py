@@ -1,4 +1,4 @@
-"""Rubrics: what a judge is asked, as a YAML file that anybody can write."""
+"""Rubrics: YAML files with the prompts of a judge."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from render_agent.errors import SetupError, os_errors
 from render_agent.util.reasons import reason_of
 from render_agent.util.safe_parse import parse_yaml
 
-Mode = Literal["yes", "json"]
-"""How a judge is asked: for the probability of yes, or for criteria as JSON."""
+Mode = Literal["yes", "json"]  # score by the probability of yes, or by criteria as JSON
 
-UNNAMED = "what the question is about"
-"""Stands for {named} where nobody says what that is."""
+UNNAMED = "what the question is about"  # value of {named} if the question names no object
 
 _PLACEHOLDER = re.compile(r"\{(question|named)\}")
 
 
 class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
-    """One criterion: what is asked, and whether its value is true or false or a number from 0 to 1."""
+    """One criterion: its text, and the kind of its value (boolean, or a fraction from 0 to 1)."""
 
     text: str
     kind: Literal["boolean", "fraction"] = "boolean"
 
 
 class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a judge is asked in each mode.
+    """The prompts of a judge; a mode cannot be used if its prompt is empty.
 
-    system: what the judge is told first. helps: what is asked in mode yes. introduction and criteria, by
-    name: in mode json. Empty where the rubric cannot be used that way.
+    Attributes:
+        name: Name of the rubric.
+        system: System prompt of both modes.
+        helps: User prompt in mode yes.
+        introduction: User prompt in mode json.
+        criteria: Criteria by name, in mode json.
+
+    Raises:
+        ValueError: There is no prompt for any mode, or only one of introduction and criteria.
     """
 
     name: str
@@ -45,21 +50,27 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.helps and not self.criteria:
-            raise ValueError("it asks nothing: give helps, or introduction and criteria")
+            raise ValueError("missing helps, or introduction and criteria")
         if bool(self.criteria) != bool(self.introduction):
-            raise ValueError("introduction and criteria go together")
+            raise ValueError("introduction and criteria must be specified together")
 
     def prompts(self, mode: Mode, question: str, named: str = "") -> tuple[str, str]:
         """Return the system prompt and the user prompt of a mode.
 
-        question: any text; nothing in it is taken for a placeholder. named: what it names, as words.
-        SetupError where the rubric has nothing to ask in this mode.
+        Args:
+            mode: The mode.
+            question: Inserted for {question}; placeholders in it are not expanded.
+            named: Objects in the question, inserted for {named}.
+
+        Raises:
+            SetupError: The rubric does not support the mode.
         """
         entry = "helps" if mode == "yes" else "introduction"
         template = self.helps if mode == "yes" else self.introduction
         if not template:
             raise SetupError(
-                f"the rubric {self.name} has no entry {entry!r}, which mode {mode} asks"
+                f"rubric {self.name} has no entry {entry!r}, which mode {mode} requires. Use another"
+                " --judge-mode or --rubric."
             )
         values = {"question": question.strip(), "named": named.strip() or UNNAMED}
         system, user = (
@@ -70,18 +81,22 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def bundled_rubrics() -> list[str]:
-    """Return the names of the rubrics that the program brings along."""
+    """Return the names of the bundled rubrics."""
     names = (entry.name for entry in files(__package__).joinpath("rubrics").iterdir())
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def load_rubric(name: str) -> Rubric:
-    """Return the rubric of a file or of a name. SetupError where there is none, or it has a fault."""
+    """Load a bundled rubric by name, or a rubric file.
+
+    Raises:
+        SetupError: The rubric does not exist or is invalid.
+    """
     if name in bundled_rubrics():
         text = files(__package__).joinpath("rubrics", f"{name}.yaml").read_bytes()
     elif not Path(name).is_file():
         raise SetupError(
-            f"there is no rubric {name!r}: give a YAML file or one of {', '.join(bundled_rubrics())}"
+            f"rubric {name!r} not found. Use a YAML file or one of {', '.join(bundled_rubrics())}."
         )
     else:
         with os_errors(SetupError, f"read {name}"):
@@ -89,4 +104,4 @@ def load_rubric(name: str) -> Rubric:
     try:
         return msgspec.convert(parse_yaml(text.decode("utf-8")), Rubric)
     except ValueError as error:
-        raise SetupError(f"{name} is no rubric: {reason_of(error)}") from error
+        raise SetupError(f"{name} is not a valid rubric: {reason_of(error)}") from error

@@ -1,4 +1,4 @@
-"""The verifier that asks a vision-language model how much each candidate's view would help."""
+"""The verifier that asks a vision-language model how useful the view of each candidate is."""
 
 from __future__ import annotations
 
@@ -30,19 +30,23 @@ from render_agent.tasks.input_files import InputFile, sha256
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.display import listed
 
-JUDGE_PICTURES = 5  # in a judge's prompt: the view of the candidate and the latest ones shown
+JUDGE_PICTURES = 5  # images per prompt: the candidate's view, and the latest views before it
 
-MAX_REQUESTS_PER_CALL = 1024
-"""Requests that an engine is handed at once: more fill no batch better, and all take memory."""
+MAX_REQUESTS_PER_CALL = 1024  # bounds memory; larger calls do not fill batches better
 
 
 @dataclass(eq=False)
 class JudgeVerifier(Verifier):
-    """Rates the views of candidates by `batch_score`, those of all states that wait in one call.
+    """Scores the views of candidates with `batch_score`, for all waiting states in one call.
 
-    It is called by the thread that owns the engine of the run also where the model is its own: only
-    there all states that wait come together, and two models side by side gain nothing on one device.
-    engine: is asked. max_new_tokens: of a written reply, for models that think first.
+    A judge with a separate model is also called from the engine's thread: that is where waiting states are collected, and
+    running two models concurrently on one device has no benefit.
+
+    Attributes:
+        engine: The model to ask.
+        rubric: The prompts.
+        mode: How scores are obtained.
+        max_new_tokens: Token limit of replies, for models that think first.
     """
 
     name = "judge"
@@ -57,7 +61,7 @@ class JudgeVerifier(Verifier):
     max_new_tokens: int = 0
 
     def own_config(self, config: RunConfig) -> RunConfig:
-        """Return the options with which its own model is loaded: those of the run, but for its model's."""
+        """Return the options for loading the judge's separate model: the run's options with the model's replaced."""
         return replace(
             config,
             agent="single",
@@ -73,9 +77,16 @@ class JudgeVerifier(Verifier):
     def check(
         self, config: RunConfig, questions: Sequence[Question] = (), engine: str | None = None
     ) -> None:
-        """SetupError where the rubric cannot be read; UsageError where rubric or engine lack its mode.
+        """Check that the rubric and the engine support the judge mode.
 
-        engine: the name of that of the run, where it is another than the options have.
+        Args:
+            config: The options of the run.
+            questions: Unused.
+            engine: Name of the run's engine if it differs from that in the options.
+
+        Raises:
+            SetupError: The rubric cannot be read or lacks the mode, or the engine has no model.
+            UsageError: The engine does not return probabilities.
         """
         mode, engine = config.judge_mode, engine or config.engine
         load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # one of its choices
@@ -83,21 +94,21 @@ class JudgeVerifier(Verifier):
             return
         if not engine_traits(engine).asks_model:
             raise SetupError(
-                f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
+                f"--verifier judge needs a model, and --engine {engine} has none. Use --verifier judge:MODEL."
             )
         if mode == "yes" and not engine_traits(engine).gives_probabilities:
             raise UsageError(
-                f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
-                " use --judge-mode json, or judge:MODEL"
+                f"--judge-mode yes needs token probabilities, which --engine {engine} does not return."
+                " Use --judge-mode json, or --verifier judge:MODEL."
             )
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where its own model is not at hand."""
+        """Raise SetupError if the judge's separate model is not available."""
         if self.argument is not None:
             describe_engine(self.own_config(config))
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give a rubric of one's own, and as one entry the files of a bundled model."""
+        """Yield the user's rubric file, and a single entry for the files of a bundled model."""
         rubric = Path(config.rubric)
         if rubric.is_absolute():
             yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
@@ -107,20 +118,20 @@ class JudgeVerifier(Verifier):
             yield InputFile("verifiers", self.label, "verifier", digest)
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return its model, rubric and mode."""
+        """Return the model, rubric and mode."""
         model = self.argument or engine_traits(config.engine).model_of(config)
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the judge, its own model loaded where one is named. SetupError as in `check`."""
+        """Return the judge, with its separate model loaded if there is one; raises as `check` does."""
         self.check(config, questions, engine.name)
-        own = self.argument is not None
-        if not own and config.judge_mode == "yes":
+        has_own_model = self.argument is not None
+        if not has_own_model and config.judge_mode == "yes":
             scorer(engine)
         return replace(
             self,
             engine=start_engine(self.own_config(config), [], Workload(self.pictures))
-            if own
+            if has_own_model
             else engine,
             rubric=load_rubric(config.rubric),
             mode=config.judge_mode,  # type: ignore[arg-type]  # one of its choices
@@ -132,29 +143,33 @@ class JudgeVerifier(Verifier):
         return self.score_all([Case(context, tuple(candidates))])[0]
 
     def score_all(self, cases: Sequence[Case]) -> list[Verdict]:
-        """Return the verdict on every case, in their order, from one call of `batch_score`.
+        """Return the verdict on each case, in order, from one call of `batch_score`.
 
-        A picture to which several candidates lead is judged once. NaN, with the reason, where a picture
-        has no score. EngineError where the engine is gone.
+        An image that several candidates lead to is judged once. Scores are NaN, with a reason, if an image could not
+        be judged.
+
+        Raises:
+            EngineError: The engine is no longer usable.
         """
-        assert self.engine is not None, "it is open"
+        assert self.engine is not None, "open() must be called first"
         entries = [
-            (number, file)
-            for number, case in enumerate(cases)
+            (index, file)
+            for index, case in enumerate(cases)
             for file in dict.fromkeys(c.view.file for c in case.candidates if c.view)
         ]
-        calls = self.engine.calls
-        scores = self._scores(self.engine, [(cases[n].context, file) for n, file in entries])
-        share = (self.engine.calls - calls) / max(1, len(entries))
+        calls_before = self.engine.calls
+        scores = self._scores(self.engine, [(cases[i].context, file) for i, file in entries])
+        calls_per_view = (self.engine.calls - calls_before) / max(1, len(entries))
         by_file: list[dict[str, Score]] = [{} for _ in cases]
-        for (number, file), score in zip(entries, scores, strict=True):
-            by_file[number][file] = score
+        for (index, file), score in zip(entries, scores, strict=True):
+            by_file[index][file] = score
         return [
-            _verdict(case, own, share * len(own)) for case, own in zip(cases, by_file, strict=True)
+            _verdict(case, of_case, calls_per_view * len(of_case))
+            for case, of_case in zip(cases, by_file, strict=True)
         ]
 
     def close(self) -> None:
-        """Give back the model, where it is the judge's own."""
+        """Close the judge's separate model, if there is one."""
         if self.argument is not None and self.engine is not None:
             self.engine.close()
 
@@ -170,30 +185,30 @@ class JudgeVerifier(Verifier):
             engine=engine,
             mode=self.mode,
             rubric=self.rubric,
-            earlier=[_latest(context) for context, _ in views],
-            read=views[0][0].picture,  # all are views of one run
+            earlier=[_latest_files(context) for context, _ in views],
+            read=views[0][0].picture,  # the same for all contexts of a run
             max_new_tokens=self.max_new_tokens,
         )
 
     def _prompts(self, question: Question) -> tuple[str, str]:
-        assert self.rubric is not None, "it is open"
+        assert self.rubric is not None, "open() must be called first"
         text = "\n".join([question.text, *question.options])
         return self.rubric.prompts(self.mode, text, named_words(question))
 
 
 def named_words(question: Question) -> str:
-    """Return the names in a question as words for a judge: "the chair, the table and the door"."""
+    """Return the objects in a question as a phrase: "the chair, the table and the door"."""
     return listed([f"the {name}" for name in named_categories(question)])
 
 
-def _latest(context: TurnContext) -> list[str]:
-    """Return the files of the latest views, the oldest first, each once."""
+def _latest_files(context: TurnContext) -> list[str]:
+    """Return the distinct files of the latest views, oldest first."""
     files = list(dict.fromkeys(view.file for view in reversed(context.views)))
     return files[: JUDGE_PICTURES - 1][::-1]
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
-    """Return the verdict on one case from the scores of its views. calls: its share of the model's calls."""
+    """Combine the scores of the views of one case; `calls` is its share of the model calls."""
     values, reasons = [], []
     for candidate in case.candidates:
         score = scores[candidate.view.file] if candidate.view else None
@@ -205,7 +220,7 @@ def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
 
 
 def _reason(score: Score) -> str:
-    """Return why there is no score, or the criteria that it is made of."""
+    """Return why there is no score, or the values of the criteria."""
     return score.reason or ", ".join(
         f"{name} {finding.value:.2g}" for name, finding in score.criteria.items()
     )
