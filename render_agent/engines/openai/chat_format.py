@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.responses import finish_reasons
 
 
 def data_url(image: Image) -> str:
@@ -72,11 +75,22 @@ def request_fields(
     if request.schema is not None:
         schema = {"name": "reply", "schema": request.schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-    fields = {k: v for k, v in fields.items() if v is not None and k not in options.omit}
-    return {**fields, **options.extra_body}
+    return {k: v for k, v in fields.items() if v is not None} | dict(options.extra_body)
 
 
 MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
+
+LENGTH_LIMITS = frozenset(
+    "length max_tokens max_output_tokens max_length model_length"
+    " model_context_window_exceeded".split()
+)
+"""Finish reasons, in lower case, of replies that a token limit cut off."""
+
+FILTERS = frozenset(
+    "content_filter content_filtered safety recitation prohibited_content blocklist spii"
+    " image_safety refusal sensitive guardrail_intervened".split()
+)
+"""Finish reasons, in lower case, of replies that a content filter ended."""
 
 
 def read_answer(body: Any) -> Reply | None:
@@ -90,27 +104,47 @@ def read_answer(body: Any) -> Reply | None:
         if not isinstance(message, dict):
             return None
         messages.append(message)
-    cut_off = any(choice.get("finish_reason") == "length" for choice in choices)
+    reasons = set(finish_reasons(body))
+    tokens = _tokens(body.get("usage"))
+    events = [CONTENT_FILTER] * bool(reasons & FILTERS) + [NO_USAGE] * (tokens.prompt == 0)
     return Reply(
         samples=tuple(text_of(message) for message in messages),
-        tokens=_tokens(body.get("usage")),
-        finish="length" if cut_off else "stop",
+        tokens=tokens,
+        finish="length" if reasons & LENGTH_LIMITS else "stop",
+        events=tuple(events),
     )
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, or its refusal, preceded by the reasoning in a <think> block."""
-    content = _text(message.get("content")) or _text(message.get("refusal"))
-    thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    """Return the text of a message, else its refusal or the arguments of its tool calls, after a <think> block."""
+    content = message.get("content")
+    reply = _text(content) or _text(message.get("refusal")) or _arguments(message)
+    thoughts = (message.get("reasoning_content"), message.get("reasoning"))
+    thought = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
+    if not thought and isinstance(content, list):  # Mistral's form
+        pieces = (piece.get("thinking") for piece in content if isinstance(piece, dict))
+        thought = "".join(map(_text, pieces))
     if not thought:
-        return content
+        return reply
     # A mark inside the thought would end the block early, and the rest would count as the reply.
     thought = re.sub("<(/?think)>", "‹\\1›", thought)
-    return f"<think>{thought}</think>\n{content}"
+    return f"<think>{thought}</think>\n{reply}"
+
+
+def _arguments(message: Mapping[str, Any]) -> str:
+    """Return the arguments of the tool calls of a message, one JSON object per line."""
+    calls = message.get("tool_calls")
+    functions = (
+        [c.get("function") for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
+    )
+    functions.append(message.get("function_call"))
+    return "\n".join(_text(each.get("arguments")) for each in functions if isinstance(each, dict))
 
 
 def _text(content: Any) -> str:
-    """Return the text of a field that contains a string or a list of text pieces."""
+    """Return the text of a field that contains a string, a list of text pieces or a JSON object."""
+    if isinstance(content, dict):
+        return json.dumps(content, ensure_ascii=False)
     if isinstance(content, list):
         pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
         return "".join(piece for piece in pieces if isinstance(piece, str))

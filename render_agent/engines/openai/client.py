@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
+from render_agent.engines.openai.endpoints import HOSTED_HOST, KEY_VARIABLES, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.responses import error_message, normalize
 from render_agent.errors import SetupError
 from render_agent.util.reasons import shortened
 from render_agent.util.redact import without, without_keys
@@ -21,6 +24,7 @@ LOG = logging.getLogger(__name__)
 
 MAX_RESPONSE_BYTES = 16 << 20
 LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
+MAX_LISTED = 20  # names of models in a note
 MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
@@ -29,7 +33,7 @@ def make_client(endpoint: Endpoint, options: OpenAIOptions, timeout: float | Non
     """Return an SDK client for one server, which retries failed requests.
 
     Redirects are not followed, because they would send the key and the prompts to another server. A response that is
-    compressed, too large or too slow is an error without a retry.
+    compressed, too large or too slow is an error without a retry. An error inside a success gets the status of its code.
 
     Args:
         endpoint: The server.
@@ -55,7 +59,8 @@ def make_client(endpoint: Endpoint, options: OpenAIOptions, timeout: float | Non
                         )
         except TimeoutError:
             raise openai.OpenAIError(f"no complete response within {seconds:g} s") from None
-        response._content = bytes(body)  # httpx does not read again if this is set
+        # httpx does not read again if _content is set
+        response.status_code, response._content = normalize(response.status_code, bytes(body))
         response.encoding = "utf-8"
 
     http_client = openai.DefaultAsyncHttpxClient(
@@ -84,8 +89,13 @@ def reason_of(error: Exception, endpoint: Endpoint) -> str:
             target = error.response.headers.get("location", "")
             message = f"redirect to {target}; pass that address as --base-url"
         else:
-            message = _message(error.response.text)
-        return f"status {error.status_code}: {first_words(message, endpoint.secrets)}"
+            message = error_message(error_body(error)) or error.response.text
+        reason = f"status {error.status_code}: {first_words(message, endpoint.secrets)}"
+        if error.status_code == 401:
+            return f"{reason}; {key_source(endpoint)}"
+        if error.status_code == 404 and not endpoint.url.endswith("/v1"):
+            return f"{reason}; check whether the address must end in /v1"
+        return reason
     if not isinstance(error, openai.APIConnectionError):
         return str(error)
     if isinstance(error, openai.APITimeoutError):
@@ -107,25 +117,39 @@ def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
     return shortened(" ".join(without_keys(without(text, secrets)).split()), most)
 
 
-def _message(text: str) -> str:
-    """Return the message of an error response, or the whole text if it has no known form."""
+def key_source(endpoint: Endpoint) -> str:
+    """Name the environment variable of the key that a server got, or those that can hold one."""
+    if endpoint.key_variable is not None:
+        return f"the key of {endpoint.key_variable} was sent: check it"
+    if endpoint.headers:
+        return "the password of OPENAI_BASE_URL was sent: check it"
+    return f"no key was sent: set {' or '.join(KEY_VARIABLES)}"
+
+
+def rejects(error: Exception, messages: re.Pattern[str]) -> bool:
+    """True if a server rejected a request with one of some messages."""
+    is_rejection = 400 <= getattr(error, "status_code", 0) < 500
+    return is_rejection and messages.search(json.dumps(error_body(error))) is not None
+
+
+def error_body(error: Exception) -> Any:
+    """Return the parsed body of an error response, or its text if that is not JSON; None without a response."""
+    response = getattr(error, "response", None)
     try:
-        body = parse_json(text)
-    except ValueError:
-        return text
-    error = body.get("error", body) if isinstance(body, dict) else body
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else text
+        return None if response is None else parse_json(response.text)
+    except (ValueError, RecursionError):
+        return response.text
 
 
 def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
     """Return what a server reports about itself and the model.
 
     Returns:
-        `url`, and if available `owned_by`, `max_model_len`, `root` and `version`.
+        `url`, and if available `owned_by`, `max_model_len`, `root` and `version`; `note` if the server does not list
+        the model, which many servers accept under other names.
 
     Raises:
-        SetupError: The server is unreachable, rejects the key, or does not serve the model.
+        SetupError: The server is unreachable or rejects the key.
     """
     with ThreadPoolExecutor(
         1
@@ -144,10 +168,10 @@ async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> di
                 f"{endpoint.url} sent no complete response within {LOOK_UP_SECONDS:g} s. Check the address,"
                 " and that the server is not overloaded."
             ) from None
-    if served and model not in served:
-        names = ", ".join(sorted(one_line(name[:80]) for name in served)[:20])
-        raise SetupError(f"{endpoint.url} does not serve {model}. Set --model to one of: {names}")
     fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
+    if served and model not in served:
+        names = ", ".join(sorted(one_line(name[:80]) for name in served)[:MAX_LISTED])
+        fields["note"] = f"{endpoint.url} does not list {model}; it lists {names}"
     return {
         "url": endpoint.url,
         **{
@@ -180,15 +204,11 @@ def _raise_if_unusable(error: Exception, endpoint: Endpoint) -> None:
     import openai
 
     status, reason = getattr(error, "status_code", 0), reason_of(error, endpoint)
-    if status in (401, 403):
-        sender = "the key in the environment" if endpoint.headers else "a request without a key"
-        raise SetupError(
-            f"{endpoint.url} rejected {sender} ({reason}). Set RENDER_AGENT_API_KEY or OPENAI_API_KEY."
-        ) from None
-    if status == 404:
-        raise SetupError(
-            f"{endpoint.url}/models does not exist. Check that the address ends in /v1."
-        ) from None
+    if status == 401:
+        raise SetupError(f"{endpoint.url} rejected the request ({reason}).") from None
+    if status == 403:
+        source = key_source(endpoint)
+        raise SetupError(f"{endpoint.url} rejected the request ({reason}); {source}.") from None
     if 300 <= status < 400 or status in (502, 503, 504):
         raise SetupError(f"{endpoint.url} cannot be used: {reason}") from None
     if isinstance(error, openai.APIConnectionError):

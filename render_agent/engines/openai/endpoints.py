@@ -24,6 +24,8 @@ class Endpoint:
     """URL without credentials; safe to log."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Authentication headers; secret."""
+    key_variable: str | None = None
+    """Environment variable that the key comes from; None without a key."""
 
     @property
     def host(self) -> str:
@@ -61,7 +63,7 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
         UsageError: An address is malformed or contains credentials.
         SetupError: There is no address, or the key is malformed.
     """
-    key = find_key()
+    variable, key = find_key()
     for address in base_urls:
         if "@" in _parts(address).netloc:
             raise UsageError(
@@ -76,23 +78,29 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
                 f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
         addresses = [HOSTED_URL]
-    endpoints = [endpoint(address, key) for address in addresses]
+    endpoints = [endpoint(address, key, variable) for address in addresses]
     return list({entry.url: entry for entry in endpoints}.values())
 
 
-def find_key() -> str | None:
-    """Return the key from the environment, or None. Raises SetupError if it is malformed."""
+def find_key() -> tuple[str | None, str | None]:
+    """Return the environment variable that has a key, and the key, or None. Raises SetupError if it is malformed."""
     name = next((name for name in KEY_VARIABLES if os.environ.get(name, "").strip()), None)
     if name is None:
-        return None
+        return None, None
     key = os.environ[name].strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise SetupError(f"{name} contains characters that are not allowed in a key: set it again")
-    return key
+    return name, key
 
 
-def endpoint(address: str, key: str | None) -> Endpoint:
-    """Return the server at an address. Raises UsageError if the address is malformed."""
+def endpoint(address: str, key: str | None, variable: str | None = None) -> Endpoint:
+    """Return the server at an address. Raises UsageError if the address is malformed.
+
+    Args:
+        address: The address.
+        key: The key; None for none.
+        variable: The environment variable of the key.
+    """
     parts = _parts(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _invalid_address(address)
@@ -106,7 +114,7 @@ def endpoint(address: str, key: str | None) -> Endpoint:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         basic = "Basic " + base64.b64encode(pair.encode()).decode()
         return Endpoint(url, {"Authorization": basic})
-    return Endpoint(url, {"Authorization": f"Bearer {key}"} if key else {})
+    return Endpoint(url, {"Authorization": f"Bearer {key}"}, variable) if key else Endpoint(url)
 
 
 def _parts(address: str) -> SplitResult:

@@ -12,20 +12,30 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any
 
+from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
 from render_agent.engines.families.model_families import family_named
 from render_agent.engines.families.thinking import Thinking
+from render_agent.engines.openai.adaptation import adapt, find_adaptation
 from render_agent.engines.openai.chat_format import (
     data_url,
     read_answer,
     request_fields,
     wire_messages,
 )
-from render_agent.engines.openai.client import first_words, look_up, make_client, reason_of
+from render_agent.engines.openai.client import (
+    error_body,
+    first_words,
+    look_up,
+    make_client,
+    reason_of,
+    rejects,
+)
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
 from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
-from render_agent.errors import EngineError, UsageError
+from render_agent.engines.openai.responses import FILTERED, NO_IMAGES
+from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.safe_parse import parse_json
@@ -36,6 +46,13 @@ REASONING = Thinking("reasoning_effort", "medium", "none")  # for OpenAI's own A
 REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
 MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
 MAX_CONSECUTIVE_FAILURES = 3  # requests that fail after all retries before a server is abandoned
+MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
+ADAPTABLE = (
+    400,
+    415,
+    422,
+    501,
+)  # status of requests that a server rejects because of their content
 
 
 @dataclass
@@ -51,6 +68,10 @@ class Server:
     consecutive_failures: int = 0
     lost: str | None = None
     """The reason why the server was abandoned, otherwise None."""
+    adaptations: set[str] = field(default_factory=set)
+    """What requests to the server leave out or change, as events of its replies."""
+    note: str | None = None
+    """A remark for the error if the server is abandoned."""
 
     def record_success(self) -> None:
         """Record a successful request."""
@@ -98,7 +119,11 @@ class OpenAIEngine:
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
         self.servers = [Server(entry, make_client(entry, self.options)) for entry in endpoints]
+        for server in self.servers:
+            server.adaptations = {OMITTED + name for name in self.options.omit}
         self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
+        # Of each dialogue: the number of messages, and the largest number of prompt tokens so far.
+        self._prompts: dict[str, tuple[int, int]] = {}
         self._encoders = ThreadPoolExecutor(4, "data-url")
         # Completed requests; None is a call of `wake`.
         self._completed: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = (
@@ -192,6 +217,7 @@ class OpenAIEngine:
         await self._loop.shutdown_asyncgens()
 
     def _unassign(self, question_id: str) -> None:
+        self._prompts.pop(question_id, None)
         for server in self.servers:
             server.questions.discard(question_id)
 
@@ -203,6 +229,7 @@ class OpenAIEngine:
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
             reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
+            reasons = "; ".join([reasons, *(lost.note for lost in self.servers if lost.note)])
             raise EngineError(
                 f"all servers have failed: {reasons}. Fix the server, then resume with --continue"
             )
@@ -233,7 +260,19 @@ class OpenAIEngine:
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
                 answers.append(replace(answer, samples=answer.samples[:missing]))
+        events += dict.fromkeys(event for answer in answers for event in answer.events)
+        events += [PROMPT_TRUNCATED] * self._is_truncated(request, answers[0].tokens.prompt)
         return merge_samples(request, answers, sum(answer.seconds for answer in answers), events)
+
+    def _is_truncated(self, request: Request, tokens: int) -> bool:
+        """True if the prompt tokens of a dialogue did not grow with its messages.
+
+        A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
+        """
+        messages = len(request.messages)
+        earlier, largest = self._prompts.get(request.question_id, (messages, 0))
+        self._prompts[request.question_id] = messages, max(largest, tokens)
+        return messages > earlier and largest >= MIN_CONTEXT and largest / 2 < tokens <= largest
 
     async def _send(
         self,
@@ -244,6 +283,9 @@ class OpenAIEngine:
         events: list[str],
     ) -> Reply:
         """Send a request to the question's server, or to another one if that is lost.
+
+        If the server rejects an optional field or the system message, the request is adapted and sent again; the
+        server's later requests are adapted from the beginning. The answer's events name what was adapted.
 
         Args:
             request: The request.
@@ -261,15 +303,23 @@ class OpenAIEngine:
         while True:
             server = self._server_of(request.question_id)
             fields = request_fields(request, samples, seed, self.options, server.endpoint)
+            applied = frozenset(server.adaptations)
+            fields, sent, adapted = adapt(applied, fields, messages)
             self._running += 1
             running, began = self._running, time.perf_counter()
             try:
                 raw = await server.client.chat.completions.with_raw_response.create(
-                    model=self.model, messages=messages, extra_body=fields
+                    model=self.model, messages=sent, extra_body=fields
                 )
             except openai.OpenAIError as error:
-                self._record_error(server, error)
-                if server.lost is None:
+                if self._adapted(server, error, fields, sent, applied):
+                    continue
+                is_filtered = rejects(error, FILTERED)
+                if is_filtered:
+                    events.append(CONTENT_FILTER)
+                else:
+                    self._record_error(server, error)
+                if server.lost is None or is_filtered:
                     reason = reason_of(error, server.endpoint)
                     raise RequestError(f"{server.endpoint.url} did not answer ({reason})") from None
                 events.append("retried")
@@ -288,7 +338,37 @@ class OpenAIEngine:
                     f"{server.endpoint.url}: the response is not a chat completion: {excerpt!r}"
                 )
             server.record_success()
-            return replace(answer, seconds=time.perf_counter() - began, batch_size=running)
+            seconds = time.perf_counter() - began
+            all_events = (*adapted, *answer.events)
+            return replace(answer, seconds=seconds, batch_size=running, events=all_events)
+
+    @staticmethod
+    def _adapted(
+        server: Server,
+        error: Exception,
+        fields: Mapping[str, Any],
+        messages: Sequence[Mapping[str, Any]],
+        applied: frozenset[str],
+    ) -> bool:
+        """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again.
+
+        Args:
+            server: The server.
+            error: The error.
+            fields: The fields of the rejected request.
+            messages: Its messages.
+            applied: The adaptations that it was sent with.
+        """
+        if getattr(error, "status_code", 0) not in ADAPTABLE:
+            return False
+        event = find_adaptation(error_body(error), fields, messages)
+        if event is None or event in applied:
+            return False
+        if event not in server.adaptations:
+            server.adaptations.add(event)
+            reason = reason_of(error, server.endpoint)
+            LOG.warning("%s: %s from now on, because of %s", server.endpoint.url, event, reason)
+        return True
 
     @staticmethod
     def _record_error(server: Server, error: Exception) -> None:
@@ -299,7 +379,9 @@ class OpenAIEngine:
         timed_out = isinstance(error, openai.APITimeoutError)
         unreachable = isinstance(error, openai.APIConnectionError) and not timed_out
         is_rejected = 400 <= status < 500 and status not in (408, 409, 429)
-        is_final = status in (401, 403, 404) or 300 <= status < 400
+        is_final = (
+            status in (401, 402, 403, 404) or 300 <= status < 400 or rejects(error, NO_IMAGES)
+        )
         if is_rejected and not is_final and server.answered:
             return  # a problem of this request, such as its length
         server.record_failure(reason_of(error, server.endpoint), is_final=is_final or unreachable)
@@ -322,19 +404,35 @@ def describe(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -
 
     Raises:
         UsageError: An option is set that the server determines.
-        SetupError: A server is unreachable or does not serve the model.
+        SetupError: A server is unreachable, or `--model` was not given and a server does not list the default.
     """
     options = _options_of(config, model, engine_options)
-    servers = [look_up(entry, model, options) for entry in find_endpoints(config.base_url)]
+    servers = _look_up_all(find_endpoints(config.base_url), config, model, options)
     hybrid = _is_hybrid(model, servers)
-    return {"name": "openai", "model": model, "servers": servers, "hybrid": hybrid}
+    notes = [server.pop("note") for server in servers if "note" in server]
+    described = {"name": "openai", "model": model, "servers": servers, "hybrid": hybrid}
+    return {**described, "note": "; ".join(notes)} if notes else described
+
+
+def _look_up_all(
+    endpoints: Sequence[Endpoint], config: RunConfig, model: str, options: OpenAIOptions
+) -> list[dict[str, Any]]:
+    servers = [look_up(entry, model, options) for entry in endpoints]
+    notes = [server["note"] for server in servers if "note" in server]
+    if notes and config.model is None:
+        raise SetupError(f"{notes[0]}. Set --model to one of these.")
+    for note in notes:
+        LOG.warning("%s", note)
+    return servers
 
 
 def make(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. Raises UsageError and SetupError as `describe`."""
     options, endpoints = _options_of(config, model, engine_options), find_endpoints(config.base_url)
-    servers = [look_up(entry, model, options) for entry in endpoints]
+    servers = _look_up_all(endpoints, config, model, options)
     engine = OpenAIEngine(model, endpoints, options, config.fixed_batch_size)
+    for server, found in zip(engine.servers, servers, strict=True):
+        server.note = found.get("note")
     if _is_hybrid(model, servers):
         # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)

@@ -355,15 +355,31 @@ def rejecting(name, message=None, param=None, status=400):
 
 
 @pytest.mark.parametrize("field", ["seed", "temperature", "response_format"])
-def test_rejected_field_is_reported_and_can_be_omitted(create, field):
+def test_rejected_field_is_omitted_from_then_on_and_recorded(create, field):
     server = create(StubServer, rejecting(field))
     engine = create(engine_over, server)
-    (reply,) = engine.generate([ask(1, schema=SCHEMA)])
-    assert f"'{field}'" in reply.error
-    assert len(server.bodies) == 1
-    (reply,) = create(engine_over, server, omit=(field,)).generate([ask(1, schema=SCHEMA)])
-    assert reply.text == "question 1"
+    for sent in (2, 3):
+        (reply,) = engine.generate([ask(1, schema=SCHEMA)])
+        assert reply.text == "question 1"
+        assert reply.events == (f"omitted:{field}",)
+        assert len(server.bodies) == sent
     assert field not in server.bodies[-1]
+
+
+def test_field_omitted_by_option_is_recorded(create):
+    server = create(StubServer, rejecting("temperature"))
+    engine = create(engine_over, server, omit=("temperature", "n"))
+    (reply,) = engine.generate([ask(1)])
+    assert reply.events == ("omitted:temperature",)
+    assert len(server.bodies) == 1
+
+
+def test_field_that_the_user_set_is_not_omitted(create):
+    server = create(StubServer, rejecting("top_k"))
+    engine = create(engine_over, server, extra_body={"top_k": 3})
+    (reply,) = engine.generate([ask(1)])
+    assert "top_k" in reply.error
+    assert len(server.bodies) == 1
 
 
 @pytest.mark.parametrize(

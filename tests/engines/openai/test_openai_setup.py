@@ -95,17 +95,39 @@ def test_unknown_host_is_named(monkeypatch):
         describe_engine(config("http://no-such-host.invalid/v1"))
 
 
-def test_wrong_model_error_lists_the_served_models(server):
-    with pytest.raises(SetupError, match=r"Qwen/.*--model.*made"):
+def test_default_model_that_is_not_listed_is_rejected(server):
+    with pytest.raises(SetupError, match=r"Qwen/.*made.*--model"):
         describe_engine(config(server.url, model=None))
+
+
+@pytest.mark.parametrize("name", ["made:latest", "made:nitro", "my-deployment"])
+def test_named_model_that_is_not_listed_is_a_note(server, name):
+    description = describe_engine(config(server.url, model=name))
+    assert name in description["note"]
+    assert "made" in description["note"]
+    assert description["servers"] == [{"url": server.url}]
+    make_engine(config(server.url, model=name), []).close()
+
+
+def test_unlisted_names_are_in_the_error_if_the_server_refuses_the_model(tmp_path):
+    def handler(method, path, body):
+        if method == "POST":
+            return 404, {}, b'{"error": {"message": "no model of that name"}}'
+        return by_rule(lambda body: b"")(method, path, body)
+
+    with StubServer(handler) as server:
+        options = {"engine": "openai", "model": "typo", "base_url": (server.url,)}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
+        with pytest.raises(EngineError, match=r"no model of that name.*it lists made"):
+            run.go(Silent(), make_engine)
+        run.close()
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (401, "RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
+        (401, "OPENAI_API_KEY"),
         (403, "OPENAI_API_KEY"),
-        (404, "/v1"),
         (503, "503"),
     ],
 )
@@ -119,7 +141,29 @@ def test_rejection_names_the_remedy_and_never_the_key(status, expected, monkeypa
         assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("listed", [(500, {}, b"oh"), (200, {}, b"[]"), (200, {}, b'{"data": []}')])
+@pytest.mark.parametrize("variable", [None, "OPENAI_API_KEY", "RENDER_AGENT_API_KEY"])
+def test_rejected_key_is_named_by_its_variable(variable, monkeypatch):
+    if variable:
+        monkeypatch.setenv(variable, KEY)
+    with StubServer(lambda *_: (401, {}, b"{}")) as server, pytest.raises(SetupError) as caught:
+        describe_engine(config(server.url))
+    message = str(caught.value)
+    if variable is None:
+        assert "no key was sent: set RENDER_AGENT_API_KEY or OPENAI_API_KEY" in message
+    else:
+        assert f"the key of {variable} was sent" in message
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        (404, {}, b"no"),
+        (405, {}, b""),
+        (500, {}, b"oh"),
+        (200, {}, b"[]"),
+        (200, {}, b'{"data": []}'),
+    ],
+)
 def test_server_that_lists_no_models_is_accepted(listed):
     with StubServer(lambda *_: listed) as server:
         assert describe_engine(config(server.url))["servers"] == [{"url": server.url}]

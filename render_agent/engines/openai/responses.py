@@ -1,0 +1,208 @@
+"""The forms of responses: errors get the HTTP status that they mean, and event streams become completions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from render_agent.util.safe_parse import parse_json
+
+SERVER_FAULT = 500  # status of a fault without a code of its own; the SDK retries it
+BAD_REQUEST = 400
+MAX_DEPTH = 6  # of the lists and objects around the message of an error
+
+FAULTS = frozenset(
+    "error abort aborted cancelled canceled network_error server_error timeout"
+    " insufficient_system_resource".split()
+)
+"""Finish reasons of replies that the server could not complete."""
+
+# Status of an error without a numeric code, by words in its code, status, type or message.
+STATUS_WORDS = (
+    (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
+    (503, "overloaded|unavailable|capacity"),
+    (401, "unauthenticated|authentication|unauthorized|invalid.?api.?key|incorrect.?api.?key"),
+    (403, "permission|forbidden"),
+    (404, "not.?found|no endpoints? found"),
+    (408, "deadline.?exceeded|timed?.?out"),
+    (400, "invalid|unsupported|not supported|bad.?request|context.?length|content.?filter"),
+)
+
+NO_IMAGES = re.compile(
+    r"(?:image|vision|multi-?modal) (?:input |content |url )?s?(?:is |are )?(?:not|n't) (?:support|enabled|available)"
+    r"|(?:not|n't) (?:support|accept|handle)\w* (?:\w+ )?(?:image|vision|multi-?modal)"
+    r"|no endpoints? found that support image|unsupported content type.{0,20}image_url"
+    r"|not an? (?:multi-?modal|vision)|at most 0 image",
+    re.IGNORECASE,
+)
+"""Messages of servers whose model accepts no images."""
+
+FILTERED = re.compile(
+    r"content.?filter|content management policy|ResponsibleAIPolicy|data_inspection_failed|moderation"
+    r"|blocked (?:by|due to)|safety (?:system|settings|policy)",
+    re.IGNORECASE,
+)
+"""Errors of servers whose content filter rejects a prompt."""
+
+NO_SYSTEM_ROLE = re.compile(
+    r"system (?:role|message|prompt|instruction)s?\b[\w '\"]{0,40}(?:not|n't|un)[ -]?(?:supported?|allowed|enabled)"
+    r"|developer instruction is not enabled|(?:not|n't) support (?:the )?[\"'`]?system"
+    r"|conversation roles must alternate|roles must alternate user"
+    r"|(?:invalid|unsupported|unknown) (?:value|role)\W{1,4}system\b",
+    re.IGNORECASE,
+)
+"""Messages of servers that have no system role, such as those of chat templates without one."""
+
+
+def normalize(status: int, body: bytes) -> tuple[int, bytes]:
+    """Return the status that a response means, and its body as one JSON object.
+
+    Args:
+        status: HTTP status. An error inside a success, or a reply that the server could not complete, gets the
+            status of its code; a server error that repeats with every request becomes a bad request.
+        body: The body. An event stream becomes the completion that it contains.
+    """
+    if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
+        body = _joined(body)
+    try:
+        content = parse_json(body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        content = None
+    if status >= 500 and content is not None:
+        message = error_message(content)
+        if NO_IMAGES.search(message) or NO_SYSTEM_ROLE.search(message):
+            return BAD_REQUEST, body
+    if status != 200:
+        return status, body
+    error = _error_in(content)
+    if error is not None:
+        return _status_of(error), json.dumps({"error": error}).encode()
+    if reason := _fault_in(content):
+        fault = {"message": f"the reply ended with finish_reason {reason}"}
+        return SERVER_FAULT, json.dumps({"error": fault}).encode()
+    return status, body
+
+
+def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
+    """Return the message of an error body of any known form; empty if it has none."""
+    if isinstance(body, str):
+        return body
+    if not depth:
+        return ""
+    if isinstance(body, list):
+        return "; ".join(filter(None, (error_message(part, depth - 1) for part in body[:3])))
+    if not isinstance(body, Mapping):
+        return ""
+    for key in ("error", "detail", "message", "msg", "errors"):
+        if message := error_message(body.get(key), depth - 1):
+            place = body.get("loc")
+            names_field = key == "msg" and isinstance(place, list)
+            return f"{'.'.join(map(str, place))}: {message}" if names_field else message
+    return ""
+
+
+def named_fields(body: Any, depth: int = MAX_DEPTH) -> set[str]:
+    """Return the request fields that an error body names in `param` or `loc`."""
+    if isinstance(body, list) and depth:
+        return {name for part in body[:8] for name in named_fields(part, depth - 1)}
+    if not isinstance(body, Mapping) or not depth:
+        return set()
+    names = {body["param"]} if isinstance(body.get("param"), str) else set()
+    if isinstance(body.get("loc"), list):
+        names |= {part for part in body["loc"] if isinstance(part, str)}
+    inner = (body.get(key) for key in ("error", "detail", "errors"))
+    return names.union(*(named_fields(part, depth - 1) for part in inner))
+
+
+def finish_reasons(body: Any) -> list[str]:
+    """Return the finish reasons of a completion in lower case; empty for null."""
+    return [str(choice.get("finish_reason") or "").lower() for choice in _choices(body)]
+
+
+def _choices(body: Any) -> list[Mapping[str, Any]]:
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    return (
+        [each for each in choices if isinstance(each, Mapping)] if isinstance(choices, list) else []
+    )
+
+
+def _error_in(body: Any) -> Any:
+    """Return the error inside a successful response, at its top or in a choice; None if there is none."""
+    if isinstance(body, list):
+        return next(
+            filter(None, (_error_in(part) for part in body if isinstance(part, dict))), None
+        )
+    if not isinstance(body, Mapping):
+        return None
+    if error := body.get("error") or next(
+        (c["error"] for c in _choices(body) if c.get("error")), None
+    ):
+        return error
+    is_error = body.get("object") == "error" or ("detail" in body and "choices" not in body)
+    return dict(body) if is_error else None
+
+
+def _fault_in(body: Any) -> str | None:
+    """Return the finish reason of a reply that the server could not complete; null without any text is one."""
+    for choice, reason in zip(_choices(body), finish_reasons(body), strict=True):
+        message = choice.get("message")
+        has_text = isinstance(message, Mapping) and any(
+            value for key, value in message.items() if key != "role"
+        )
+        if reason in FAULTS or (not reason and "finish_reason" in choice and not has_text):
+            return reason or "null and no text"
+    return None
+
+
+def _status_of(error: Any) -> int:
+    """Return the HTTP status that an error means."""
+    fields = error if isinstance(error, Mapping) else {}
+    for value in (fields.get("code"), fields.get("status"), fields.get("status_code")):
+        text = str(value)
+        if text.isdecimal() and 400 <= int(text[:9]) <= 599:
+            return int(text)
+    words = [str(fields.get(key) or "") for key in ("code", "status", "type")]
+    for text in (" ".join(words), error_message(error)):
+        for status, pattern in STATUS_WORDS:
+            if re.search(pattern, text, re.IGNORECASE):
+                return status
+    return SERVER_FAULT
+
+
+def _joined(stream: bytes) -> bytes:
+    """Return the completion of an event stream as JSON: the deltas of every choice, joined."""
+    choices: dict[int, dict[str, Any]] = {}
+    usage = None
+    for chunk in _events(stream):
+        if _error_in(chunk) is not None:
+            return json.dumps(chunk).encode()
+        usage = chunk.get("usage") or usage
+        for part in _choices(chunk):
+            index = part.get("index")
+            choice = choices.setdefault(index if isinstance(index, int) else 0, {"message": {}})
+            message = choice["message"]
+            choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
+            delta = part.get("delta") or part.get("message")
+            for key, value in delta.items() if isinstance(delta, dict) else ():
+                joins = (
+                    isinstance(value, str) and isinstance(message.get(key), str) and key != "role"
+                )
+                message[key] = message[key] + value if joins else value or message.get(key)
+    whole = {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
+    return json.dumps(whole).encode()
+
+
+def _events(stream: bytes) -> Iterator[dict[str, Any]]:
+    """Give the JSON objects of an event stream."""
+    for line in stream.decode("utf-8", "replace").splitlines():
+        name, _, data = line.partition(":")
+        if name != "data":
+            continue
+        try:
+            chunk = parse_json(data)
+        except (ValueError, RecursionError):
+            continue  # [DONE]
+        if isinstance(chunk, dict):
+            yield chunk

@@ -1,0 +1,395 @@
+"""Quirks of servers: finish reasons, errors inside a success, event streams, system messages, truncated prompts."""
+
+import contextlib
+import json
+from importlib.util import find_spec
+
+import pytest
+from factories.models import speckled_file
+from factories.servers import StubServer, by_rule, chat_reply
+
+from render_agent.dialogue import chat
+from render_agent.dialogue.events import (
+    CONTENT_FILTER,
+    NO_USAGE,
+    PROMPT_TRUNCATED,
+    RENAMED,
+    SYSTEM_IN_USER,
+)
+from render_agent.engines.engine import Request
+from render_agent.engines.openai.endpoints import endpoint
+from render_agent.engines.openai.openai_engine import OpenAIEngine
+from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.responses import error_message, normalize
+from render_agent.errors import EngineError
+from render_agent.util.safe_parse import parse_json
+
+pytestmark = pytest.mark.skipif(
+    find_spec("openai") is None, reason="the extra openai is not installed"
+)
+
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+GOOD = '{"answer": "B", "done": true}'
+
+
+@pytest.fixture(autouse=True)
+def no_delays(monkeypatch):
+    """Make the SDK retry immediately."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+
+
+@pytest.fixture
+def serve():
+    """Serve responses one after the other, the last one repeatedly; return the engine and the server."""
+    resources = []
+
+    def make(*responses, rule=None, retries=4):
+        def answer(method, path, body):
+            if not path.endswith("/chat/completions"):
+                return by_rule(chat_reply)(method, path, body)
+            if rule is not None:
+                return rule(json.loads(body))
+            response = responses[min(len(server.bodies), len(responses)) - 1]
+            status, content = response if isinstance(response, tuple) else (200, response)
+            return (
+                status,
+                {},
+                content if isinstance(content, bytes) else json.dumps(content).encode(),
+            )
+
+        server = StubServer(answer)
+        resources.append(server)
+        options = OpenAIOptions(retries=retries)
+        engine = OpenAIEngine("made", [endpoint(server.url, None)], options, 1)
+        resources.append(engine)
+        return engine, server
+
+    yield make
+    for resource in reversed(resources):
+        resource.close()
+
+
+def ask(turns=0, **more):
+    messages = [chat.message("system", chat.text("Look."))]
+    messages.append(chat.message("user", chat.text("Which?"), chat.picture("32x32-1.png")))
+    for number in range(turns):
+        messages += [chat.assistant(f"{number}"), chat.message("user", chat.text("Go on."))]
+    return Request("q", turns, messages, speckled_file, schema=SCHEMA, **more)
+
+
+def completion(content=GOOD, finish="stop", usage=(900, 20), **message):
+    counts = usage and dict(zip(("prompt_tokens", "completion_tokens"), usage, strict=True))
+    choice = {"message": {"role": "assistant", "content": content, **message}}
+    return {"choices": [choice | {"finish_reason": finish}], "usage": counts}
+
+
+def error(code, message="out of order", **more):
+    return {"error": {"code": code, "message": message, **more}}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded"],
+)
+def test_length_limits_of_all_names_cut_the_reply_off(serve, reason):
+    engine, _ = serve(completion("{", reason))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.finish, reply.events) == ("{", "length", ())
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "SAFETY", "refusal", "RECITATION"])
+def test_content_filter_is_recorded(serve, reason):
+    engine, server = serve(completion(None, reason))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.finish, reply.events) == ("", "stop", (CONTENT_FILTER,))
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "STOP", "end_turn", None, "eos"])
+def test_other_reasons_are_ordinary_ends(serve, reason):
+    engine, server = serve(completion(GOOD, reason))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.finish, reply.events) == (GOOD, "stop", ())
+    assert len(server.bodies) == 1
+
+
+FAULTY = [
+    completion('{"reasoning":"I see the', "error"),
+    completion("", "abort"),
+    completion(None, None),
+    error(429, "Rate limit exceeded"),
+    error("rate_limit_exceeded"),
+    error("RESOURCE_EXHAUSTED"),
+    error(None, "Provider returned error"),
+    error("503"),
+    {"error": "the server is overloaded"},
+    [error(500)],
+    {"choices": [{"finish_reason": "error", **error(502)}]},
+    {"object": "error", "message": "internal", "code": 500},
+    b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"error": {"code": 502}}\n\n',
+]
+
+
+@pytest.mark.parametrize("response", FAULTY, ids=str)
+def test_fault_of_the_server_is_retried(serve, response):
+    engine, server = serve(response, response, completion())
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.events) == (GOOD, ("retried", "retried"))
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("response", FAULTY, ids=str)
+def test_lasting_fault_of_the_server_fails_the_question(serve, response):
+    engine, server = serve(response, retries=1)
+    (reply,) = engine.generate([ask()])
+    assert server.url in reply.error
+    assert not reply.samples
+    assert len(server.bodies) == 2
+
+
+NO_ENDPOINT = error(404, "No endpoints found that support image input")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        NO_ENDPOINT,
+        {"choices": [NO_ENDPOINT]},
+        (400, error(400, "This model does not support image input.")),
+        (500, error(500, "image input is not supported - hint: you may need the mmproj")),
+        (400, {"message": "At most 0 image(s) may be provided in one prompt."}),
+        error(401, "User not found."),
+        error("invalid_api_key", "Incorrect API key provided"),
+        error(402, "Insufficient credits"),
+    ],
+    ids=str,
+)
+def test_error_that_concerns_every_request_stops_at_once(serve, response):
+    engine, server = serve(response)
+    with pytest.raises(EngineError) as caught:
+        engine.generate([ask()])
+    assert len(server.bodies) == 1
+    assert "\n" not in str(caught.value)
+
+
+def test_rejected_prompt_of_a_content_filter_fails_its_question_only(serve):
+    blocked = (400, error("content_filter", "The prompt triggered our content management policy"))
+    engine, server = serve(*[blocked] * 4, completion())
+    for _ in range(4):
+        (reply,) = engine.generate([ask()])
+        assert reply.events == (CONTENT_FILTER,)
+        assert "content management" in reply.error
+    (reply,) = engine.generate([ask()])
+    assert reply.text == GOOD
+    assert len(server.bodies) == 5
+
+
+def chunk(finish=None, usage=None, **delta):
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return b"data: " + json.dumps({"choices": choices, "usage": usage}).encode() + b"\n\n"
+
+
+def test_event_stream_becomes_one_reply(serve):
+    usage = {"prompt_tokens": 30, "completion_tokens": 4}
+    parts = [
+        b": keep-alive\n\n",
+        chunk(role="assistant", content=""),
+        chunk(reasoning_content="hm "),
+        chunk(reasoning_content="so"),
+        chunk(content='{"answer": '),
+        chunk(content='"B"}'),
+        chunk("max_tokens"),
+        b'data: {"choices": [], "usage": ' + json.dumps(usage).encode() + b"}\n\ndata: [DONE]\n\n",
+    ]
+    engine, server = serve(b"".join(parts))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.finish) == ('<think>hm so</think>\n{"answer": "B"}', "length")
+    assert (reply.tokens.prompt, reply.tokens.reply) == (30, 4)
+    assert len(server.bodies) == 1
+
+
+def call(arguments):
+    return {"id": "1", "type": "function", "function": {"name": "answer", "arguments": arguments}}
+
+
+FIELDS = {"answer": "B", "done": True}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "tool_calls": [call(json.dumps(FIELDS))]},
+        {"content": None, "tool_calls": [call(FIELDS)]},
+        {"content": "", "function_call": {"name": "answer", "arguments": FIELDS}},
+        {"content": FIELDS},
+        {"content": [{"type": "text", "text": json.dumps(FIELDS)}]},
+    ],
+    ids=str,
+)
+def test_reply_in_a_tool_call_or_an_object_is_read(serve, message):
+    engine, _ = serve(completion(finish="tool_calls", **message))
+    (reply,) = engine.generate([ask()])
+    assert json.loads(reply.text) == FIELDS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+    ],
+    ids=str,
+)
+def test_thought_without_a_reply_is_a_thought(serve, message):
+    engine, _ = serve(completion(**{"content": None, **message}))
+    (reply,) = engine.generate([ask()])
+    assert reply.text == "<think>hm</think>\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "System role not supported"),
+        (500, "Jinja Exception: System role not supported"),
+        (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+        (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+        (200, "this model does not support the system role"),
+    ],
+)
+def test_instructions_move_into_the_user_message(serve, status, message):
+    def rule(body):
+        if body["messages"][0]["role"] == "system":
+            return status, {}, json.dumps(error(400, message)).encode()
+        return 200, {}, json.dumps(completion()).encode()
+
+    engine, server = serve(rule=rule)
+    for sent in (2, 3):
+        (reply,) = engine.generate([ask(turns=1)])
+        assert (reply.text, reply.events) == (GOOD, (SYSTEM_IN_USER,))
+        assert len(server.bodies) == sent
+    first, assistant, last = server.bodies[-1]["messages"]
+    assert [message["role"] for message in (first, assistant, last)] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+    texts = [piece["text"] for piece in first["content"] if piece["type"] == "text"]
+    assert texts == ["Look.", "Which?"]
+    assert len(first["content"]) == 3
+
+
+LIST_400 = [
+    error(
+        400,
+        'Invalid JSON payload received. Unknown name "additionalProperties" at'
+        " 'generation_config.response_schema': Cannot find field.",
+        status="INVALID_ARGUMENT",
+    )
+]
+EXTRA = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted", "input": 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "status", "body"),
+    [
+        ("response_format", 400, LIST_400),
+        ("response_format", 400, error(None, "guided decoding is not available")),
+        ("response_format", 200, error(400, "json_schema is unsupported here")),
+        ("seed", 422, {"detail": [{"loc": ["body", "seed"], **EXTRA}]}),
+        ("seed", 400, error(None, "unknown argument", param="seed")),
+        ("temperature", 400, error("unsupported_value", "'temperature' does not support 0")),
+        ("temperature", 400, {"detail": "temperature must be 1"}),
+    ],
+    ids=str,
+)
+def test_rejected_field_of_any_error_form_is_omitted(serve, field, status, body):
+    def rule(sent):
+        response = body if field in sent else completion()
+        return (status if field in sent else 200), {}, json.dumps(response).encode()
+
+    engine, server = serve(rule=rule)
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.events) == (GOOD, (f"omitted:{field}",))
+    assert len(server.bodies) == 2
+    assert server.bodies[0].keys() - server.bodies[1].keys() == {field}
+
+
+def test_several_rejected_fields_are_omitted_one_after_the_other(serve):
+    def rule(sent):
+        for field in ("seed", "temperature", "response_format"):
+            if field in sent:
+                return 400, {}, json.dumps(error(400, f"unknown field {field}")).encode()
+        return 200, {}, json.dumps(completion()).encode()
+
+    engine, server = serve(rule=rule)
+    (reply,) = engine.generate([ask()])
+    assert set(reply.events) == {"omitted:seed", "omitted:temperature", "omitted:response_format"}
+    assert len(server.bodies) == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        error(
+            "unsupported_parameter",
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use"
+            " 'max_completion_tokens' instead.",
+            param="max_tokens",
+        ),
+        {"detail": [{"loc": ["body", "max_tokens"], **EXTRA}]},
+    ],
+    ids=str,
+)
+def test_token_limit_is_sent_under_its_other_name(serve, body):
+    def rule(sent):
+        response = body if "max_tokens" in sent else completion()
+        return (400 if "max_tokens" in sent else 200), {}, json.dumps(response).encode()
+
+    engine, server = serve(rule=rule)
+    (reply,) = engine.generate([ask(max_new_tokens=77)])
+    assert reply.events == (RENAMED,)
+    assert server.bodies[-1]["max_completion_tokens"] == 77
+
+
+def test_error_that_stays_after_an_adaptation_fails_the_question(serve):
+    engine, server = serve((400, error(400, "temperature: something else is wrong")))
+    (reply,) = engine.generate([ask()])
+    assert "something else" in reply.error
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "truncated"),
+    [
+        ([900, 1500, 2100, 2700], []),
+        ([900, 3000, 4096, 4096, 4090], [3, 4]),
+        ([900, 320, 330, 340], []),  # counts without the cached tokens
+        ([7, 7, 7], []),
+    ],
+    ids=str,
+)
+def test_prompt_that_stops_growing_is_noticed(serve, counts, truncated):
+    engine, _ = serve(*(completion(usage=(count, 5)) for count in counts))
+    events = [engine.generate([ask(turns=turn)])[0].events for turn in range(len(counts))]
+    assert [turn for turn, each in enumerate(events) if each == (PROMPT_TRUNCATED,)] == truncated
+    assert all(not each for turn, each in enumerate(events) if turn not in truncated)
+    engine.retire("q")
+    assert engine.generate([ask()])[0].events == ()
+
+
+def test_missing_usage_is_recorded(serve):
+    engine, _ = serve(completion(usage=None))
+    (reply,) = engine.generate([ask()])
+    assert reply.events == (NO_USAGE,)
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 500])
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b"\xff", b"data:", b"7", b'"a"', b"[" * 10**5, b'{"error":' * 900 + b"1" + b"}" * 900, b"[" * 900 + b"]" * 900, b'{"choices": [null, 3]}', b'{"error": [[]], "choices": 3}', b'data: {"choices": [{"delta": 3}]}'], ids=lambda body: str(body[:20]))  # fmt: skip
+def test_any_body_has_a_status(status, body):
+    normal, content = normalize(status, body)
+    assert normal == status or normal >= 400
+    with contextlib.suppress(ValueError):
+        error_message(parse_json(content.decode()))
+    assert isinstance(content, bytes)
