@@ -48,8 +48,8 @@ def compare_runs(
         way_out: What to pass for `anyway`, for the error.
 
     Returns:
-        For each run after the first the figures of `compare_alike`, the `options` in which both differ, `work` and
-        `notes` of both, and `beliefs` if both have any.
+        For each run after the first the figures of `compare_alike`, the `options` in which both differ, `work`,
+        `notes` and `adapted` fields of both, and `beliefs` if both have any.
 
     Raises:
         UsageError: Runs are not comparable, or have no scored question in common.
@@ -71,6 +71,7 @@ def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> d
         "options": differing(first, second),
         "work": {side: own["totals"]["per_question"] for side, own in results.items()},
         "notes": {side: own["notes"] for side, own in results.items()},
+        "adapted": {side: own.get("adapted", {}) for side, own in results.items()},
     }
 
 

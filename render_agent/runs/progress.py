@@ -11,6 +11,7 @@ import numpy as np
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Phase, Turn
+from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
 from render_agent.runs.log.row import scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
@@ -18,6 +19,9 @@ from render_agent.util.display import Display, counted, duration
 
 LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0
 """Minimum seconds between two updates of the line, and between two computations of the score so far."""
+
+MIN_UNREADABLE = 3
+"""Unreadable replies before a warning that most cannot be read."""
 
 RECENT_TURNS = 256
 """Turns over which the speed is measured."""
@@ -40,7 +44,8 @@ class Progress:
         self.display = display
         self.max_batched_turns = max_batched_turns
         self.place = ""
-        self.taken = self.tokens = 0
+        self.taken = self.tokens = self.unreadable = 0
+        self._warned: set[str] = set()
         self._began = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT_TURNS)
         retired = [state for state in self.states if not state.active]
@@ -65,11 +70,26 @@ class Progress:
         self.taken += 1
         self._recent.append(time.monotonic())
         self.display.detail(turn_summary(state, turn))
+        self._warn_about(turn)
         if not state.active:
             self._scored += scored_answers([state])
         if (now := time.monotonic()) >= self._line_due:
             self._line_due = now + LINE_SECONDS
             self.display.update(self.line)
+
+    def _warn_about(self, turn: Turn) -> None:
+        """Warn once about every kind of caveat, and if most replies cannot be read."""
+        for event in turn.events:
+            if event not in self._warned and (caveat := event_caveat(event)):
+                self._warned.add(event)
+                self.display.warn(caveat)
+        self.unreadable += is_unreadable(turn)
+        many = self.unreadable >= MIN_UNREADABLE and 2 * self.unreadable > self.taken
+        if many and "unreadable" not in self._warned:
+            turns = [turn for state in self.states for turn in state.turns]
+            if caveat := unreadable_caveat(turns):
+                self._warned.add("unreadable")
+                self.display.warn(caveat)
 
     def failed(self, state: QuestionState) -> None:
         """A question failed."""

@@ -363,7 +363,7 @@ def _as_typed(value: Any) -> str:
 
 def took(work: Mapping[str, float]) -> str:
     """Return in words what questions took on average, of `per_question` of results."""
-    return (
-        f"{work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn,"
-        f" {work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
-    )
+    tokens = f"{work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
+    if not work["tokens_in"]:  # every prompt has tokens
+        tokens = "tokens: not reported"
+    return f"{work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn, {tokens}"

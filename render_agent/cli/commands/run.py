@@ -20,6 +20,7 @@ from render_agent.engines.make_engine import MakeEngine, engine_traits, refuse_c
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
 from render_agent.runs.build import Parts, make_engine
+from render_agent.runs.log.caveats import caveats
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData, find_run
@@ -161,6 +162,7 @@ def _print_results(
         console.print(score_tables(results))
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
+        print_caveats(run.states, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
         console.print(summarize_beliefs(results["beliefs"]), soft_wrap=True)
@@ -181,6 +183,12 @@ def _print_answer(
     print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
         console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+
+
+def print_caveats(states: Sequence[QuestionState], console: Console) -> None:
+    """Print the caveats that follow from the turns of some questions."""
+    for caveat in caveats([turn for state in states for turn in state.turns]):
+        console.print(f"warning: {caveat}", style="yellow", soft_wrap=True, markup=False)
 
 
 def print_scan(state: QuestionState, console: Console) -> None:

@@ -60,7 +60,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
-    from render_agent.cli.commands.run import in_words, print_scan
+    from render_agent.cli.commands.run import in_words, print_caveats, print_scan
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.util.console import plain_console
@@ -92,6 +92,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     verdict = "" if score is None else f": {_verdict(score)}"
     console.print(f"truth: {truth}{verdict}")
     print_scan(state, console)
+    print_caveats([state], console)
     for line in lines:
         console.rule(f"turn {line.number + 1} ({line.phase})", align="left")
         for words in turn_lines(folder.path, line):

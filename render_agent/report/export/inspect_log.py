@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.chat import thinking_and_rest
+from render_agent.dialogue.events import CONTENT_FILTER
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.options import OPTIONS
 from render_agent.report.result_rows import Diagnoses, exported
+from render_agent.runs.log.caveats import adapted_fields
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import picture_path
@@ -98,6 +100,7 @@ def _spec(run: RunData, began: str) -> Any:
             "run": run.name,
             "fingerprint": run.record["fingerprint"],
             "notes": list(run.record.get("notes", [])),
+            "adapted": adapted_fields(turn for state in run.states for turn in state.turns),
         },
     )
 
@@ -199,7 +202,8 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
     if not state.turns:
         return ModelOutput(model=run.model)
     last = state.turns[-1]
-    stop = "max_tokens" if last.finish == "length" else "stop"
+    stop: Any = "max_tokens" if last.finish == "length" else "stop"
+    stop = "content_filter" if CONTENT_FILTER in last.events else stop
     output = ModelOutput.from_content(run.model, _parted(last.reply)[1], stop_reason=stop)
     output.choices[0].message.id = _id("message", run.name, state.id, "output")
     output.usage = usage

@@ -251,12 +251,11 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
     figures: dict[str, float] = {
         "questions/done": len(states) - status[Status.ACTIVE],
         "questions/failed": status[Status.FAILED],
-        "tokens/in": tokens.prompt,
-        "tokens/out": tokens.reply,
-        "tokens/from_cache": tokens.cached,
         "seconds/generating": generating,
         "seconds/rendering": sum(turn.seconds.rendering for turn in turns),
     }
+    if tokens.prompt or not turns:  # else the server reports none
+        figures |= {"tokens/in": tokens.prompt, "tokens/out": tokens.reply, "tokens/from_cache": tokens.cached}  # fmt: skip
     answers = tally(scored_answers(states))
     if len(answers.sums):
         figures["score"] = 100 * float(answers.means[MACRO])

@@ -161,6 +161,8 @@ def _texts(row: Row, baseline: str) -> list[str]:
     counts = [
         spent.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")
     ]
+    if not spent.get("tokens_in"):  # not reported: every prompt has tokens
+        counts[2:4] = [None, None]
     return [
         figure(row["official"]),
         interval(row["official_interval"]),

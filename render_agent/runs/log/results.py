@@ -9,6 +9,7 @@ from typing import Any
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
+from render_agent.runs.log.caveats import adapted_fields, caveats
 from render_agent.runs.log.row import (
     NO_MARKS,
     SAVED_COLUMNS,
@@ -81,10 +82,11 @@ def results(
     ]
     complete = all(state.status in SCORED for state in states)
     causal = causal_results(states)
+    turns = [turn for state in states for turn in state.turns]
     rows = [row_of(state, parser=parser, marks=marks).to_json() for state in states]
     return {
         "status": "partial" if partial or not complete else "complete",
-        "notes": [*notes, *_own_notes(states)],
+        "notes": [*caveats(turns), *notes, *_own_notes(states)],
         "parser": parser,
         **chosen,
         "official": official if complete else None,
@@ -99,6 +101,7 @@ def results(
         **({} if stress is None else stress.figures(scored)),
         **_beliefs(states, stress, annotations),
         **({} if causal is None else {"causal": causal}),
+        **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
         "counts": counts(states),
         "totals": totals(states, rows),
         "questions": rows,

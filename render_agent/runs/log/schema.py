@@ -115,6 +115,7 @@ class Results(TypedDict):
     official_over_scored: TypeScore
     types: dict[str, TypeScore]
     intervals: dict[str, Interval]
+    adapted: NotRequired[dict[str, Any]]
     datasets: dict[str, Any]
     chance: dict[str, dict[str, Score]]
     counts: Counts

@@ -1,0 +1,104 @@
+"""Caveats that follow from the turns of a run: replies that cannot be read, and requests adapted to a server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from render_agent.dialogue.chat import thinking_and_rest
+from render_agent.dialogue.events import (
+    CONTENT_FILTER,
+    NO_USAGE,
+    PROMPT_TRUNCATED,
+    adaptation,
+)
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.turn import Turn
+from render_agent.util.reasons import shortened
+
+MAX_REASON_CHARS = 160
+
+EVENT_CAVEATS = {
+    CONTENT_FILTER: "the server's content filter ended the reply",
+    NO_USAGE: "tokens: not reported by the server, so token totals are too low",
+    PROMPT_TRUNCATED: (
+        "the server's count of prompt tokens did not grow with the dialogue: it probably dropped earlier turns; raise its"
+        " context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH), or lower --max-turns or --image-size"
+    ),
+}
+
+CONSEQUENCES = {
+    "temperature": "so the server's default applied instead of --temperature",
+    "seed": "so sampled replies cannot be reproduced",
+    "response_format": "so the server did not enforce the form of replies",
+    "system message": "because the server has no system role",
+}
+"""What follows from an adaptation; those that change nothing are absent."""
+
+THOUGHT_OPTIONS = "raise --max-new-tokens, set --thinking-budget, or pass --thinking off"
+CAUSES = {
+    "filter": "the server's content filter ended most of them",
+    "thought cut": f"most were cut off at the token limit while the model was thinking: {THOUGHT_OPTIONS}",
+    "cut": "most were cut off at the token limit: raise --max-new-tokens",
+    "thought only": f"most consist of thinking alone, which usually meets the token limit: {THOUGHT_OPTIONS}",
+    "empty": "most are empty: check the server's log and the chat template of the model",
+}
+
+
+def event_caveat(event: str) -> str | None:
+    """Return the sentence about an event that must accompany the scores; None for events that do not matter."""
+    if adapted := adaptation(event):
+        name, how = adapted
+        if name not in CONSEQUENCES:
+            return None
+        return f"adapted to the server: {name} {how}, {CONSEQUENCES[name]}"
+    return EVENT_CAVEATS.get(event)
+
+
+def caveats(turns: Sequence[Turn]) -> list[str]:
+    """Return the caveats of some turns, the most important first."""
+    counts = _event_counts(turns)
+    sentences = [(event_caveat(event), number) for event, number in sorted(counts.items())]
+    unreadable = unreadable_caveat(turns)
+    return [unreadable] * (unreadable is not None) + [
+        f"{sentence} ({number} of {len(turns)} turns)" for sentence, number in sentences if sentence
+    ]
+
+
+def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
+    """Return what was adapted to a server, by request field: `how`, and the number of `turns`."""
+    found = ((adaptation(event), number) for event, number in sorted(_event_counts(turns).items()))
+    return {which[0]: {"how": which[1], "turns": number} for which, number in found if which}
+
+
+def _event_counts(turns: Iterable[Turn]) -> Counter[str]:
+    return Counter(event for turn in turns for event in set(turn.events))
+
+
+def is_unreadable(turn: Turn) -> bool:
+    """True if the reply of a turn could not be read."""
+    return isinstance(turn.action, Malformed)
+
+
+def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
+    """Return how many replies could not be read, and why; None if at most half of them could not."""
+    unreadable = [turn for turn in turns if is_unreadable(turn)]
+    if 2 * len(unreadable) <= len(turns):
+        return None
+    cause, _ = Counter(map(_cause, unreadable)).most_common(1)[0]
+    return f"{len(unreadable)} of {len(turns)} replies cannot be read: {CAUSES.get(cause, cause)}"
+
+
+def _cause(turn: Turn) -> str:
+    """Return the likely cause of an unreadable reply: a key of CAUSES, or a sentence of its own."""
+    blocks, rest = thinking_and_rest(turn.reply)
+    thought = bool("".join(blocks).strip())
+    if CONTENT_FILTER in turn.events:
+        return "filter"
+    if turn.finish == "length":
+        return "thought cut" if thought and not rest.strip() else "cut"
+    if not rest.strip():
+        return "thought only" if thought else "empty"
+    reason = turn.action.reason if isinstance(turn.action, Malformed) else ""
+    return f"the most frequent reason is: {shortened(reason, MAX_REASON_CHARS)}"
