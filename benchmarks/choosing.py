@@ -21,7 +21,13 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.exploration import estimate, made_rooms, moves_until_found, trained_verifier, walk
+from benchmarks.exploration import (
+    estimate,
+    explore,
+    make_question_file,
+    moves_until_found,
+    train_verifier,
+)
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
@@ -35,23 +41,23 @@ FIGURES = ("moves", "found", "decisions", "renders", "tokens")
 Row = Mapping[str, Any]
 
 
-def explored(place: Path, *words: str, **options: Any) -> RunData:
+def load_or_explore(place: Path, *words: str, **options: Any) -> RunData:
     """Return the finished run in a folder, or run it now."""
     for results in sorted(place.glob("*/results.json")):
         return RunData(results.parent)
-    return walk(place, *words, **options)
+    return explore(place, *words, **options)
 
 
 def rows_of(folder: RunData) -> dict[str, Row]:
-    """Return the result of `found_in` for a run, cached next to the run folder."""
+    """Return the result of `measure_dialogues` for a run, cached next to the run folder."""
     cached = folder.path.with_name("rows.json")
     if not cached.is_file():
-        cached.write_text(json.dumps(found_in(folder)), "utf-8")
+        cached.write_text(json.dumps(measure_dialogues(folder)), "utf-8")
     rows: dict[str, Row] = json.loads(cached.read_text("utf-8"))
     return rows
 
 
-def found_in(folder: RunData) -> dict[str, Row]:
+def measure_dialogues(folder: RunData) -> dict[str, Row]:
     """Return the figures of every question whose named objects have boxes.
 
     `moves` counts until all objects were clearly seen, `max_turns` if they never were. `decisions` are turns in which a
@@ -62,14 +68,14 @@ def found_in(folder: RunData) -> dict[str, Row]:
     for state in sorted(folder.read_states(eyes.scenes), key=lambda s: s.question.scene):
         if not eyes.things(state.question):
             continue
-        row, moves = row_of(state), moves_until_found(state, eyes)
+        table_row, moves = row_of(state), moves_until_found(state, eyes)
         rows[state.id] = {
             "scene": state.question.scene,
             "moves": moves,
             "found": moves < folder.config.max_turns,
             "decisions": sum(bool(t.evidence and t.evidence.weighed) for t in state.turns),
-            "renders": row.renders,
-            "tokens": row.tokens_in + row.tokens_out,
+            "renders": table_row.renders,
+            "tokens": table_row.tokens_in + table_row.tokens_out,
         }
     eyes.close()
     return rows
@@ -84,15 +90,15 @@ def over_seeds(runs: Sequence[Mapping[str, Row]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]:
+def compare_moves(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]:
     """Return how many moves one verifier saves over another: paired, with an interval over scenes and an exact p-value."""
     saved = [worse[one]["moves"] - better[one]["moves"] for one in worse]
     scenes = [worse[one]["scene"] for one in worse]
     found = estimate(saved, scenes) or {"mean": float(np.mean(saved)), "interval": None}
-    return {**found, "p": by_exchange(saved, scenes)}
+    return {**found, "p": permutation_p(saved, scenes)}
 
 
-def by_exchange(saved: Sequence[float], scenes: Sequence[str]) -> float:
+def permutation_p(saved: Sequence[float], scenes: Sequence[str]) -> float:
     """Return the p-value of a permutation test that swaps the sides of whole scenes.
 
     Exact for up to 16 scenes; with more, 65,536 random swaps are used.
@@ -131,12 +137,12 @@ def main(
         place = runs or Path(scratch)
         head = place / "training" / "head"
         if not (head / "verifier.json").is_file():
-            trained_verifier(place / "training", training_rooms, TRAINING_SEED, **options)
+            train_verifier(place / "training", training_rooms, TRAINING_SEED, **options)
         asked = "rooms"
         if fresh:
             asked = str(place / "fresh" / "questions.jsonl")
             if not Path(asked).is_file():
-                made_rooms(place / "fresh", fresh, FRESH_SEED, 4)
+                make_question_file(place / "fresh", fresh, FRESH_SEED, 4)
         verifiers = {name: name for name in ("random", "geometry:unnamed", "geometry")}
         verifiers["learned"] = f"learned:{head}"
         found = {}
@@ -144,7 +150,7 @@ def main(
             several = []
             for seed in range(seeds):
                 words = (asked, f"lookahead:{candidates}", verifier)
-                run = explored(
+                run = load_or_explore(
                     place / f"{label}-{seed}".replace(":", "-"), *words, seed=seed, **options
                 )
                 several.append(rows_of(run))
@@ -161,7 +167,7 @@ def main(
             "`--verifier`|moves|all objects found (%)|decisions|renders|tokens|moves saved over random|95 % CI|p".split(
                 "|"
             ),
-            [row(name, rows, found["random"]) for name, rows in found.items()],
+            [table_row(name, rows, found["random"]) for name, rows in found.items()],
         ),
     ]
     publish(
@@ -172,7 +178,7 @@ def main(
     )
 
 
-def row(name: str, rows: Mapping[str, Row], chance: Mapping[str, Row]) -> list[object]:
+def table_row(name: str, rows: Mapping[str, Row], chance: Mapping[str, Row]) -> list[object]:
     """Return a row of the table."""
     mean = {figure: float(np.mean([one[figure] for one in rows.values()])) for figure in FIGURES}
     cells: list[object] = [f"`{name}`", f"{mean['moves']:.2f}", f"{100 * mean['found']:.1f}"]
@@ -180,7 +186,7 @@ def row(name: str, rows: Mapping[str, Row], chance: Mapping[str, Row]) -> list[o
     cells += [decisions, f"{mean['renders']:.1f}", f"{mean['tokens']:.0f}"]
     if rows is chance:
         return [*cells, None, None, None]
-    gap = fewer(rows, chance)
+    gap = compare_moves(rows, chance)
     return [*cells, f"{gap['mean']:+.2f}", interval(gap["interval"], "+.2f"), f"{gap['p']:.3f}"]
 
 

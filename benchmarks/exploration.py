@@ -32,7 +32,7 @@ TRAINING_SEED = 1000
 TRAINING_QUESTIONS = 10  # per room
 
 
-def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
+def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
     """Let the seeker explore while a verifier chooses its moves; return the run.
 
     Args:
@@ -54,16 +54,18 @@ def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any
     return RunData(run.path)
 
 
-def made_rooms(folder: Path, count: int, seed: int, questions: int = 20) -> str:
+def make_question_file(folder: Path, count: int, seed: int, questions: int = 20) -> str:
     """Generate rooms and return their question file. Any seed except 3 gives rooms other than the bundled ones."""
     make_rooms(folder, count, seed, questions)
     return str(folder / QUESTIONS)
 
 
-def trained_verifier(folder: Path, rooms: int, seed: int = 0, **options: Any) -> Path:
+def train_verifier(folder: Path, rooms: int, seed: int = 0, **options: Any) -> Path:
     """Train a verifier on a run with random choice in newly generated rooms, all in `folder`; return it."""
-    questions = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
-    run = walk(folder / "runs", questions, "lookahead:8", "random", seed=seed, **options)
+    questions = make_question_file(
+        folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS
+    )
+    run = explore(folder / "runs", questions, "lookahead:8", "random", seed=seed, **options)
     train([run], folder / "head")
     return folder / "head"
 

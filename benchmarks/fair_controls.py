@@ -56,7 +56,7 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
     return path
 
 
-def play(
+def run_witness(
     questions: Path, output: Path, make: MakeEngine = make_engine, **options: Any
 ) -> tuple[RunData, dict[str, Any]]:
     """Run the witness on a question file; return the run and its results."""
@@ -69,18 +69,18 @@ def play(
         run.close()
 
 
-def pooled(name: str, runs: Sequence[Results]) -> Side:
+def pool_seeds(name: str, runs: Sequence[Results]) -> Side:
     """Return one side of a comparison: every question with its mean score over runs with different seeds."""
     scores = np.mean([[row["score"] for row in run["questions"]] for run in runs], axis=0)
     rows = [row | {"score": float(s)} for row, s in zip(runs[0]["questions"], scores, strict=True)]
     return Side(name, {"questions": rows})
 
 
-def steps(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:
+def compare_pairs(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:
     """Return the paired difference in points for every pair of ORDER."""
     entries = []
     for worse, better in ORDER:
-        both = compare(pooled(worse, runs[worse]), pooled(better, runs[better]))
+        both = compare(pool_seeds(worse, runs[worse]), pool_seeds(better, runs[better]))
         entry = both["differences"][OFFICIAL]
         entries.append({"worse": worse, "better": better, "n": both["n"], **entry})
     return entries
@@ -105,7 +105,7 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
         def run(views: str, seed: int) -> dict[str, Any]:
             click.echo(f"{views}, seed {seed}", err=True)
             options = {"views": views, "seed": seed, "image_size": (width, height)}
-            return play(questions, Path(scratch), **options)[1]
+            return run_witness(questions, Path(scratch), **options)[1]
 
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
     means = {views: np.mean([r["official"] for r in found]) for views, found in runs.items()}
@@ -127,7 +127,7 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
                     interval(step["interval"]),
                     f"{step['p']:.3f}",
                 ]
-                for step in steps(runs)
+                for step in compare_pairs(runs)
             ],
         ),
     ]

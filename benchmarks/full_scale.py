@@ -23,12 +23,12 @@ import click
 from benchmarks.harness import OUTPUT, machine, publish, table
 
 # Log fields that must be equal in two runs of the same questions.
-KEPT = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "views")
+COMPARED_FIELDS = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "views")
 
 HEAD = "questions|turns|seconds|ms per turn|rendering (ms)|CPU seconds|peak MB|folder MB".split("|")
 
 
-def measured(command: list[str], output: Path, *options: str) -> list[str]:
+def measure_run(command: list[str], output: Path, *options: str) -> list[str]:
     """Run the program in its own process; return a row of the table."""
     began = time.perf_counter()
     process = subprocess.Popen([*command, "--output", str(output), *options])
@@ -53,22 +53,22 @@ def measured(command: list[str], output: Path, *options: str) -> list[str]:
     ]
 
 
-def killed(command: list[str], output: Path, lines: int, kills: int = 3) -> list[float]:
+def measure_restarts(command: list[str], output: Path, lines: int, kills: int = 3) -> list[float]:
     """Run it all, killed with SIGKILL at equal intervals; return the seconds from each restart to its first new turn."""
     starts = []
     line = [*command, "--output", str(output)]
     for number in range(1, kills + 1):
-        starts.append(killed_at(line, output, lines * number // (kills + 1)))
+        starts.append(kill_after_lines(line, output, lines * number // (kills + 1)))
         line = [*command[:3], "--continue", "recent", "--output", str(output), "--quiet"]
     subprocess.run(line, check=True)
     return starts[1:]
 
 
-def killed_at(command: list[str], output: Path, lines: int) -> float:
+def kill_after_lines(command: list[str], output: Path, lines: int) -> float:
     """Run until the log has N lines, then kill; return the seconds until the first new line."""
-    before, began, first = logged(output), time.perf_counter(), None
+    before, began, first = count_log_lines(output), time.perf_counter(), None
     process = subprocess.Popen(command)
-    while process.poll() is None and (now := logged(output)) < lines:
+    while process.poll() is None and (now := count_log_lines(output)) < lines:
         if first is None and now > before:
             first = time.perf_counter() - began
         time.sleep(0.05)
@@ -77,7 +77,7 @@ def killed_at(command: list[str], output: Path, lines: int) -> float:
     return first if first is not None else time.perf_counter() - began
 
 
-def logged(output: Path) -> int:
+def count_log_lines(output: Path) -> int:
     """Return the number of log lines of the run in a folder."""
     return sum(path.read_bytes().count(b"\n") for path in output.glob("*_batched/turns.jsonl"))
 
@@ -89,7 +89,8 @@ def outcome(output: Path) -> tuple[Any, dict[tuple[str, int], dict[str, Any]]]:
     del results["totals"]
     lines = map(json.loads, (path / "turns.jsonl").read_text().splitlines())
     return results, {
-        (line["question_id"], line["turn"]): {name: line[name] for name in KEPT} for line in lines
+        (line["question_id"], line["turn"]): {name: line[name] for name in COMPARED_FIELDS}
+        for line in lines
     }
 
 
@@ -109,10 +110,10 @@ def main(
     command += ["--questions", questions, "--annotations", annotations, "--image-size", image_size]
     with tempfile.TemporaryDirectory(prefix="full-scale-") as place:
         folder = Path(place)
-        rows = [measured(command, folder / size, "--limit", size) for size in sizes.split(",")]
-        rows.append(measured(command, folder / "whole"))
-        rows.append(measured(command, folder / "blind", "--views", "none"))
-        starts = killed(command, folder / "killed", logged(folder / "whole"))
+        rows = [measure_run(command, folder / size, "--limit", size) for size in sizes.split(",")]
+        rows.append(measure_run(command, folder / "whole"))
+        rows.append(measure_run(command, folder / "blind", "--views", "none"))
+        starts = measure_restarts(command, folder / "killed", count_log_lines(folder / "whole"))
         same = outcome(folder / "whole") == outcome(folder / "killed")
     lines = [
         f"Rooms from the official annotations, views of {image_size}.",

@@ -33,17 +33,17 @@ from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
 from render_agent_lab.bench.command import describe_model
-from render_agent_lab.bench.compared_engines import Engines, make_tokenize
+from render_agent_lab.bench.compared_engines import EngineFactory, make_tokenize
 from render_agent_lab.bench.figures import summarize
+from render_agent_lab.bench.lower_bound import measure_rates
 from render_agent_lab.bench.measure import Bench
-from render_agent_lab.bench.physical_floor import measure_rates
-from render_agent_lab.bench.script import Lengths, ScriptedWalk
+from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 from render_agent_lab.random_models.random_model import random_model
 
-BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
-FORCED = Lengths((1, 9), 60.0)
-SHORT = Lengths((1, 5), 60.0)
+LARGE_MODEL, SMALL_MODEL = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
+FORCED_LENGTHS = LengthDistributions((1, 9), 60.0)
+SHORT_LENGTHS = LengthDistributions((1, 5), 60.0)
 CROWDED_SECONDS = 3.0
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
@@ -73,8 +73,8 @@ class Step:
     schedule: str = "refill"
     reuse: str = "keys"
     wanted: int | str = AUTO
-    lengths: Lengths | None = FORCED
-    model: str = BIG
+    lengths: LengthDistributions | None = FORCED_LENGTHS
+    model: str = LARGE_MODEL
     dtype: str = "auto"
     guided: bool = False
     crowded: bool = False
@@ -82,7 +82,7 @@ class Step:
 
 def steps(many: int) -> list[Step]:
     """Return the steps, most important first."""
-    float32: dict[str, Any] = {"lengths": None, "model": LESS, "dtype": "float32"}
+    float32: dict[str, Any] = {"lengths": None, "model": SMALL_MODEL, "dtype": "float32"}
     own: dict[str, Any] = {"questions": many // 2, "lengths": None}
     return [
         Step("automatic batch size", many),
@@ -93,15 +93,15 @@ def steps(many: int) -> list[Step]:
         Step("generated replies, JSON-constrained, again", **own, guided=True),
         Step("memory temporarily filled", many, crowded=True),
         Step("two questions", 2),
-        Step("sequential", 2, "sequential", "none", 1, SHORT),
+        Step("sequential", 2, "sequential", "none", 1, SHORT_LENGTHS),
         *[Step(f"batch size {rows}", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
         *[Step(f"batch size {rows}", many, wanted=rows) for rows in (128, 256)],
-        Step("2B", many, model=LESS),
-        Step("two questions, 2B", 2, model=LESS),
+        Step("2B", many, model=SMALL_MODEL),
+        Step("two questions, 2B", 2, model=SMALL_MODEL),
         Step("generated replies, float32, sequential", 6, "sequential", "none", 1, **float32),
         Step("generated replies, float32, concurrent", 6, **float32),
         Step("generated replies, float32, four batched turns", 6, "default", **float32),
-        Step("two-phase", 16, "two-phase", "none", 16, SHORT),
+        Step("two-phase", 16, "two-phase", "none", 16, SHORT_LENGTHS),
     ]
 
 
@@ -131,7 +131,7 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
         ballast.clear()
 
 
-class Monitor:
+class GpuMonitor:
     """Samples GPU utilization and peak device memory while a run lasts."""
 
     def __init__(self, cuda: bool) -> None:
@@ -188,7 +188,7 @@ class Measurement:
         """Measure one step."""
         pretrained = self.load(step.model, step.dtype)
         own = step.lengths is None
-        turns = 2 if own else (step.lengths or FORCED).turns[1]
+        turns = 2 if own else (step.lengths or FORCED_LENGTHS).turns[1]
         config = replace(
             self.config, limit=step.questions, max_turns=turns, no_guide=not step.guided
         )
@@ -198,15 +198,15 @@ class Measurement:
         script = (
             None
             if own
-            else ScriptedWalk(questions, step.lengths or FORCED, make_tokenize(pretrained))
+            else ScriptedWalk(questions, step.lengths or FORCED_LENGTHS, make_tokenize(pretrained))
         )
-        bench = Bench(config, Engines(config, pretrained, script), lambda words: None)
+        bench = Bench(config, EngineFactory(config, pretrained, script), lambda words: None)
         kind = Default if step.schedule == "default" else Variant
         variant = kind("transformers", step.schedule, step.reuse, step.wanted)
         with contextlib.ExitStack() as around:
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
-            monitor = Monitor(pretrained.model.device.type == "cuda")
+            monitor = GpuMonitor(pretrained.model.device.type == "cuda")
             trial = bench.measure(variant, config)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"
         reference = self.transcripts.setdefault(same, trial.work)
@@ -220,7 +220,7 @@ class Measurement:
     def latency(self, model: str) -> None:
         """Measure two concurrent questions on an otherwise idle engine: an image and a 60-token reply per turn."""
         pretrained = self.load(model, "auto")
-        engines = Engines(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
+        engines = EngineFactory(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", 8)
         began = time.perf_counter()
         engine = engines.make(variant, self.config, [])
@@ -250,8 +250,8 @@ class Measurement:
 
     def long_run(self, count: int) -> None:
         """Run `count` dialogues of three turns with a new image each, sampling memory on the way."""
-        pretrained = self.load(BIG, "auto")
-        engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
+        pretrained = self.load(LARGE_MODEL, "auto")
+        engines = EngineFactory(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", AUTO)
         engine = engines.make(variant, self.config, [])
         waiting, failed, ended = list(range(count)), 0, 0
@@ -300,7 +300,7 @@ class Measurement:
         speeds = {row["step"]: row["tokens_a_second"] for row in self.done}
         for row in self.done:
             for base in ("sequential", "two-phase"):
-                known = row["model"] == (self.only or BIG) and base in speeds
+                known = row["model"] == (self.only or LARGE_MODEL) and base in speeds
                 times = round(row["tokens_a_second"] / speeds[base], 1) if known else None
                 row[f"times_{base.replace('-', '_')}"] = times
         heads = ["step", "model", *COLUMNS]
@@ -360,15 +360,15 @@ def main(
     )
     measurement = Measurement(output, config, 60 * minutes, model)
     # Warm up: compilation and loading are not measured.
-    measurement.take(Step("warm-up", 4, lengths=Lengths((1, 2), 8)))
+    measurement.take(Step("warm-up", 4, lengths=LengthDistributions((1, 2), 8)))
     measurement.done.clear()
     for step in steps(given["many"]):
         if only is None or step.name in only.split("|"):
             measurement.within(step.name, partial(measurement.take, step))
     for name, call in (
         ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * given["many"]))),
-        ("latency", lambda: measurement.latency(BIG)),
-        ("latency, 2B", lambda: measurement.latency(LESS)),
+        ("latency", lambda: measurement.latency(LARGE_MODEL)),
+        ("latency, 2B", lambda: measurement.latency(SMALL_MODEL)),
     ):
         if only is None or name in only.split("|"):
             measurement.within(name, call)

@@ -30,13 +30,13 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import RunConfig
 from render_agent_lab.bench.command import describe_model
-from render_agent_lab.bench.compared_engines import Engines
+from render_agent_lab.bench.compared_engines import EngineFactory
 from render_agent_lab.bench.figures import Trial, summarize
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.variants import Variant
 from render_agent_lab.random_models.random_model import random_model
 
-WORDS = (
+ERROR_MESSAGES = (
     "CUDA out of memory. Tried to allocate 2.00 GiB.",
     "CUDA error: out of memory",
     "CUDA error: unknown error",
@@ -47,7 +47,7 @@ WORDS = (
 )
 
 
-class Filler(threading.Thread):
+class MemoryFiller(threading.Thread):
     """Repeatedly fills the device's memory through the driver, bypassing PyTorch, and frees it.
 
     `under_way` is set while an engine works; memory is only filled then. `filling` is held while memory is full.
@@ -84,8 +84,8 @@ class Filler(threading.Thread):
                 self.done += 1
 
 
-class WatchedEngines(Engines):
-    """Engines with an event that is set from the creation of an engine until it is closed."""
+class WatchedEngineFactory(EngineFactory):
+    """Engine factory with an event that is set from the creation of an engine until it is closed."""
 
     under_way = threading.Event()
 
@@ -95,7 +95,7 @@ class WatchedEngines(Engines):
         close = engine.close
 
         def closed() -> None:
-            with Filler.filling:
+            with MemoryFiller.filling:
                 self.under_way.clear()
             close()
 
@@ -117,8 +117,10 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
         def called(*given: Any) -> Any:
             if chance.randrange(one_in) == 0:
                 count[0] += 1
-                words = chance.choice(WORDS)
-                raise (torch.OutOfMemoryError if words == WORDS[0] else RuntimeError)(words)
+                words = chance.choice(ERROR_MESSAGES)
+                raise (torch.OutOfMemoryError if words == ERROR_MESSAGES[0] else RuntimeError)(
+                    words
+                )
             return call(*given)
 
         return called
@@ -195,7 +197,7 @@ def main(output: Path | None, **given: Any) -> None:
         max_new_tokens=48,
     )
     pretrained = random_model(given["model"], given["device"], "float32")
-    engines = WatchedEngines(config, pretrained, None)
+    engines = WatchedEngineFactory(config, pretrained, None)
     bench = Bench(config, engines, lambda words: None)
     variant = Variant("transformers", "refill", "keys", "auto")
     bench.measure(variant, replace(config, limit=2))
@@ -204,7 +206,7 @@ def main(output: Path | None, **given: Any) -> None:
     if not comparison.take("undisturbed"):
         raise SystemExit(1)
     if pretrained.model.device.type == "cuda":
-        filler = Filler(given["times"], given["seed"], engines.under_way)
+        filler = MemoryFiller(given["times"], given["seed"], engines.under_way)
         filler.start()
         completed = True
         while completed and filler.is_alive() and time.perf_counter() < until:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from benchmarks.exploration import made_rooms
+from benchmarks.exploration import make_question_file
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
@@ -42,10 +42,10 @@ AT_ONCE = 200_000  # scenes per array, to limit memory
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
-Interval = Callable[[Estimate, "Draw"], Ends]
+Interval = Callable[[Estimate, "SceneSamples"], Ends]
 
 
-class Draw:
+class SceneSamples:
     """Samples of scenes: sums and counts, (samples, scenes, types)."""
 
     def __init__(self, population: Tally, drawn: NDArray[np.int64]) -> None:
@@ -54,7 +54,7 @@ class Draw:
         self.found = estimates(self.types, self.sums, self.counts)
 
 
-def answered(place: Path, questions: Path, name: str, seed: int) -> Tally:
+def load_or_run(place: Path, questions: Path, name: str, seed: int) -> Tally:
     """Return the scores of a run; run it now if it does not exist."""
     output = place / f"{name}-{seed}"
     for results in sorted(output.glob("*/results.json")):
@@ -88,39 +88,39 @@ def mixed(easy: Tally, hard: Tally, seed: int) -> Tally:
     return Tally(easy.types, np.where(chosen[:, None], easy.sums, hard.sums), easy.counts)
 
 
-def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Iterator[Draw]:
+def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Iterator[SceneSamples]:
     """Yield `number` samples of `scenes` scenes, in chunks."""
     chance = np.random.default_rng([seed, scenes])
     while number > 0:
         some = min(number, max(1, AT_ONCE // scenes))
-        yield Draw(population, chance.integers(len(population.sums), size=(some, scenes)))
+        yield SceneSamples(population, chance.integers(len(population.sums), size=(some, scenes)))
         number -= some
 
 
-def truth_of(population: Tally, draw: Draw) -> dict[str, FloatArray]:
+def truth_of(population: Tally, draw: SceneSamples) -> dict[str, FloatArray]:
     """Return every mean over the whole population, for the types present in a sample, (samples,) each."""
     asked = draw.counts.sum(axis=1) > 0
     sums, counts = population.sums.sum(axis=0), population.counts.sum(axis=0)
     return named_means(population.types, sums * asked, counts * asked)
 
 
-def shown(estimate: Estimate, draw: Draw) -> Ends:
+def shown(estimate: Estimate, draw: SceneSamples) -> Ends:
     """The interval reported by the program."""
     return estimate.score_interval
 
 
-def student(estimate: Estimate, draw: Draw) -> Ends:
+def student(estimate: Estimate, draw: SceneSamples) -> Ends:
     """Jackknife standard error with Student's t (scenes − 1 degrees of freedom)."""
     reach = special.stdtrit(estimate.scenes - 1.0, 0.975) * estimate.error
     return estimate.mean - reach, estimate.mean + reach
 
 
-def normal(estimate: Estimate, draw: Draw) -> Ends:
+def normal(estimate: Estimate, draw: SceneSamples) -> Ends:
     """Jackknife standard error with the normal quantile 1.96."""
     return estimate.mean - 1.96 * estimate.error, estimate.mean + 1.96 * estimate.error
 
 
-def bootstrap(estimate: Estimate, draw: Draw, resamples: int = 300) -> Ends:
+def bootstrap(estimate: Estimate, draw: SceneSamples, resamples: int = 300) -> Ends:
     """Percentile bootstrap over scenes of the mean of tasks, used by earlier versions."""
     chance = np.random.default_rng(1)
     scenes = draw.sums.shape[1]
@@ -156,9 +156,9 @@ def coverage(population: Tally, scenes: int, number: int) -> dict[str, Any]:
             ):
                 continue  # slow, and a coarse estimate suffices
             low, high = interval(macro, draw)
-            held.setdefault(method, []).append(holds(low, truths[MACRO], high))
+            held.setdefault(method, []).append(is_covered(low, truths[MACRO], high))
         for name, estimate in draw.found.items():
-            held.setdefault(f"of {name}", []).append(holds(*_around(estimate, truths[name])))
+            held.setdefault(f"of {name}", []).append(is_covered(*_around(estimate, truths[name])))
         low, high = macro.score_interval
         widths.append(100 * (high - low))
     shares = {name: _share(np.concatenate(rows)) for name, rows in held.items()}
@@ -175,13 +175,13 @@ def _around(estimate: Estimate, truth: FloatArray) -> tuple[FloatArray, FloatArr
     return low, truth, high
 
 
-def holds(low: FloatArray, truth: FloatArray, high: FloatArray) -> FloatArray:
+def is_covered(low: FloatArray, truth: FloatArray, high: FloatArray) -> FloatArray:
     """Return 1 if an interval contains the true value, 0 if not, NaN if there is no interval."""
     inside = (low <= truth + 1e-12) & (truth <= high + 1e-12)
     return np.where(np.isnan(low), np.nan, inside)
 
 
-def alarms(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
+def false_positives(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
     """Return the false-positive rate for equal runs, and the coverage of the interval of a real difference."""
     apart = Tally(one.types, other.sums - one.sums, one.counts)
     chance = np.random.default_rng([1, scenes])
@@ -195,13 +195,13 @@ def alarms(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, floa
         estimate = draw.found[MACRO]
         truth = truth_of(apart, draw)[MACRO]
         reach = estimate.reach
-        results["covered"].append(holds(estimate.mean - reach, truth, estimate.mean + reach))
+        results["covered"].append(is_covered(estimate.mean - reach, truth, estimate.mean + reach))
     return {name: _share(np.concatenate(rows)) for name, rows in results.items()}
 
 
 def _share(values: FloatArray) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) > len(values) / 20 else None
+    drop_missing = values[~np.isnan(values)]
+    return float(drop_missing.mean()) if len(drop_missing) > len(values) / 20 else None
 
 
 @click.command()
@@ -216,12 +216,12 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: Path
         place = Path(runs or scratch)
         asked = place / "rooms" / "questions.jsonl"
         if not asked.is_file():
-            made_rooms(asked.parent, rooms, SEED, questions)
+            make_question_file(asked.parent, rooms, SEED, questions)
         two = {
-            name: [answered(place, asked, name, seed) for seed in (0, 1)]
+            name: [load_or_run(place, asked, name, seed) for seed in (0, 1)]
             for name in ("witness", "random")
         }
-        oracle = answered(place, asked, "oracle", 0)
+        oracle = load_or_run(place, asked, "oracle", 0)
     two["by scene"] = [mixed(oracle, two["random"][seed], seed) for seed in (0, 1)]
     record: dict[str, Any] = {
         "rooms": len(oracle.sums),
@@ -239,7 +239,7 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: Path
         record["populations"][name] = found
         for scenes in SCENES:
             found["intervals"][str(scenes)] = coverage(one, scenes, number)
-            found["comparisons"][str(scenes)] = alarms(one, other, scenes, number)
+            found["comparisons"][str(scenes)] = false_positives(one, other, scenes, number)
             click.echo(f"{name}, {scenes} scenes: {found['comparisons'][str(scenes)]}", err=True)
     publish(
         output,
@@ -264,11 +264,14 @@ def page(record: Mapping[str, Any]) -> list[str]:
     ]
     for name, entry in populations.items():
         found = [entry["intervals"][size] for size in sizes]
-        rows = [[method, *(percent(one["methods"][method]) for one in found)] for method in METHODS]
+        rows = [
+            [method, *(format_percent(one["methods"][method]) for one in found)]
+            for method in METHODS
+        ]
         rows.append(
             [
                 "width of the reported interval (points)",
-                *(percent(one["width"], 1) for one in found),
+                *(format_percent(one["width"], 1) for one in found),
             ]
         )
         lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
@@ -277,13 +280,13 @@ def page(record: Mapping[str, Any]) -> list[str]:
         found = [entry["intervals"][size] for size in sizes]
         for label in (MICRO, MEAN_OF_TYPES):
             shares = [one["means"][label] for one in found]
-            others.append([name, label, *map(percent, shares)])
+            others.append([name, label, *map(format_percent, shares)])
         for label, pick in (("type, lowest", min), ("type, highest", max)):
-            shares = [pick(known(one["types"].values()), default=None) for one in found]
-            others.append([name, label, *map(percent, shares)])
+            shares = [pick(drop_missing(one["types"].values()), default=None) for one in found]
+            others.append([name, label, *map(format_percent, shares)])
         for label in ("p <= .05", "p <= .01", "covered"):
             shares = [entry["comparisons"][size][label] for size in sizes]
-            compared.append([name, label, *map(percent, shares)])
+            compared.append([name, label, *map(format_percent, shares)])
     lines += [
         "## Coverage of the reported interval for other means",
         "",
@@ -301,12 +304,12 @@ def page(record: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def known(shares: Iterable[float | None]) -> list[float]:
+def drop_missing(shares: Iterable[float | None]) -> list[float]:
     """Return the shares that are not None."""
     return [share for share in shares if share is not None]
 
 
-def percent(share: float | None, scale: float = 100) -> str | None:
+def format_percent(share: float | None, scale: float = 100) -> str | None:
     """Return a share in percent."""
     return None if share is None else f"{scale * share:.1f}"
 

@@ -21,7 +21,7 @@ from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.runs.read import RunData
 
 
-def built(name: str, run: Path, *options: str) -> list[object]:
+def measure_report(name: str, run: Path, *options: str) -> list[object]:
     """Write the report in its own process; return a row: name, wall-clock seconds, CPU seconds."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
@@ -32,7 +32,7 @@ def built(name: str, run: Path, *options: str) -> list[object]:
     return [name, f"{seconds:.1f}", f"{used:.1f}"]
 
 
-def opened(index: Path) -> str:
+def measure_page_load(index: Path) -> str:
     """Return the time until Chromium has loaded the index page and shows its rows."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -58,11 +58,11 @@ def main(run: Path, output: Path | None) -> None:
     folder, report = RunData(run), run / "report"
     questions = folder.questions
     shutil.rmtree(report, ignore_errors=True)
-    rows = [built("with diagnosis", run)]
+    rows = [measure_report("with diagnosis", run)]
     files = [path for path in report.rglob("*") if path.is_file() and not path.is_symlink()]
     size = sum(path.stat().st_size for path in files) / 1e6
-    opening = opened(report / "index.html")
-    rows.append(built("without diagnosis", run, "--no-diagnosis"))
+    opening = measure_page_load(report / "index.html")
+    rows.append(measure_report("without diagnosis", run, "--no-diagnosis"))
     lines = [
         f"{len(questions):,} questions, {len(folder.lines()):,} turns,"
         f" {len({question.scene for question in questions})} scenes.",

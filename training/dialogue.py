@@ -27,7 +27,7 @@ from training.curriculum import (
 )
 from training.networks import batch_of, predict
 from training.optimizer import (
-    Masters,
+    MasterWeights,
     compute_dtype,
     done_file,
     load_weights,
@@ -44,7 +44,7 @@ SAVE_STEPS = 500  # steps between checkpoints
 SLOW_WEIGHTS = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layernorm")
 
 
-class Lesson:
+class DialogueTrainer:
     """Accumulates the gradients of a model on training examples.
 
     Args:
@@ -127,7 +127,7 @@ def main() -> None:
     model.to(compute_dtype())
     learning = {"visual": visual, "text": text} if arguments.joint else {"text": text}
     start_weights = read_weights(arguments.start)
-    masters = Masters(
+    masters = MasterWeights(
         learning, decay=0.02, slow=SLOW_WEIGHTS, factor=arguments.slower, muon=not arguments.adamw
     )
     _initialise(model, masters, start_weights)
@@ -148,7 +148,7 @@ def main() -> None:
     curriculum = Curriculum(
         image_dialogues[:split], text_dialogues, image_dialogues[split:], arguments.seed, choices
     )
-    lesson = Lesson(model, tokenizer, seen, joint=arguments.joint)
+    lesson = DialogueTrainer(model, tokenizer, seen, joint=arguments.joint)
     began = time.monotonic()
     for step in range(first, arguments.steps):
         figures = lesson.gather(
@@ -178,7 +178,7 @@ def main() -> None:
     done_file(checkpoint, arguments.steps).touch()
 
 
-def _initialise(model: Any, masters: Masters, weights: dict[str, Any]) -> None:
+def _initialise(model: Any, masters: MasterWeights, weights: dict[str, Any]) -> None:
     """Copy the weights of a checkpoint to the model and its masters, where present."""
     import torch
 

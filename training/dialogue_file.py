@@ -59,7 +59,7 @@ class Dialogues:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedDialogue:
     """One encoded dialogue before concatenation; fields as in `Dialogues`."""
 
     ids: NDArray[np.int16]
@@ -81,7 +81,7 @@ def load_dialogues(file: Path) -> Dialogues:
 
 def concatenate(
     before: Dialogues | None,
-    encoded: Sequence[Encoded],
+    encoded: Sequence[EncodedDialogue],
     hashes: Sequence[bytes] = (),
     sources: Sequence[str] = (),
 ) -> Dialogues:

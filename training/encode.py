@@ -24,7 +24,7 @@ from training.dialogue_file import (
     DIALOGUES,
     PICTURES,
     Dialogues,
-    Encoded,
+    EncodedDialogue,
     concatenate,
     load_dialogues,
 )
@@ -115,7 +115,7 @@ class Encoder:
         return np.repeat(ids, times), np.repeat(learned, times)
 
 
-class Library:
+class ImageLibrary:
     """Deduplicated images of one folder of training data."""
 
     def __init__(self, folder: Path, hashes: Sequence[bytes]) -> None:
@@ -148,18 +148,20 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
     sources = [blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files]
     done = set() if before is None else set(before.sources.tolist())
     new_files = {key: file for key, file in zip(sources, files, strict=True) if key not in done}
-    library = Library(folder, known)
+    library = ImageLibrary(folder, known)
     with library.file:
         encoder = Encoder(processor)
         encoded = [
-            dialogue for file in new_files.values() for dialogue in _encoded(file, encoder, library)
+            dialogue
+            for file in new_files.values()
+            for dialogue in _encode_file(file, encoder, library)
         ]
     dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(new_files))
     dialogues.save(folder / DIALOGUES)
     return dialogues
 
 
-def _encoded(file: Path, encoder: Encoder, library: Library) -> Iterator[Encoded]:
+def _encode_file(file: Path, encoder: Encoder, library: ImageLibrary) -> Iterator[EncodedDialogue]:
     options: dict[str, Mapping[str, Any]] = {}
     with file.open(encoding="utf-8") as stream:
         lines = (json.loads(line) for line in stream)
@@ -172,7 +174,7 @@ def _encoded(file: Path, encoder: Encoder, library: Library) -> Iterator[Encoded
                 if paths and line["run"] not in options:
                     options[line["run"]] = _options(paths[0])
                 run = options.get(line["run"], {}) if paths else {}
-                yield Encoded(
+                yield EncodedDialogue(
                     ids,
                     learned,
                     [library.number(path) for path in paths],

@@ -25,7 +25,7 @@ from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
 from render_agent_lab.expert.derive import format_places, spot_at
-from training.dialogue_file import DIALOGUES, Dialogues, Encoded, concatenate
+from training.dialogue_file import DIALOGUES, Dialogues, EncodedDialogue, concatenate
 from training.encode import CHUNK, Encoder
 from training.perception_pictures import FIELD_DEGREES, SHOWN_FILE
 from training.phrases import LABELS
@@ -56,7 +56,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
     return [*prompt.opening(question, [view], camera), assistant(reply)]
 
 
-def inventories(folder: Path, processor: Any) -> list[Encoded]:
+def inventories(folder: Path, processor: Any) -> list[EncodedDialogue]:
     """Return the dialogues about all images of a folder; names are given, positions are learned."""
     lines = [json.loads(line) for line in (folder / SHOWN_FILE).read_text().splitlines()]
     encoder = Encoder(processor)
@@ -67,7 +67,7 @@ def inventories(folder: Path, processor: Any) -> list[Encoded]:
         numbers = range(start, min(start + CHUNK, len(lines)))
         arrays = encoder.encode([inventory(lines[number], number) for number in numbers])
         for number, (ids, learned) in zip(numbers, arrays, strict=True):
-            encoded = Encoded(
+            encoded = EncodedDialogue(
                 ids,
                 learned & ~np.isin(ids, names),
                 [number],

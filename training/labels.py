@@ -29,7 +29,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class CellLabels:
     """What the cells of an image show.
 
     Attributes:
@@ -44,7 +44,7 @@ class Labelled:
     pixels: NDArray[np.int64]
 
 
-class Labels:
+class CellLabeller:
     """Computes the labels of images of one scene.
 
     Args:
@@ -60,7 +60,7 @@ class Labels:
         self.longest = np.array([float(box.size.max()) for box in boxes])
         self.volumes = np.array([float(box.size.prod()) for box in boxes])
 
-    def of_map(self, frame: Frame, camera: MapCamera) -> Labelled:
+    def of_map(self, frame: Frame, camera: MapCamera) -> CellLabels:
         """Return the labels of a map."""
         height, width = frame.depth.shape
         eye = (*camera.centre, MAP_HEIGHT_METRES)
@@ -69,7 +69,7 @@ class Labels:
         y = camera.centre[1] - (v - height / 2) * camera.metres_per_pixel
         return self._labelled(self._objects(frame, eye), self.centres[:, :2], x, y)
 
-    def of_view(self, frame: Frame, camera: Camera, ahead: Camera) -> Labelled:
+    def of_view(self, frame: Frame, camera: Camera, ahead: Camera) -> CellLabels:
         """Return the labels of a camera view, in the frame of the camera `ahead`."""
         height, width = frame.depth.shape
         focal = camera.focal(height)
@@ -102,7 +102,7 @@ class Labels:
         centres: NDArray[np.float64],
         x: NDArray[np.float64],
         y: NDArray[np.float64],
-    ) -> Labelled:
+    ) -> CellLabels:
         cells = _most_frequent(objects)
         classes = np.concatenate([self.classes, [0]]).astype(np.uint8)[cells]
         places = np.concatenate([centres, [[np.nan, np.nan]]])[cells]
@@ -110,10 +110,10 @@ class Labels:
         positions = np.stack([_sample(x, 1)[0], _sample(y, 1)[0]], axis=-1)
         targets = np.concatenate([places, longest[..., None], positions], axis=-1)
         pixels = np.bincount(objects[objects >= 0], minlength=len(self.classes))
-        return Labelled(classes, targets.astype(np.float16), pixels)
+        return CellLabels(classes, targets.astype(np.float16), pixels)
 
 
-def join_directions(parts: Sequence[Labelled]) -> Labelled:
+def join_directions(parts: Sequence[CellLabels]) -> CellLabels:
     """Combine the labels of four directions into those of an around image: ahead, right; left, behind."""
 
     def whole(pick: str) -> NDArray[Any]:
@@ -122,7 +122,7 @@ def join_directions(parts: Sequence[Labelled]) -> Labelled:
             [np.concatenate([ahead, right], 1), np.concatenate([left, behind], 1)], 0
         )
 
-    return Labelled(
+    return CellLabels(
         whole("classes"), whole("targets"), np.sum([part.pixels for part in parts], axis=0)
     )
 

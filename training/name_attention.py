@@ -54,7 +54,7 @@ def _place(kind: str, places: Sequence[Sequence[float]], camera: Camera) -> tupl
     return x * math.cos(yaw) + y * math.sin(yaw), y * math.cos(yaw) - x * math.sin(yaw)
 
 
-class Finder:
+class NameFinder:
     """Finds names in images with the first layer of a language model."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:

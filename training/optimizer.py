@@ -19,7 +19,7 @@ MUON_RATE_FACTOR = 4.0
 INNER_NAMES = ("blocks.", "layers.", "merger")
 
 
-class Masters:
+class MasterWeights:
     """Float32 master weights of a model and their optimizers.
 
     Many CPUs multiply bfloat16 several times faster than float32, but bfloat16 rounds small updates away. Updates are

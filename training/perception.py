@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.labels import CELLS, TARGETS
-from training.name_attention import Finder, read_places
+from training.name_attention import NameFinder, read_places
 from training.networks import encode_images
-from training.optimizer import Masters, compute_dtype, done_file, rate_at, save
+from training.optimizer import MasterWeights, compute_dtype, done_file, rate_at, save
 from training.perception_pictures import KINDS, SHOWN_FILE
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
@@ -58,7 +58,7 @@ class LabelledImages(NamedTuple):
     places: Any
 
 
-class Pictures:
+class ImageDataset:
     """Labelled images of some folders."""
 
     def __init__(self, folders: list[Path]) -> None:
@@ -115,7 +115,7 @@ def by_token(cells: Any) -> Any:
     return cut.transpose(2, 3).reshape(count, TOKENS, CELLS_PER_TOKEN, *rest)
 
 
-class Reader:
+class CellReader:
     """Linear layer that reads classes and targets off the tokens."""
 
     def __init__(self) -> None:
@@ -169,9 +169,9 @@ def main() -> None:
     torch.manual_seed(arguments.seed)
     tokenizer = small_tokenizer()
     model = new_model(tokenizer, arguments.seed).to(compute_dtype())
-    learner = Learner(model, Reader(), Finder(model, tokenizer))
-    masters = Masters(learner.modules, decay=0.02)
-    data, held_out = Pictures(arguments.pictures), Pictures([arguments.validation])
+    learner = PerceptionModel(model, CellReader(), NameFinder(model, tokenizer))
+    masters = MasterWeights(learner.modules, decay=0.02)
+    data, held_out = ImageDataset(arguments.pictures), ImageDataset([arguments.validation])
     arguments.out.mkdir(parents=True, exist_ok=True)
     checkpoint = arguments.out / "perception.pt"
     first, hours = 0, 0.0
@@ -202,10 +202,10 @@ def main() -> None:
     done_file(checkpoint, arguments.steps).touch()
 
 
-class Learner:
+class PerceptionModel:
     """All trained parts: the tower, the readout of cells, and the name finder."""
 
-    def __init__(self, model: Any, reader: Reader, finder: Finder) -> None:
+    def __init__(self, model: Any, reader: CellReader, finder: NameFinder) -> None:
         self.model, self.reader, self.finder = model, reader, finder
         for layer in (reader.layer, finder.layer):
             layer.to(compute_dtype())
@@ -229,7 +229,7 @@ class Learner:
         return read + finding, {**figures, **more}
 
 
-def validate(learner: Learner, held_out: Pictures) -> dict[str, dict[str, float]]:
+def validate(learner: PerceptionModel, held_out: ImageDataset) -> dict[str, dict[str, float]]:
     """Return the metrics on held-out images, by kind."""
     import torch
 

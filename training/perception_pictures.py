@@ -27,7 +27,7 @@ from render_agent.scans.room_truth import RoomTruth, read_truth
 from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import plain
 from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
-from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, join_directions
+from training.labels import CELLS, SIZE, TARGETS, CellLabeller, CellLabels, join_directions
 from training.picture_file import SHAPE, resize
 
 FIELD_DEGREES = 75.0  # horizontal field of view of camera views in degrees
@@ -53,7 +53,7 @@ class LabelledImage:
     """
 
     picture: NDArray[np.uint8]
-    labelled: Labelled
+    labelled: CellLabels
     kind: str
     camera: Camera
     places: NDArray[np.float64]
@@ -97,7 +97,7 @@ def room_pictures(
         scene, boxes, places = transform_room(
             upright, truth, free, variant % 4, mirrored=variant >= 4
         )
-        labels = Labels(scene, boxes, names)
+        labels = CellLabeller(scene, boxes, names)
         trail = [_pose(places, rng) for _ in range(int(rng.integers(1, 4)))]
         centres = labels.centres[:, :2]
         yield LabelledImage(
@@ -162,16 +162,16 @@ def _pose(places: NDArray[np.float64], rng: np.random.Generator) -> Camera:
 
 
 def _render_map(
-    scene: Scene, labels: Labels, trail: list[Camera], viewer: Viewer
-) -> tuple[NDArray[np.uint8], Labelled]:
+    scene: Scene, labels: CellLabeller, trail: list[Camera], viewer: Viewer
+) -> tuple[NDArray[np.uint8], CellLabels]:
     picture = viewer.top(scene, trail[-1], trail)
     frame = viewer.renderer.draw(scene, picture.camera, *SIZE)
     return picture.picture, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
 
 
 def _render_around(
-    scene: Scene, labels: Labels, camera: Camera, renderer: Renderer
-) -> tuple[NDArray[np.uint8], Labelled]:
+    scene: Scene, labels: CellLabeller, camera: Camera, renderer: Renderer
+) -> tuple[NDArray[np.uint8], CellLabels]:
     picture, _ = draw_around(renderer, scene, camera, SIZE)
     ahead = camera_ahead(camera, SIZE)
     parts = []

@@ -25,7 +25,7 @@ from render_agent.util.whole_files import json_lines
 from render_agent_lab.expert.policy import Expert, expert
 
 
-class Place(NamedTuple):
+class LearnerState(NamedTuple):
     """The state of a learner before a reply: the part of a request that the expert reads."""
 
     question_id: str
@@ -51,7 +51,7 @@ def expert_replies(state: QuestionState, policy: Expert) -> list[str]:
     for number, turn in enumerate(state.turns):
         views += turn.views
         last = number == state.max_turns - 1
-        replies.append(policy.reply(Place(state.id, number, tuple(views), last)))
+        replies.append(policy.reply(LearnerState(state.id, number, tuple(views), last)))
     return replies
 
 

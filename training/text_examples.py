@@ -34,7 +34,7 @@ from render_agent_lab.expert.derive import (
 )
 from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
-from training.dialogue_file import DIALOGUES, Dialogues, Encoded, concatenate
+from training.dialogue_file import DIALOGUES, Dialogues, EncodedDialogue, concatenate
 from training.encode import CHUNK, Encoder
 from training.wording import small_wording
 
@@ -69,7 +69,7 @@ def blind_messages(question: Question, turns: int = 9) -> list[Message]:
     return blind_prompt(turns).opening(question, (), NOWHERE)
 
 
-def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encoded]:
+def text_examples(examples: Iterable[TextExample], processor: Any) -> list[EncodedDialogue]:
     """Encode examples as dialogues without images in which only the second part of the reply is learned.
 
     Raises ValueError if the two parts of a reply cannot be found in the encoded dialogue.
@@ -90,7 +90,7 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
         for example, (ids, learned) in zip(chunk, arrays, strict=True):
             question = example.question
             encoded.append(
-                Encoded(ids, learned, (), question.id, question.scene, question.type, VIEWS)
+                EncodedDialogue(ids, learned, (), question.id, question.scene, question.type, VIEWS)
             )
     return encoded
 

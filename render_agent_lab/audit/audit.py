@@ -41,7 +41,7 @@ class Guess(NamedTuple):
     """An answer given without looking: its score (0 to 1) and the confidence of its method in the correct answer."""
 
     score: float
-    sure: float
+    confidence: float
 
 
 Guesses = Mapping[str, Guess]  # by question id
@@ -225,14 +225,14 @@ def _prune(
     """
     falling: list[tuple[int, float, str]] = []
     for number in range(MAX_ROUNDS):
-        sure = {
+        significant_gains = {
             name: entry["gain"]
             for name, entry in figures["methods"].items()
             if entry["p_holm"] is not None and entry["p_holm"] <= SIGNIFICANCE and entry["gain"] > 0
         }
-        if not sure:
+        if not significant_gains:
             break
-        answers = guesses[max(sure, key=lambda name: sure[name])]
+        answers = guesses[max(significant_gains, key=lambda name: significant_gains[name])]
         chance = _chance_scores(questions, guesses)
         above = sum(answers[q.id].score - chance[q.id] for q in questions)
         pruned = set()
@@ -241,7 +241,7 @@ def _prune(
                 break
             above -= answers[question.id].score - chance[question.id]
             pruned.add(question.id)
-            falling.append((number, -answers[question.id].sure, question.id))
+            falling.append((number, -answers[question.id].confidence, question.id))
         questions = [question for question in questions if question.id not in pruned]
         if not questions:
             break
@@ -320,13 +320,13 @@ def _answer_choices(
     for question, probabilities in zip(held_out, np.split(chances, ends[:-1]), strict=True):
         names = list(letters(question.options))
         right_one = (question.truth or "").upper()
-        sure = (
+        confidence = (
             float(probabilities[names.index(right_one)] / max(probabilities.sum(), 1e-12))
             if right_one in names
             else 0.0
         )
         choices[question.id] = Guess(
-            score_answer(question, names[int(probabilities.argmax())]), sure
+            score_answer(question, names[int(probabilities.argmax())]), confidence
         )
     return choices
 

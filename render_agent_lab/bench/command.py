@@ -17,7 +17,7 @@ from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.options import RunConfig
-    from render_agent_lab.bench.script import Lengths
+    from render_agent_lab.bench.script import LengthDistributions
 
 # Run options that bench sets itself.
 RESERVED_OPTIONS = (
@@ -128,10 +128,10 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
         SetupError: The model or the questions are missing.
     """
     from render_agent.runs.build import build
-    from render_agent_lab.bench.compared_engines import Engines, load_model, make_tokenize
+    from render_agent_lab.bench.compared_engines import EngineFactory, load_model, make_tokenize
     from render_agent_lab.bench.measure import Bench
     from render_agent_lab.bench.report import describe_environment
-    from render_agent_lab.bench.script import Lengths, ScriptedWalk
+    from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
     from render_agent_lab.bench.variants import make_variants
 
     sizes = [_parse_batch_size(size) for size in options["batch_sizes"]]
@@ -140,11 +140,13 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     pretrained = (
         load_model(config, random_weights) if "transformers" in options["engines"] else None
     )
-    lengths = Lengths((1, config.max_turns), options["reply_tokens"], most=config.max_new_tokens)
+    lengths = LengthDistributions(
+        (1, config.max_turns), options["reply_tokens"], most=config.max_new_tokens
+    )
     parts = build(config)
     questions = parts.questions()
     script = ScriptedWalk(questions, lengths, make_tokenize(pretrained), config.seed)
-    engines = Engines(config, pretrained, None if options["own_replies"] else script)
+    engines = EngineFactory(config, pretrained, None if options["own_replies"] else script)
     rows = Bench(config, engines, report).compare(ways, options["rounds"])
     return {
         **describe_environment(
@@ -207,7 +209,7 @@ def describe_model(pretrained: Any, name: str) -> dict[str, Any]:
 
 
 def _describe_workload(
-    count: int, config: RunConfig, options: dict[str, Any], lengths: Lengths
+    count: int, config: RunConfig, options: dict[str, Any], lengths: LengthDistributions
 ) -> str:
     width, height = config.image_size
     replies = (

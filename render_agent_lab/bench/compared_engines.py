@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from render_agent.engines.checkpoint.pretrained import Pretrained
 
 
-class Engines:
+class EngineFactory:
     """Builds the engine of each variant.
 
     Args:

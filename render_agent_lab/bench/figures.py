@@ -17,7 +17,7 @@ TRANSCRIPT_FIELDS = ("turn", "messages", "reply", "action", "happened", "stood",
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RunStatistics:
     """The work recorded in a run's log."""
 
     questions: int
@@ -54,17 +54,17 @@ class Trial:
 
     variant: Variant
     seconds: float
-    processor: float
+    cpu_seconds: float
     """CPU seconds of this process."""
     calls: int
     memory: int | None
     """Peak memory in bytes, None if unknown."""
-    work: Work
+    work: RunStatistics
     floor: float | None = None
     """Lower bound in seconds for this work on the device, None if unknown."""
 
 
-def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
+def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> RunStatistics:
     """Return the work recorded in the lines of a `turns.jsonl`, with `patches` per image.
 
     The prompt of a turn begins with the prompt and reply of the previous turn; the tokens after them are first seen.
@@ -81,7 +81,7 @@ def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
     every = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
     news = [_count_first_seen(turn_lines) for turn_lines in turns.values()]
     prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
-    return Work(
+    return RunStatistics(
         questions=len(turns.keys() | failed),
         failed=len(failed),
         turns=len(every),
@@ -101,7 +101,7 @@ def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
 
 
 def summarize(
-    trials: Sequence[Trial], baselines: Mapping[str, float], agreed: Work
+    trials: Sequence[Trial], baselines: Mapping[str, float], agreed: RunStatistics
 ) -> dict[str, Any]:
     """Summarize the rounds of one variant.
 
@@ -120,7 +120,7 @@ def summarize(
         "batch_size": variant.batch_size,
         "seconds": round(seconds, 3),
         "all_seconds": [round(trial.seconds, 3) for trial in trials],
-        "processor_seconds": round(median(trial.processor for trial in trials), 3),
+        "processor_seconds": round(median(trial.cpu_seconds for trial in trials), 3),
         "questions": work.questions,
         "failed": max(trial.work.failed for trial in trials),
         "turns": work.turns,

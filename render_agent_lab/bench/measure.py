@@ -15,7 +15,7 @@ from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent_lab.bench.compared_engines import Engines
+from render_agent_lab.bench.compared_engines import EngineFactory
 from render_agent_lab.bench.figures import Trial, baseline_seconds, read_work, summarize
 from render_agent_lab.bench.variants import Variant
 
@@ -33,7 +33,7 @@ class Bench:
     """
 
     config: RunConfig
-    engines: Engines
+    engines: EngineFactory
     report: Callable[[str], None]
 
     def compare(self, variants: Sequence[Variant], rounds: int) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ class Bench:
             for variant in variants:
                 self.report(f"round {number + 1} of {rounds}: {variant.name}")
                 trials.append(trial := self.measure(variant, self.config))
-                self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} s of CPU time")
+                self.report(f"  {trial.seconds:.1f} s, {trial.cpu_seconds:.1f} s of CPU time")
         bases = baseline_seconds(trials)
         by_variant = [[trial for trial in trials if trial.variant == v] for v in variants]
         return [summarize(repeated, bases, trials[0].work) for repeated in by_variant]
@@ -76,13 +76,13 @@ class Bench:
             work = read_work(RunData(run.path).lines(), patches=width * height // 256)
         floor = None
         if self.engines.pretrained is not None and variant.engine == "transformers":
-            from render_agent_lab.bench.physical_floor import floor_seconds
+            from render_agent_lab.bench.lower_bound import lower_bound_seconds
 
-            floor = floor_seconds(self.engines.pretrained.model, work)
+            floor = lower_bound_seconds(self.engines.pretrained.model, work)
         return Trial(
             variant=variant,
             seconds=engine.seconds,
-            processor=engine.processor,
+            cpu_seconds=engine.cpu_seconds,
             calls=engine.calls,
             memory=engine.peak,
             work=work,
@@ -94,7 +94,11 @@ class MeteredEngine:
     """Wraps an engine and measures wall time, CPU time, calls and peak memory until it is closed."""
 
     def __init__(
-        self, engines: Engines, variant: Variant, config: RunConfig, questions: Sequence[Question]
+        self,
+        engines: EngineFactory,
+        variant: Variant,
+        config: RunConfig,
+        questions: Sequence[Question],
     ) -> None:
         self.inside = engines.make(variant, config, questions)
         model = engines.pretrained
@@ -102,7 +106,7 @@ class MeteredEngine:
         self.memory.reset_peak()
         self.peak: int | None = None
         self.calls = 0
-        self.seconds, self.processor = -time.perf_counter(), -time.process_time()
+        self.seconds, self.cpu_seconds = -time.perf_counter(), -time.process_time()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inside, name)
@@ -110,6 +114,6 @@ class MeteredEngine:
     def close(self) -> None:
         """Stop the clocks and close the engine."""
         self.seconds += time.perf_counter()
-        self.processor += time.process_time()
+        self.cpu_seconds += time.process_time()
         self.calls, self.peak = self.inside.calls, self.memory.peak()
         self.inside.close()

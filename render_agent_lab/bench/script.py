@@ -21,7 +21,7 @@ REPLY_TOKENS, SPREAD = 120, 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LengthDistributions:
     """Distributions of dialogue and reply lengths."""
 
     turns: tuple[int, int] = (1, 9)
@@ -59,7 +59,7 @@ class ScriptedWalk:
     def __init__(
         self,
         questions: Sequence[Question],
-        lengths: Lengths,
+        lengths: LengthDistributions,
         tokenize: Callable[[str], Sequence[Any]],
         seed: int = 0,
     ) -> None:

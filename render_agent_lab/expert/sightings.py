@@ -34,7 +34,7 @@ class Sightings:
     """Largest share of map pixels and of image pixels that each box of a room covered, (boxes,) each."""
 
     on_map: Shares
-    pictured: Shares
+    in_image: Shares
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -45,18 +45,18 @@ class Sightings:
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Mask of boxes shown in an image, (boxes,)."""
-        pictured: NDArray[np.bool_] = self.pictured >= MIN_IMAGE_SHARE
-        return pictured
+        in_image: NDArray[np.bool_] = self.in_image >= MIN_IMAGE_SHARE
+        return in_image
 
 
 def measure_sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
     """Measure the visibility of a room's boxes in some views. Raises RenderError if one cannot be rendered."""
-    on_map, pictured = np.zeros(len(room.labels)), np.zeros(len(room.labels))
+    on_map, in_image = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
     for view in dict.fromkeys(views):
-        best = on_map if isinstance(view.camera, MapCamera) else pictured
+        best = on_map if isinstance(view.camera, MapCamera) else in_image
         np.maximum(best, room.areas(view, renderer) / pixels, out=best)
-    return Sightings(on_map, pictured)
+    return Sightings(on_map, in_image)
 
 
 def make_knowledge(

@@ -9,7 +9,7 @@ import numpy as np
 from render_agent.errors import SetupError
 from render_agent_lab.room_generator.floor_plan.plan import Plan
 from render_agent_lab.room_generator.floor_plan.random_plans import flat, l_shaped_room, single_room
-from render_agent_lab.room_generator.floor_plan.structure import shell
+from render_agent_lab.room_generator.floor_plan.structure import build_shell
 from render_agent_lab.room_generator.furnishing.furnish import furnish
 from render_agent_lab.room_generator.furnishing.placing import Placer, Unfurnishable
 from render_agent_lab.room_generator.item import Item
@@ -58,7 +58,7 @@ def build_home(seed: int, number: int, spacing: float) -> Home:
             furnish(placer)
         except Unfurnishable:
             continue
-        parts = shell(plan, rng, spacing)
+        parts = build_shell(plan, rng, spacing)
         mesh = merge([*parts, *(item.mesh for item in placer.items)])
         return Home(kind, plan, placer.items, bake_light(mesh, _lights(plan, placer.items), rng))
     raise SetupError(f"cannot furnish home {number} ({kind}) of seed {seed}. Use another seed.")

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from render_agent.scans.boxes import Array, OrientedBox, rotation, upright
-from render_agent_lab.room_generator.furniture.catalogue import Built
+from render_agent_lab.room_generator.furniture.catalogue import BuiltPiece
 from render_agent_lab.room_generator.shapes import Mesh
 
 
@@ -16,7 +16,7 @@ from render_agent_lab.room_generator.shapes import Mesh
 class Item:
     """A placed piece of furniture."""
 
-    built: Built
+    built: BuiltPiece
     position: Array
     """Point below the centre of its footprint, (3,) metres, world frame."""
     turn: float

@@ -65,7 +65,7 @@ def play(questions, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for kind in read:
             patch.setattr(kind, "scenes", shared)
-        yield partial(controls.play, questions, output, engine, **SMALL)
+        yield partial(controls.run_witness, questions, output, engine, **SMALL)
     for eyes in opened.values():
         eyes.close()
 
@@ -77,7 +77,7 @@ def runs(play):
 
 @pytest.fixture(scope="module")
 def steps(runs):
-    found = controls.steps({views: [results] for views, (_, results) in runs.items()})
+    found = controls.compare_pairs({views: [results] for views, (_, results) in runs.items()})
     return {(step["worse"], step["better"]): step for step in found}
 
 

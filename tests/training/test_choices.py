@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from factories.runs import play, transcripts
 
+from render_agent.dialogue import wording
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, load_rooms
@@ -22,6 +22,7 @@ from training.choices import (
     nearest,
     routes,
 )
+from training.wording import FILE, small_wording
 
 pytestmark = [
     pytest.mark.slow,
@@ -62,6 +63,16 @@ def test_routes_from_wrong_positions_match_no_option(examples):
     assert max(Counter(example.question.id for example in wrong).values()) <= ROUTE_VARIANTS
 
 
+@pytest.fixture
+def small_wording_in_runs(monkeypatch):
+    """Make runs use the small model's wording, as when training data is recorded."""
+    monkeypatch.setattr(wording, "GENERAL_FILE", FILE)
+    wording.general.cache_clear()
+    yield
+    wording.general.cache_clear()
+
+
+@pytest.mark.usefixtures("small_wording_in_runs")
 def test_rejections_have_the_text_of_a_real_run(examples, tmp_path):
     """The same reply in a run without views produces the same feedback."""
     rejected = [example for example in examples if example.before]
@@ -98,7 +109,7 @@ def test_invalid_names_are_given_and_the_ground_truth_is_learned():
         if one.before:
             reply, feedback = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said
-            assert general().beginning("feedback.unreadable") in feedback
+            assert small_wording().beginning("feedback.unreadable") in feedback
     assert sum(bool(one.before) for one in made) * 2 == len(made)
 
 

@@ -18,8 +18,8 @@ from training.curriculum import (
     special_tokens,
     split_by_length,
 )
-from training.dialogue import Lesson
-from training.dialogue_file import DIALOGUES, Encoded, concatenate
+from training.dialogue import DialogueTrainer
+from training.dialogue_file import DIALOGUES, EncodedDialogue, concatenate
 from training.networks import batch_of, encode_images, predict
 from training.shape import TOKENS, new_model
 from training.sight import ComputedFeatures, StoredFeatures
@@ -50,7 +50,7 @@ def encoded(scene, number, pictures, *, length=30):
         ]
     ).astype(np.int16)
     learned = np.arange(len(ids)) >= len(ids) - 9
-    return Encoded(ids, learned, pictures, f"{number}", scene, "object_counting", "free")
+    return EncodedDialogue(ids, learned, pictures, f"{number}", scene, "object_counting", "free")
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +241,9 @@ def test_gradients_of_parts_equal_those_of_one_batch(model, pictures, monkeypatc
     loss, expected = by_hand(model, pictures)
     monkeypatch.setattr(dialogue, "PART_TOKENS", 300)
     assert len(split_by_length(examples(), 300)) > 1
-    lesson = Lesson(model, small_tokenizer(), ComputedFeatures(model, pictures), joint=joint)
+    lesson = DialogueTrainer(
+        model, small_tokenizer(), ComputedFeatures(model, pictures), joint=joint
+    )
     figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
     gathered_gradients = gradients(model)

@@ -16,7 +16,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.room_truth import read_truth
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
-from training.labels import CELLS, SIZE, Labels
+from training.labels import CELLS, SIZE, CellLabeller
 from training.perception_pictures import (
     FIELD_DEGREES,
     KINDS,
@@ -58,7 +58,7 @@ def scene():
 
 @pytest.fixture(scope="module")
 def labels(scene):
-    return Labels(scene, BOXES, NAMES)
+    return CellLabeller(scene, BOXES, NAMES)
 
 
 def class_of(name):
@@ -155,7 +155,7 @@ def test_transformed_rooms_keep_image_and_labels_consistent(viewer, home, way):
         np.testing.assert_allclose(places, [box.centre for box in boxes], atol=1e-9)
         camera = viewer.top(scene, None).camera
         frame = viewer.renderer.draw(scene, camera, *SIZE)
-        labelled = Labels(scene, boxes, names).of_map(frame, camera)
+        labelled = CellLabeller(scene, boxes, names).of_map(frame, camera)
         pixels, _ = camera.project(places, *SIZE)
         cells = tuple((pixels / PIXELS).astype(int).T[::-1])
         across, down = pixels.astype(int).T

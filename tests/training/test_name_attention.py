@@ -10,7 +10,7 @@ import pytest
 
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import plain
-from training.name_attention import Finder, read_places
+from training.name_attention import NameFinder, read_places
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
 from training.tokenizer import small_tokenizer
@@ -50,7 +50,7 @@ def test_view_positions_are_ahead_and_left_of_the_camera(tmp_path: Path) -> None
 def test_finder_trains_the_weights_of_the_first_layer() -> None:
     tokenizer = small_tokenizer()
     model = new_model(tokenizer, 0)
-    finder = Finder(model, tokenizer)
+    finder = NameFinder(model, tokenizer)
     merged = torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(0))
     places = torch.zeros(2, len(LABELS), 3)
     loss, _ = finder.loss(merged, places, np.random.default_rng(0))

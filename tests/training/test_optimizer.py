@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.optimizer import MAX_GRADIENT_NORM, MUON_RATE_FACTOR, Masters, rate_at, save
+from training.optimizer import MAX_GRADIENT_NORM, MUON_RATE_FACTOR, MasterWeights, rate_at, save
 
 torch = pytest.importorskip("torch")
 
@@ -36,7 +36,7 @@ def made(**options):
         "visual": first.to(torch.bfloat16),
         "text": torch.nn.Linear(24, 5).to(torch.bfloat16),
     }
-    return modules, Masters(modules, decay=0.02, slow=("visual",), factor=0.3, **options)
+    return modules, MasterWeights(modules, decay=0.02, slow=("visual",), factor=0.3, **options)
 
 
 def trained(modules, masters, steps):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import training.ship as shipping
-from training.optimizer import WEIGHTS, Masters, read_weights, save
+from training.optimizer import WEIGHTS, MasterWeights, read_weights, save
 from training.shape import TOKENS, new_model
 from training.ship import mean_model, ship
 from training.tokenizer import small_tokenizer
@@ -23,7 +23,7 @@ def checkpoint(tmp_path_factory):
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight) * 0.02)
-    masters = Masters(
+    masters = MasterWeights(
         {"visual": model.model.visual, "text": model.model.language_model}, decay=0.02
     )
     file = tmp_path_factory.mktemp("trained") / "joint.pt"

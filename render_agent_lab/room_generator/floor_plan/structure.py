@@ -42,7 +42,7 @@ class Finish:
     tile: float = 0.0
 
 
-def shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
+def build_shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
     """Return the parts of the shell.
 
     `step` is the vertex spacing of the floor in metres. Walls are 1.5 times coarser, ceilings and outer faces more.

@@ -14,7 +14,7 @@ from render_agent.scans.boxes import Array, OrientedBox, overlap, upright
 from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
 from render_agent_lab.room_generator.floor_plan.walkway import Walkway, is_obstacle
-from render_agent_lab.room_generator.furniture.catalogue import Built, build_piece
+from render_agent_lab.room_generator.furniture.catalogue import BuiltPiece, build_piece
 from render_agent_lab.room_generator.item import Item
 
 GAP = SKIRTING + 0.008  # metres between the back of a piece and its wall
@@ -40,14 +40,14 @@ class Placer:
         self.walkway = Walkway(plan.rooms, plan.ways)
         self.keep_clear = [_clear_zone(opening) for opening in plan.openings]
 
-    def make(self, kind: str, twin: int | None = None, **proportions: Any) -> Built:
+    def make(self, kind: str, twin: int | None = None, **proportions: Any) -> BuiltPiece:
         """Build a piece. Pieces with the same `twin` number are identical."""
         rng = self.rng if twin is None else np.random.default_rng(twin)
         return build_piece(kind, rng, self.step, **proportions)
 
     def put(
         self,
-        piece: Built,
+        piece: BuiltPiece,
         where: Array,
         turn: float,
         room: int,
@@ -91,7 +91,7 @@ class Placer:
         ]
         return [other for other in self.items if other not in under and other not in flat]
 
-    def _ground(self, piece: Built, where: Array, turn: float) -> float:
+    def _ground(self, piece: BuiltPiece, where: Array, turn: float) -> float:
         if piece.kind == "rug":
             return 0.0
         low, high = piece.mesh.bounds
@@ -198,7 +198,9 @@ class Placer:
                 placed.append(chair)
         return placed
 
-    def _seat(self, piece: Built, table: Item, edge: str, shift: float, side: int) -> Item | None:
+    def _seat(
+        self, piece: BuiltPiece, table: Item, edge: str, shift: float, side: int
+    ) -> Item | None:
         half = (piece.mesh.bounds[1] - piece.mesh.bounds[0])[1] / 2
         for gap in (0.07, 0.12):
             askew = float(self.rng.uniform(-7, 7))

@@ -92,7 +92,7 @@ CATALOGUE: dict[str, Kind] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Built:
+class BuiltPiece:
     """A finished piece: its mesh in its own frame (metres), and the height of its upper surface."""
 
     kind: str
@@ -105,7 +105,7 @@ class Built:
         return CATALOGUE[self.kind].label
 
 
-def build_piece(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> Built:
+def build_piece(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> BuiltPiece:
     """Build a piece of furniture.
 
     The piece is centred on the z axis and rests on z = 0 (for hanging pieces, the lowest point is there).
@@ -121,4 +121,4 @@ def build_piece(kind: str, rng: np.random.Generator, step: float, **proportions:
     mesh = piece.mesh
     low, high = mesh.bounds
     centred = mesh.moved((-(low[0] + high[0]) / 2, -(low[1] + high[1]) / 2, -low[2]))
-    return Built(kind, centred, None if piece.top is None else piece.top - low[2])
+    return BuiltPiece(kind, centred, None if piece.top is None else piece.top - low[2])

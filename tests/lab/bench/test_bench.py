@@ -13,12 +13,11 @@ from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.rooms import bundled
-from render_agent_lab.bench import figures
-from render_agent_lab.bench import physical_floor as floor
-from render_agent_lab.bench.compared_engines import Engines
+from render_agent_lab.bench import figures, lower_bound
+from render_agent_lab.bench.compared_engines import EngineFactory
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.report import COLUMNS, markdown
-from render_agent_lab.bench.script import Lengths, ScriptedWalk
+from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
 from render_agent_lab.bench.variants import Variant, make_variants
 from render_agent_lab.random_models.published_shapes import find_shape
 
@@ -27,12 +26,12 @@ def request(question_id, turn=0, last=False):
     return Request(question_id, turn, [], lambda file: None, last=last)
 
 
-def walk(lengths=Lengths(), seed=0):  # noqa: B008 - frozen
+def walk(lengths=LengthDistributions(), seed=0):  # noqa: B008 - frozen
     return ScriptedWalk(bundled(), lengths, str.split, seed)
 
 
 def test_reply_lengths_are_log_normal_and_reproducible():
-    lengths = Lengths((2, 5), reply_tokens=100, spread=0.45, most=400)
+    lengths = LengthDistributions((2, 5), reply_tokens=100, spread=0.45, most=400)
     drawn = [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
     assert drawn == [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
     assert 95 < median(drawn) < 105
@@ -42,7 +41,7 @@ def test_reply_lengths_are_log_normal_and_reproducible():
 
 
 def test_walk_answers_after_the_drawn_number_of_turns():
-    script = walk(Lengths((3, 3), reply_tokens=60))
+    script = walk(LengthDistributions((3, 3), reply_tokens=60))
     replies = [json.loads(script.reply(request(bundled()[0].id, turn))) for turn in range(3)]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
     assert json.loads(script.reply(request(bundled()[0].id, 0, last=True)))["done"]
@@ -88,10 +87,10 @@ def test_first_seen_tokens_are_counted_once():
 
 def test_lower_bound_is_proportional_to_the_work(monkeypatch):
     model = open_model(str(small_model()), device="cpu").model
-    monkeypatch.setattr(floor, "measure_rates", lambda *_: floor.Rates(1e9, 1e10))
+    monkeypatch.setattr(lower_bound, "measure_rates", lambda *_: lower_bound.DeviceRates(1e9, 1e10))
     lines = [line("a", 0, 1000, 10), line("a", 1, 1500, 100)]
-    once = floor.floor_seconds(model, figures.read_work(lines))
-    twice = floor.floor_seconds(
+    once = lower_bound.lower_bound_seconds(model, figures.read_work(lines))
+    twice = lower_bound.lower_bound_seconds(
         model, figures.read_work([*lines, line("b", 0, 1000, 10), line("b", 1, 1500, 100)])
     )
     assert twice == pytest.approx(2 * once)
@@ -108,12 +107,18 @@ def test_transcripts_do_not_depend_on_the_order_of_the_log():
     assert figures.read_work(lines).transcripts["a"] != figures.read_work(other).transcripts["a"]
 
 
-def compared(ways, config, pretrained=None, own_replies=False, lengths=Lengths((2, 3), 6)):  # noqa: B008
+def compared(
+    ways,
+    config,
+    pretrained=None,
+    own_replies=False,
+    lengths=LengthDistributions((2, 3), 6),  # noqa: B008
+):
     """Return the figures of some variants on a few questions."""
     from render_agent_lab.bench.compared_engines import make_tokenize
 
     script = ScriptedWalk(bundled(), lengths, make_tokenize(pretrained))
-    engines = Engines(config, pretrained, None if own_replies else script)
+    engines = EngineFactory(config, pretrained, None if own_replies else script)
     return Bench(config, engines, lambda words: None).compare(ways, rounds=1)
 
 

@@ -107,6 +107,6 @@ def test_small_objects_do_not_count_as_shown(tmp_path, renderer):
     assert sighted.on_map.all()
     near = STAND.looking_at(BOXES["sofa"][0].centre)
     wide = replace(near, vertical_fov=150.0)
-    (*_, sofa) = measure_sightings(room_, [View(0, "ego", "", wide)], renderer).pictured
-    (*_, closer) = measure_sightings(room_, [View(0, "ego", "", near)], renderer).pictured
+    (*_, sofa) = measure_sightings(room_, [View(0, "ego", "", wide)], renderer).in_image
+    (*_, closer) = measure_sightings(room_, [View(0, "ego", "", near)], renderer).in_image
     assert sofa < MIN_IMAGE_SHARE < closer

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from render_agent_lab.bench.figures import Work
+from render_agent_lab.bench.figures import RunStatistics
 
 REPEATS = 5  # timings per measured rate; the fastest counts
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class DeviceRates:
     """Measured rates of a device."""
 
     copied: float
@@ -27,7 +27,7 @@ class Rates:
     """Floating-point operations per second of a large matrix product."""
 
 
-def floor_seconds(model: Any, work: Work) -> float:
+def lower_bound_seconds(model: Any, work: RunStatistics) -> float:
     """Return the lower bound in seconds for the work of a run, at the batch sizes it actually had."""
     rates = measure_rates(str(model.device), model.dtype)
     text = model.config.get_text_config()
@@ -55,7 +55,7 @@ def floor_seconds(model: Any, work: Work) -> float:
 
 
 @cache
-def measure_rates(device: str, dtype: Any) -> Rates:
+def measure_rates(device: str, dtype: Any) -> DeviceRates:
     """Measure copy bandwidth and matrix-product throughput of a device for one dtype."""
     import torch
 
@@ -66,7 +66,7 @@ def measure_rates(device: str, dtype: Any) -> Rates:
     target = torch.empty_like(source)
     factor = torch.randn(side, side, device=device, dtype=dtype)
     copied = 2 * source.numel() / _fastest(lambda: target.copy_(source), cuda)
-    return Rates(copied, 2 * side**3 / _fastest(lambda: factor @ factor, cuda))
+    return DeviceRates(copied, 2 * side**3 / _fastest(lambda: factor @ factor, cuda))
 
 
 def _fastest(call: Callable[[], Any], cuda: bool) -> float:
