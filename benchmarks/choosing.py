@@ -84,33 +84,35 @@ def measure_dialogues(folder: RunData) -> dict[str, Row]:
 def over_seeds(runs: Sequence[Mapping[str, Row]]) -> dict[str, dict[str, Any]]:
     """Return the figures of every question, averaged over runs with different seeds."""
     return {
-        one: {"scene": runs[0][one]["scene"]}
-        | {name: float(np.mean([run[one][name] for run in runs])) for name in FIGURES}
-        for one in runs[0]
+        question_id: {"scene": runs[0][question_id]["scene"]}
+        | {name: float(np.mean([run[question_id][name] for run in runs])) for name in FIGURES}
+        for question_id in runs[0]
     }
 
 
 def compare_moves(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]:
     """Return how many moves one verifier saves over another: paired, with an interval over scenes and an exact p-value."""
-    saved = [worse[one]["moves"] - better[one]["moves"] for one in worse]
-    scenes = [worse[one]["scene"] for one in worse]
-    found = estimate(saved, scenes) or {"mean": float(np.mean(saved)), "interval": None}
-    return {**found, "p": permutation_p(saved, scenes)}
+    moves_saved = [
+        worse[question_id]["moves"] - better[question_id]["moves"] for question_id in worse
+    ]
+    scenes = [worse[question_id]["scene"] for question_id in worse]
+    found = estimate(moves_saved, scenes) or {"mean": float(np.mean(moves_saved)), "interval": None}
+    return {**found, "p": permutation_p(moves_saved, scenes)}
 
 
-def permutation_p(saved: Sequence[float], scenes: Sequence[str]) -> float:
+def permutation_p(moves_saved: Sequence[float], scenes: Sequence[str]) -> float:
     """Return the p-value of a permutation test that swaps the sides of whole scenes.
 
     Exact for up to 16 scenes; with more, 65,536 random swaps are used.
     """
     _, places = np.unique(list(scenes), return_inverse=True)
-    sums = np.bincount(places, saved)
+    sums = np.bincount(places, moves_saved)
     if len(sums) <= 16:
-        ways = np.array(list(product((-1, 1), repeat=len(sums))))
+        signs = np.array(list(product((-1, 1), repeat=len(sums))))
     else:
-        ways = np.random.default_rng(0).choice((-1, 1), (2**16, len(sums)))
-        ways[0] = 1
-    return float((np.abs(ways @ sums) >= abs(sums.sum()) - 1e-9).mean())
+        signs = np.random.default_rng(0).choice((-1, 1), (2**16, len(sums)))
+        signs[0] = 1
+    return float((np.abs(signs @ sums) >= abs(sums.sum()) - 1e-9).mean())
 
 
 @click.command()
@@ -138,24 +140,24 @@ def main(
         head = place / "training" / "head"
         if not (head / "verifier.json").is_file():
             train_verifier(place / "training", training_rooms, TRAINING_SEED, **options)
-        asked = "rooms"
+        benchmark = "rooms"
         if fresh:
-            asked = str(place / "fresh" / "questions.jsonl")
-            if not Path(asked).is_file():
+            benchmark = str(place / "fresh" / "questions.jsonl")
+            if not Path(benchmark).is_file():
                 make_question_file(place / "fresh", fresh, FRESH_SEED, 4)
         verifiers = {name: name for name in ("random", "geometry:unnamed", "geometry")}
         verifiers["learned"] = f"learned:{head}"
         found = {}
         for label, verifier in verifiers.items():
-            several = []
+            rows_of_seeds = []
             for seed in range(seeds):
-                words = (asked, f"lookahead:{candidates}", verifier)
+                words = (benchmark, f"lookahead:{candidates}", verifier)
                 run = load_or_explore(
                     place / f"{label}-{seed}".replace(":", "-"), *words, seed=seed, **options
                 )
-                several.append(rows_of(run))
-                click.echo(f"{label}, seed {seed}: {len(several[-1])} questions", err=True)
-            found[label] = over_seeds(several)
+                rows_of_seeds.append(rows_of(run))
+                click.echo(f"{label}, seed {seed}: {len(rows_of_seeds[-1])} questions", err=True)
+            found[label] = over_seeds(rows_of_seeds)
     lines = [
         f"{len(found['random'])} questions about {'newly generated' if fresh else 'the bundled'} rooms, {seeds} seeds,"
         f" views of {size} pixels, `--model seeker --agent lookahead:{candidates}`; `learned` was trained in"

@@ -233,11 +233,11 @@ class Measurement:
             engine.retire("first")
             dialogues: dict[str, list[Any]] = {"a": [], "b": []}
             for _ in range(6):
-                asked = [_request(*pair, 60) for pair in dialogues.items()]
+                requests = [_request(*pair, 60) for pair in dialogues.items()]
                 began = time.perf_counter()
-                engine.generate(asked)
+                engine.generate(requests)
                 turns.append(time.perf_counter() - began)
-                for request in asked:
+                for request in requests:
                     dialogues[request.question_id] = [*request.messages, chat.assistant("x")]
             for name in dialogues:
                 engine.retire(name)

@@ -73,13 +73,13 @@ class MemoryFiller(threading.Thread):
                 if not self.under_way.is_set():
                     continue
                 torch.cuda.empty_cache()  # fill PyTorch's unused cache too
-                taken = []
+                addresses = []
                 for size in (1 << 30, 1 << 26, 1 << 21):
                     place = ctypes.c_uint64()
                     while not driver.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
-                        taken.append(place.value)
+                        addresses.append(place.value)
                 time.sleep(self.chance.uniform(0.02, 0.25))
-                for address in taken:
+                for address in addresses:
                     driver.cuMemFree_v2(ctypes.c_uint64(address))
                 self.done += 1
 

@@ -92,16 +92,16 @@ def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Itera
     """Yield `number` samples of `scenes` scenes, in chunks."""
     chance = np.random.default_rng([seed, scenes])
     while number > 0:
-        some = min(number, max(1, AT_ONCE // scenes))
-        yield SceneSamples(population, chance.integers(len(population.sums), size=(some, scenes)))
-        number -= some
+        chunk = min(number, max(1, AT_ONCE // scenes))
+        yield SceneSamples(population, chance.integers(len(population.sums), size=(chunk, scenes)))
+        number -= chunk
 
 
 def truth_of(population: Tally, draw: SceneSamples) -> dict[str, FloatArray]:
     """Return every mean over the whole population, for the types present in a sample, (samples,) each."""
-    asked = draw.counts.sum(axis=1) > 0
+    has_type = draw.counts.sum(axis=1) > 0
     sums, counts = population.sums.sum(axis=0), population.counts.sum(axis=0)
-    return named_means(population.types, sums * asked, counts * asked)
+    return named_means(population.types, sums * has_type, counts * has_type)
 
 
 def shown(estimate: Estimate, draw: SceneSamples) -> Ends:
@@ -183,17 +183,17 @@ def is_covered(low: FloatArray, truth: FloatArray, high: FloatArray) -> FloatArr
 
 def false_positives(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
     """Return the false-positive rate for equal runs, and the coverage of the interval of a real difference."""
-    apart = Tally(one.types, other.sums - one.sums, one.counts)
+    differences = Tally(one.types, other.sums - one.sums, one.counts)
     chance = np.random.default_rng([1, scenes])
     results: dict[str, list[FloatArray]] = {"p <= .05": [], "p <= .01": [], "covered": []}
-    for draw in samples(apart, scenes, number, seed=2):
+    for draw in samples(differences, scenes, number, seed=2):
         sides = chance.choice((-1.0, 1.0), (*draw.sums.shape[:2], 1))
         p = estimates(draw.types, draw.sums * sides, draw.counts)[MACRO].p
         for level in (0.05, 0.01):
             alarm = np.where(np.isnan(p), np.nan, p <= level)
             results[f"p <= {level:.2f}".replace("0.", ".")].append(alarm)
         estimate = draw.found[MACRO]
-        truth = truth_of(apart, draw)[MACRO]
+        truth = truth_of(differences, draw)[MACRO]
         reach = estimate.reach
         results["covered"].append(is_covered(estimate.mean - reach, truth, estimate.mean + reach))
     return {name: _share(np.concatenate(rows)) for name, rows in results.items()}
@@ -214,33 +214,33 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: Path
     """Measure coverage and false-positive rate of the reported intervals and p-values."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(runs or scratch)
-        asked = place / "rooms" / "questions.jsonl"
-        if not asked.is_file():
-            make_question_file(asked.parent, rooms, SEED, questions)
-        two = {
-            name: [load_or_run(place, asked, name, seed) for seed in (0, 1)]
+        question_file = place / "rooms" / "questions.jsonl"
+        if not question_file.is_file():
+            make_question_file(question_file.parent, rooms, SEED, questions)
+        pairs = {
+            name: [load_or_run(place, question_file, name, seed) for seed in (0, 1)]
             for name in ("witness", "random")
         }
-        oracle = load_or_run(place, asked, "oracle", 0)
-    two["by scene"] = [mixed(oracle, two["random"][seed], seed) for seed in (0, 1)]
+        oracle = load_or_run(place, question_file, "oracle", 0)
+    pairs["by scene"] = [mixed(oracle, pairs["random"][seed], seed) for seed in (0, 1)]
     record: dict[str, Any] = {
         "rooms": len(oracle.sums),
         "questions": int(oracle.counts.sum()),
         "samples": number,
         "populations": {},
     }
-    for name, (one, other) in two.items():
-        found: dict[str, Any] = {
+    for name, (one, other) in pairs.items():
+        figures: dict[str, Any] = {
             "score": 100 * one.means[MACRO],
             "score_of_the_second": 100 * other.means[MACRO],
             "intervals": {},
             "comparisons": {},
         }
-        record["populations"][name] = found
+        record["populations"][name] = figures
         for scenes in SCENES:
-            found["intervals"][str(scenes)] = coverage(one, scenes, number)
-            found["comparisons"][str(scenes)] = false_positives(one, other, scenes, number)
-            click.echo(f"{name}, {scenes} scenes: {found['comparisons'][str(scenes)]}", err=True)
+            figures["intervals"][str(scenes)] = coverage(one, scenes, number)
+            figures["comparisons"][str(scenes)] = false_positives(one, other, scenes, number)
+            click.echo(f"{name}, {scenes} scenes: {figures['comparisons'][str(scenes)]}", err=True)
     publish(
         output,
         "Coverage of intervals and false positives of comparisons",
@@ -263,26 +263,26 @@ def page(record: Mapping[str, Any]) -> list[str]:
         "",
     ]
     for name, entry in populations.items():
-        found = [entry["intervals"][size] for size in sizes]
+        entries = [entry["intervals"][size] for size in sizes]
         rows = [
-            [method, *(format_percent(one["methods"][method]) for one in found)]
+            [method, *(format_percent(one["methods"][method]) for one in entries)]
             for method in METHODS
         ]
         rows.append(
             [
                 "width of the reported interval (points)",
-                *(format_percent(one["width"], 1) for one in found),
+                *(format_percent(one["width"], 1) for one in entries),
             ]
         )
         lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
     others, compared = [], []
     for name, entry in populations.items():
-        found = [entry["intervals"][size] for size in sizes]
+        entries = [entry["intervals"][size] for size in sizes]
         for label in (MICRO, MEAN_OF_TYPES):
-            shares = [one["means"][label] for one in found]
+            shares = [one["means"][label] for one in entries]
             others.append([name, label, *map(format_percent, shares)])
         for label, pick in (("type, lowest", min), ("type, highest", max)):
-            shares = [pick(drop_missing(one["types"].values()), default=None) for one in found]
+            shares = [pick(drop_missing(one["types"].values()), default=None) for one in entries]
             others.append([name, label, *map(format_percent, shares)])
         for label in ("p <= .05", "p <= .01", "covered"):
             shares = [entry["comparisons"][size][label] for size in sizes]

@@ -156,8 +156,8 @@ def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Pat
     names = renderers.split(",")
     drawing = [make_renderer(name) for name in names]
     rows = []
-    for wanted in scenes.split(","):
-        scene = (mesh_room if wanted[-1] == "f" else cloud_room)(int(wanted[:-1]))
+    for size in scenes.split(","):
+        scene = (mesh_room if size[-1] == "f" else cloud_room)(int(size[:-1]))
         for image_size in image_sizes.split(","):
             width, height = map(int, image_size.split("x"))
             for renderer in drawing:

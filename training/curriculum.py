@@ -117,7 +117,9 @@ class Curriculum:
 
 
 def _all_examples(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
-    return [(part, number) for part in parts_ for some in part.scenes.values() for number in some]
+    return [
+        (part, number) for part in parts_ for numbers in part.scenes.values() for number in numbers
+    ]
 
 
 def split_by_length(examples: Sequence[Example], tokens: int) -> list[list[Example]]:

@@ -140,9 +140,13 @@ def main() -> None:
     answer = special_tokens(tokenizer)[2]
     folders = [*arguments.dialogues, *arguments.inventories]
     seen = make_features(model, folders) if arguments.joint else load_features(folders)
-    image_dialogues = [Dialogue(*each) for each in zip(folders, repeat(answer), seen.offsets)]
+    image_dialogues = [
+        Dialogue(*arguments_of_folder)
+        for arguments_of_folder in zip(folders, repeat(answer), seen.offsets)
+    ]
     text_dialogues, choices = (
-        [Dialogue(one, answer) for one in some] for some in (arguments.text, arguments.choices)
+        [Dialogue(folder, answer) for folder in folders_of_kind]
+        for folders_of_kind in (arguments.text, arguments.choices)
     )
     split = len(arguments.dialogues)
     curriculum = Curriculum(

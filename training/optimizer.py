@@ -59,25 +59,27 @@ class MasterWeights:
             slower = name.startswith(slow) if slow else False
             groups.setdefault((inner, decays, slower), []).append(copy)
 
-        def those(inner: bool, bolder: float) -> list[dict[str, Any]]:
+        def parameter_groups(inner: bool, rate_factor: float) -> list[dict[str, Any]]:
             return [
                 {
-                    "params": some,
+                    "params": weights,
                     "weight_decay": decay if decays else 0.0,
-                    "scale": bolder * (factor if slower else 1.0),
+                    "scale": rate_factor * (factor if slower else 1.0),
                 }
-                for (inside, decays, slower), some in groups.items()
+                for (inside, decays, slower), weights in groups.items()
                 if inside == inner
             ]
 
         orthogonal = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
         adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
-        inside, outside = those(True, MUON_RATE_FACTOR), those(False, 1.0)
+        inside, outside = parameter_groups(True, MUON_RATE_FACTOR), parameter_groups(False, 1.0)
         kinds: dict[str, tuple[Callable[..., Any], Any]] = {
             "muon": (orthogonal, inside),
             "adamw": (adamw, outside),
         }
-        self.optimizers = {name: kind(some) for name, (kind, some) in kinds.items() if some}
+        self.optimizers = {
+            name: kind(weights) for name, (kind, weights) in kinds.items() if weights
+        }
 
     def step(self, rate: float) -> float:
         """Apply one update from the gradients; return the gradient norm."""
@@ -98,7 +100,7 @@ class MasterWeights:
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`."""
-        steps = {name: each.state_dict() for name, each in self.optimizers.items()}
+        steps = {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}
         return {"weights": self.copies, "optimizers": steps}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -157,7 +157,7 @@ def dialogue_texts() -> list[str]:
         return wording(key, **holes | values)
 
     options = (("A", "B"), ("A", "B", "C"), ("A", "B", "C", "D"))
-    forms = [answer_form("letter", some, wording) for some in options]
+    forms = [answer_form("letter", letters, wording) for letters in options]
     return [
         *("\n" + say("question.answer", form=form) for form in forms),
         "\n" + say("question.answer_number", form=say("question.number")),
@@ -166,7 +166,7 @@ def dialogue_texts() -> list[str]:
         ", in place of ",
         say("turn.last"),
         "The camera did not move.",
-        *(say(each) if each in wording.templates else each for each in WHOLE),
+        *(say(text) if text in wording.templates else text for text in WHOLE),
         *MOVES,
     ]
 

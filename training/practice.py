@@ -74,13 +74,13 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
         messages.append(learner_message)
 
 
-def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
+def practise(folder: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's dialogues, with image paths relative to a folder.
 
     Raises RunLogError if the run cannot be read, and the errors of `expert_replies`.
     """
     config = folder.config
-    base = folder.path.resolve().relative_to(beside.resolve())
+    base = folder.path.resolve().relative_to(relative_to.resolve())
     started = [state for state in folder.states if state.turns]
     with closing(expert(folder.questions, config.seed, config, strays=False)) as policy:
         for state in started:

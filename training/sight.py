@@ -48,8 +48,8 @@ class StoredFeatures:
         """Return the features of images, two of (n, 70, 256) bfloat16."""
         import torch
 
-        both = torch.from_numpy(self.rows(numbers)).view(torch.bfloat16)
-        return both[:, 0], both[:, 1]
+        features = torch.from_numpy(self.rows(numbers)).view(torch.bfloat16)
+        return features[:, 0], features[:, 1]
 
 
 class ComputedFeatures(StoredFeatures):
@@ -90,8 +90,8 @@ def store_features(model: Any, folder: Path) -> int:
     for start in range(0, len(pictures), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(pictures)))
         with torch.no_grad():
-            both = torch.stack(seen(list(numbers)), dim=1)
-        out[start : start + len(both)] = both.to(torch.bfloat16).view(torch.int16).numpy()
+            features = torch.stack(seen(list(numbers)), dim=1)
+        out[start : start + len(features)] = features.to(torch.bfloat16).view(torch.int16).numpy()
     out.flush()
     partial.replace(folder / FEATURES)
     return len(pictures)

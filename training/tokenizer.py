@@ -49,12 +49,12 @@ def piece_pattern() -> str:
     In order: whole pieces, two-part numbers in replies, bearings, labels, words with their leading space, single digits,
     single punctuation marks.
     """
-    whole = "|".join(re.escape(text).replace("\\ ", " ") for text in whole_pieces())
+    whole_pattern = "|".join(re.escape(text).replace("\\ ", " ") for text in whole_pieces())
     labels = "|".join(sorted(map(re.escape, LABELS), key=lambda label: (-len(label), label)))
     labels = labels.replace("\\ ", " ")
     tenths = r" -?\p{N}{1,2}(?=\.\p{N}(?!\p{N}))|(?<=\p{N})\.\p{N}(?!\p{N})"
-    ways = r" (?:3[0-5]|[12]?\p{N})?[05](?=[,:]| left| right)"
-    return rf"{whole}|{tenths}|{ways}| ?(?:{labels})(?!\p{{L}})| ?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]|\s"
+    bearings = r" (?:3[0-5]|[12]?\p{N})?[05](?=[,:]| left| right)"
+    return rf"{whole_pattern}|{tenths}|{bearings}| ?(?:{labels})(?!\p{{L}})| ?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]|\s"
 
 
 def _build_bpe() -> Any:
