@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.view import View
@@ -17,9 +18,21 @@ from render_agent.dialogue.wording import Wording
 from render_agent.render.around import cell_at, direction_of
 from render_agent.render.projection import points_under
 from render_agent.render.viewer import Viewer
-from render_agent.render.visibility.box_surfaces import MARGIN_METRES
+from render_agent.render.visibility.box_surfaces import (
+    MARGIN_METRES,
+    BoxSurfaces,
+    nearest_piece,
+)
+from render_agent.render.visibility.object_visibility import FAR_ABOVE_METRES
 from render_agent.scans.boxes import OrientedBox, distance
-from render_agent.scans.camera import AnyCamera, Camera, FloatArray, MapCamera, wrapped
+from render_agent.scans.camera import (
+    AnyCamera,
+    Camera,
+    FloatArray,
+    MapCamera,
+    Vector,
+    wrapped,
+)
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.views.scene_graph import level_size
@@ -38,6 +51,20 @@ class Thing(NamedTuple):
 
     label: str
     box: OrientedBox
+
+
+class Spot(NamedTuple):
+    """A place in a scene.
+
+    Attributes:
+        point: (3,) metres, world frame.
+        seen_from: Position of the camera that sees it, metres, world frame.
+        piece: Index of the face (mesh) or point (cloud) drawn there; None if unknown.
+    """
+
+    point: FloatArray
+    seen_from: Vector
+    piece: int | None = None
 
 
 class Hit(NamedTuple):
@@ -62,14 +89,20 @@ def measured(
     map. facts: what is known of the scene, None where nothing is. RenderError where it cannot be drawn.
     """
     known = things_of(facts, scene)
-    hits: dict[int, Hit] = {}
+    found = {
+        number: spot_at(place, views, stands, scene, viewer, wording)
+        for number, place in enumerate(places, 1)
+    }
+    spots = {number: spot for number, spot in found.items() if isinstance(spot, Spot)}
+    owners = things_at(list(spots.values()), known, scene)
+    hits = {
+        number: Hit(spot.point, thing)
+        for (number, spot), thing in zip(spots.items(), owners, strict=True)
+    }
     words = []
-    for number, place in enumerate(places, 1):
-        found = point_at(place, views, stands, scene, viewer, wording)
-        if not isinstance(found, str):
-            hits[number] = Hit(found, thing_at(found, known))
-            found = _hit_text(hits[number], known, wording)
-        words.append(wording("measurement.place", number=number, found=found))
+    for number, result in found.items():
+        text = result if isinstance(result, str) else _hit_text(hits[number], known, wording)
+        words.append(wording("measurement.place", number=number, found=text))
     if 1 in hits:
         words += _from_first(hits, wording)
     elif len(places) > 1:
@@ -83,25 +116,52 @@ def things_of(facts: Facts | None, scene: Scene) -> list[Thing]:
     return [Thing(label, box) for label, some in boxes.items() for box in some]
 
 
-def thing_at(point: FloatArray, things: Sequence[Thing]) -> Thing | None:
-    """Return the object on which a point, (3,) metres, lies: the smallest whose box holds it."""
-    holding = [
-        thing
-        for thing in things
-        if (np.abs(thing.box.local(point[None])[0]) <= thing.box.size / 2 + MARGIN_METRES).all()
-    ]
-    return min(holding, key=lambda thing: float(thing.box.size.prod()), default=None)
+def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> list[Thing | None]:
+    """Return the object that each spot is on, None if it is on none.
+
+    As for visibility, surface belongs to an object by the rule of `box_surfaces`, so that the floor below a table and
+    the wall behind a shelf are on no object. A spot without surface is on the smallest object whose box contains it.
+    """
+    inside = _containing(spots, things)
+    relevant = np.flatnonzero(inside.any(axis=0))
+    if not len(relevant):
+        return [None] * len(spots)
+    volumes = np.array([thing.box.size.prod() for thing in things])
+    numbers = np.where(inside, volumes, np.inf).argmin(axis=1)
+    numbers[~inside.any(axis=1)] = -1
+    surfaces = BoxSurfaces.of(scene, [things[number].box for number in relevant])
+    pieces_from: dict[Vector, list[tuple[int, int]]] = {}
+    for index in np.flatnonzero(inside.any(axis=1)):
+        spot = spots[index]
+        piece = nearest_piece(scene, spot.point) if spot.piece is None else spot.piece
+        if piece is not None:
+            pieces_from.setdefault(spot.seen_from, []).append((int(index), piece))
+    for position, pairs in pieces_from.items():
+        indices, pieces = np.array(pairs).T
+        owners = surfaces.owners(pieces, position)
+        numbers[indices] = np.where(owners < 0, -1, relevant[owners])
+    return [None if number < 0 else things[number] for number in numbers]
 
 
-def point_at(
+def _containing(spots: Sequence[Spot], things: Sequence[Thing]) -> NDArray[np.bool_]:
+    """Return which spot is inside which object's box, (spots, things) bool."""
+    points = np.array([spot.point for spot in spots]).reshape(-1, 3)
+    inside = np.zeros((len(spots), len(things)), bool)
+    for number, thing in enumerate(things):
+        limits = thing.box.size / 2 + MARGIN_METRES
+        inside[:, number] = (np.abs(thing.box.local(points)) <= limits).all(axis=1)
+    return inside
+
+
+def spot_at(
     place: Place,
     views: Mapping[int, View],
     stands: Camera,
     scene: Scene,
     viewer: Viewer,
     wording: Wording,
-) -> FloatArray | str:
-    """Return the point of a place, (3,) metres, world frame, or why there is none."""
+) -> Spot | str:
+    """Return the spot that a place names, or the reason why there is none."""
     if place.view is None:
         low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
         point = [value for value in (place.x, place.y, place.z) if value is not None]
@@ -109,11 +169,11 @@ def point_at(
             named = f"[{', '.join(f'{value:g}' for value in point)}]"
             return wording("measurement.outside", point=named)
         if place.z is not None:
-            return np.array([place.x, place.y, place.z])
+            return Spot(np.array([place.x, place.y, place.z]), stands.position)
         cut = viewer.map_camera(scene, stands).height
         above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
         middle = PROBE_PIXELS // 2
-        hit = surface_point(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
+        hit = surface_spot(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
         named = f"[{place.x:.2f}, {place.y:.2f}]"
         return wording("measurement.nothing_at_point", point=named) if hit is None else hit
     if (view := views.get(place.view)) is None:
@@ -125,7 +185,7 @@ def point_at(
     where = camera_under(view, pixel, viewer.size)
     if where is None:
         return wording("measurement.between_directions", **values)
-    hit = surface_point(scene, *where, viewer)
+    hit = surface_spot(scene, *where, viewer)
     return wording("measurement.nothing_at_pixel", **values) if hit is None else hit
 
 
@@ -143,18 +203,25 @@ def camera_under(
     return view.camera, size, pixel
 
 
-def surface_point(
+def surface_spot(
     scene: Scene, camera: AnyCamera, size: tuple[int, int], pixel: tuple[int, int], viewer: Viewer
-) -> FloatArray | None:
-    """Return the point of the surface under a pixel (column, row), (3,) metres; None where nothing is."""
+) -> Spot | None:
+    """Return the spot under a pixel (column, row); None if nothing was scanned there."""
     u, v = pixel
-    depth = float(viewer.renderer.draw(scene, camera, *size).depth[v, u])
+    frame = viewer.renderer.draw(scene, camera, *size)
+    depth = float(frame.depth[v, u])
     if not math.isfinite(depth):
         return None
-    point: FloatArray = points_under(camera, np.array([u]), np.array([v]), np.array([depth]), size)[
-        0
-    ]
-    return point
+    point = points_under(camera, np.array([u]), np.array([v]), np.array([depth]), size)[0]
+    piece = None if frame.primitive is None else int(frame.primitive[v, u])
+    return Spot(point, viewpoint(camera), piece)
+
+
+def viewpoint(camera: AnyCamera) -> Vector:
+    """Return the position that a camera sees from, metres, world frame; far above the room for a map."""
+    if isinstance(camera, Camera):
+        return camera.position
+    return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
 def _hit_text(hit: Hit, known: Sequence[Thing], wording: Wording) -> str:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
@@ -29,10 +30,12 @@ from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
 from render_agent.tasks.mentions import kind_of, subjects
 from render_agent.views.measurement import (
+    Spot,
     Thing,
     camera_under,
-    thing_at,
+    things_at,
     things_of,
+    viewpoint,
 )
 from render_agent_lab.expert.policy import Expert, expert
 
@@ -111,21 +114,25 @@ class Surveyor:
         room, scene = eyes.room(question), eyes.scenes.get(question)
         things = things_of(eyes.facts[question.scene], scene)
         for view in dict.fromkeys(views):
-            pixels, points = self._surface(view, room, scene)
-            near = (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
-            hits = [k for k in np.flatnonzero(near) if _is_same(thing_at(points[k], things), thing)]
+            pixels, spots = self._surface(view, room, scene)
+            points = np.array([spot.point for spot in spots]).reshape(-1, 3)
+            near = np.flatnonzero(
+                (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
+            )
+            owners = things_at([spots[k] for k in near], things, scene)
+            hits = [k for k, owner in zip(near, owners, strict=True) if _is_same(owner, thing)]
             if hits:
                 middle = np.median(pixels[hits], axis=0)
                 u, v = pixels[min(hits, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
                 return {"view": view.number, "x": int(u), "y": int(v)}
         return [round(float(value), 2) for value in thing.box.centre]
 
-    def _surface(self, view: View, room: Room, scene: Scene) -> tuple[FloatArray, FloatArray]:
-        """Return sampled pixels of a view, (n, 2) columns and rows, and the points they show, (n, 3) metres."""
+    def _surface(self, view: View, room: Room, scene: Scene) -> tuple[FloatArray, list[Spot]]:
+        """Return sampled pixels of a view, (n, 2) columns and rows, and the spots that they show."""
         assert self.guide.eyes is not None
         renderer, (width, height) = self.guide.eyes.renderer, room.size
-        frames: dict[AnyCamera, FloatArray] = {}
-        pixels, points = [], []
+        frames: dict[AnyCamera, tuple[FloatArray, NDArray[np.int32] | None]] = {}
+        pixels, spots = [], []
         for v in range(0, height, STEP_PIXELS):
             for u in range(0, width, STEP_PIXELS):
                 where = camera_under(view, (u, v), room.size)
@@ -133,18 +140,24 @@ class Surveyor:
                     continue
                 camera, size, (column, row) = where
                 if camera not in frames:
-                    depth = renderer.draw(scene, camera, *size).depth
-                    rows, columns = np.indices(depth.shape)
+                    frame = renderer.draw(scene, camera, *size)
+                    rows, columns = np.indices(frame.depth.shape)
                     under = points_under(
-                        camera, columns.ravel(), rows.ravel(), depth.ravel().astype(float), size
+                        camera,
+                        columns.ravel(),
+                        rows.ravel(),
+                        frame.depth.ravel().astype(float),
+                        size,
                     )
-                    frames[camera] = under.reshape(*depth.shape, 3)
+                    frames[camera] = under.reshape(*frame.depth.shape, 3), frame.primitive
+                points, primitive = frames[camera]
+                point = points[row, column]
+                if not np.isfinite(point).all():
+                    continue
                 pixels.append((u, v))
-                points.append(frames[camera][row, column])
-        flat = np.array(pixels).reshape(-1, 2)
-        surface = np.array(points, float).reshape(-1, 3)
-        shown = np.isfinite(surface).all(axis=1)
-        return flat[shown], surface[shown]
+                piece = None if primitive is None else int(primitive[row, column])
+                spots.append(Spot(point, viewpoint(camera), piece))
+        return np.array(pixels).reshape(-1, 2), spots
 
 
 def _is_same(first: Thing | None, second: Thing) -> bool:

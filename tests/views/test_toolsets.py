@@ -19,15 +19,18 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.render.projection import points_under
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.scans.boxes import upright
 from render_agent.scans.camera import Camera
-from render_agent.tasks.ground_truth import Facts
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent.views.measurement import measured
+from render_agent.views.measurement import Spot, measured, things_at, things_of
 from render_agent.views.scene_graph import scene_graph
 from render_agent_lab.expert.surveyor import MEASURED_TYPES
 
@@ -120,6 +123,54 @@ def test_a_place_that_is_none_is_told_why(viewer, views, place, why):
     assert "Place 1: " in text
     assert why in text
     assert text.endswith("Distances and angles are told from place 1, which was not found.")
+
+
+def test_the_floor_under_a_box_and_the_wall_behind_it_are_on_no_object(viewer, views):
+    table = upright((1.0, 1.5, 0.0), (3.0, 2.5, 0.9))  # nothing but floor and wall is in it
+    facts = Facts({}, 27.0, {"table": [table], "sofa": [upright(*RED_BOX)]})
+    floor, wall = (1.6, 1.7, 0.0), (2.0, 2.5, 0.6)
+    ahead = Camera((2.0, 0.0, 1.5), 90.0, -20.0)
+    seen = dict(views) | {0: View(0, "ego", "0.png", ahead)}
+    places = [pixel_of(floor, seen[0], 0), pixel_of(wall, seen[0], 0), Place(*floor), Place(*wall)]
+    text = measured(places, seen, ahead, SCENE, facts, viewer, general())
+    assert text.count("on no object that is known") == 4
+    assert "between the closest points" not in text
+    inside = measured([Place(2.0, 2.0, 0.5)], seen, ahead, SCENE, facts, viewer, general())
+    assert "on table" in inside
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+@pytest.mark.parametrize("name", ["room00", "room05"])
+def test_no_visible_floor_of_the_bundled_rooms_is_on_an_object(name):
+    question = next(each for each in bundled() if each.scene == name)
+    scene = load_scene(question.scan)
+    things = things_of(known_facts([question])[name], scene)
+    renderer, start = Rasteriser(), FreeSpace.of(scene).start_position()
+    boxed, on_objects, elsewhere = 0, 0, 0
+    for yaw in range(0, 360, 90):
+        camera = Camera(tuple(start), yaw, -25.0)
+        frame = renderer.draw(scene, camera, 120, 90)
+        v, u = np.nonzero(np.isfinite(frame.depth))
+        points = points_under(camera, u, v, frame.depth[v, u].astype(float), (120, 90))
+        pieces = frame.primitive[v, u]
+        spots = [
+            Spot(point, camera.position, int(piece))
+            for point, piece in zip(points, pieces, strict=True)
+        ]
+        owned = np.array([thing is not None for thing in things_at(spots, things, scene)])
+        floor = (np.abs(scene.points[scene.faces[pieces], 2] - scene.floor) < 1e-3).all(axis=1)
+        assert not owned[floor].any()
+        named = [Spot(point, camera.position) for point in points[floor][::25]]
+        assert not any(things_at(named, things, scene))
+        in_box = [
+            (np.abs(each.box.local(points[floor])) <= each.box.size / 2 + 0.01).all(axis=1)
+            for each in things
+        ]
+        boxed += int(np.any(in_box, axis=0).sum())
+        on_objects += int(owned.sum())
+        elsewhere += int((~owned).sum())
+    assert boxed > 500  # the rule matters here
+    assert 0.2 < on_objects / (on_objects + elsewhere) < 0.6
 
 
 def test_where_no_boxes_are_known_only_metres_are_told(viewer, views):

@@ -27,6 +27,7 @@ from render_agent.scans.camera import FloatArray, Vector
 from render_agent.scans.scene import Scene
 
 MARGIN_METRES = 0.01  # surface may exceed its box by this: scans are warped and boxes are tight
+CLOUD_MARGIN_METRES = 0.05  # a place this close to a point of a cloud is on its surface
 # Surface this close to a side, on the inside, may belong to what the object touches.
 SHELL_METRES = 0.02
 THIN_SHARE = 1 / 3  # maximum shell as a share of the box's thickness, for flat objects such as rugs
@@ -153,6 +154,14 @@ class BoxSurfaces:
         counts &= volumes <= SIMILAR_VOLUME_RATIO * volumes.min(axis=1, keepdims=True)
         return counts
 
+    def owners(self, pieces: NDArray[np.integer[Any]], position: Vector) -> NDArray[np.intp]:
+        """Return the number of the smallest box that each piece, (p,), counts for from a position; -1 if none."""
+        counts = self.seen_from(position)[self.groups[pieces]]
+        if not counts.shape[1]:
+            return np.full(len(pieces), -1)
+        smallest = np.where(counts, self._volumes, np.inf).argmin(axis=1)
+        return np.where(counts.any(axis=1), smallest, -1)
+
     def distances(self, position: Vector) -> FloatArray:
         """Return the distance from a position to the closest point of each box, (boxes,) metres."""
         beyond = np.maximum(np.abs(self._local(position)) - self._half, 0)
@@ -167,6 +176,28 @@ class BoxSurfaces:
     def pieces(self, groups: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the indices of the pieces in the selected groups, (groups,) bool."""
         return np.flatnonzero(groups[self.groups[:-1]])
+
+
+def nearest_piece(scene: Scene, point: FloatArray) -> int | None:
+    """Return the face (mesh) or point (cloud) closest to `point`, (3,) metres; None if none is at the point.
+
+    Raises:
+        RenderError: A face refers to a vertex that does not exist.
+    """
+    from trimesh.triangles import closest_point
+
+    reach = MARGIN_METRES if scene.faces is not None else CLOUD_MARGIN_METRES
+    pieces = scene.points[:, None] if scene.faces is None else scene.points[sound_faces(scene)]
+    near = (pieces.min(axis=1) <= point + reach) & (pieces.max(axis=1) >= point - reach)
+    candidates = np.flatnonzero(near.all(axis=1))
+    if not len(candidates):
+        return None
+    corners = pieces[candidates].astype(np.float64)
+    targets = np.broadcast_to(point, (len(corners), 3))
+    closest = corners[:, 0] if scene.faces is None else closest_point(corners, targets)
+    distances = np.linalg.norm(closest - point, axis=1)
+    nearest = int(distances.argmin())
+    return int(candidates[nearest]) if distances[nearest] <= reach else None
 
 
 class _BoxNeighbourhood:
