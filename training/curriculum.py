@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.dialogue_file import DIALOGUES, Dialogues, load_dialogues
+from training.dialogue_file import DIALOGUES_FILE, Dialogues, load_dialogues
 
 ANSWER_WEIGHT = 3.0  # loss weight of answer tokens, relative to other reply tokens
 
@@ -42,7 +42,7 @@ class Dialogue:
     """
 
     def __init__(self, folder: Path, answer: int, offset: int = 0) -> None:
-        self.arrays: Dialogues = load_dialogues(folder / DIALOGUES)
+        self.arrays: Dialogues = load_dialogues(folder / DIALOGUES_FILE)
         self.answer = answer
         self.offset = offset
         lengths = np.diff(self.arrays.offsets)

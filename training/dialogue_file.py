@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DIALOGUES, PICTURES = "dialogues.npz", "pictures.npy"  # files in a folder of training data
+DIALOGUES_FILE, IMAGES_FILE = "dialogues.npz", "pictures.npy"  # files in a folder of training data
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import Message, assistant, pictures
 from training.dialogue_file import (
-    DIALOGUES,
-    PICTURES,
+    DIALOGUES_FILE,
+    IMAGES_FILE,
     Dialogues,
     EncodedDialogue,
     concatenate,
     load_dialogues,
 )
-from training.picture_file import PictureFile, decode_image
-from training.processor import PICTURE_TOKENS
+from training.image_file import ImageFile, decode_image
+from training.processor import IMAGE_TOKENS
 from training.wording import small_wording
 
 CHUNK = 256  # dialogues tokenized per call
@@ -111,7 +111,7 @@ class Encoder:
         placeholder = ids == self.picture
         if placeholder.sum() != num_images:
             raise ValueError("a text of the dialogue contains an image token")
-        times = np.where(placeholder, PICTURE_TOKENS, 1)
+        times = np.where(placeholder, IMAGE_TOKENS, 1)
         return np.repeat(ids, times), np.repeat(learned, times)
 
 
@@ -120,7 +120,7 @@ class ImageLibrary:
 
     def __init__(self, folder: Path, hashes: Sequence[bytes]) -> None:
         """Open the image file. `hashes` are those of the images it contains."""
-        self.file = PictureFile(folder / PICTURES, len(hashes))
+        self.file = ImageFile(folder / IMAGES_FILE, len(hashes))
         self.hashes = list(hashes)
         self._numbers = {known: number for number, known in enumerate(hashes)}
         self._seen: dict[Path, int] = {}
@@ -143,7 +143,9 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
     Raises OSError if a file or an image is missing. An interrupted run leaves the folder unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    before = load_dialogues(folder / DIALOGUES) if (folder / DIALOGUES).is_file() else None
+    before = (
+        load_dialogues(folder / DIALOGUES_FILE) if (folder / DIALOGUES_FILE).is_file() else None
+    )
     known = [] if before is None else [row.tobytes() for row in before.hashes]
     sources = [blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files]
     done = set() if before is None else set(before.sources.tolist())
@@ -157,7 +159,7 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
             for dialogue in _encode_file(file, encoder, library)
         ]
     dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(new_files))
-    dialogues.save(folder / DIALOGUES)
+    dialogues.save(folder / DIALOGUES_FILE)
     return dialogues
 
 

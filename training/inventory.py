@@ -1,8 +1,8 @@
 """Inventory dialogues: teach the model to read many object positions off an image at once.
 
-python -m training.inventory PICTURES...
+python -m training.inventory IMAGES...
 
-PICTURES are folders written by `training.perception_pictures`; each gets `dialogues.npz` about its images. A benchmark
+IMAGES are folders written by `training.perception_images`; each gets `dialogues.npz` about its images. A benchmark
 question names two to five objects; here all objects of an image are named, in random order, and only their positions are
 learned.
 """
@@ -25,9 +25,9 @@ from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
 from render_agent_lab.expert.derive import format_places, spot_at
-from training.dialogue_file import DIALOGUES, Dialogues, EncodedDialogue, concatenate
+from training.dialogue_file import DIALOGUES_FILE, Dialogues, EncodedDialogue, concatenate
 from training.encode import CHUNK, Encoder
-from training.perception_pictures import FIELD_DEGREES, SHOWN_FILE
+from training.perception_images import FIELD_DEGREES, SHOWN_FILE
 from training.phrases import LABELS
 from training.wording import small_wording
 
@@ -83,7 +83,7 @@ def inventories(folder: Path, processor: Any) -> list[EncodedDialogue]:
 def write(folder: Path, processor: Any) -> Dialogues:
     """Write the dialogues about a folder's images into it, and return them."""
     dialogues = concatenate(None, inventories(folder, processor))
-    dialogues.save(folder / DIALOGUES)
+    dialogues.save(folder / DIALOGUES_FILE)
     return dialogues
 
 

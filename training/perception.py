@@ -22,7 +22,7 @@ from training.labels import CELLS, TARGETS
 from training.name_attention import NameFinder, read_places
 from training.networks import encode_images
 from training.optimizer import MasterWeights, compute_dtype, done_file, rate_at, save
-from training.perception_pictures import KINDS, SHOWN_FILE
+from training.perception_images import KINDS, SHOWN_FILE
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
 

@@ -36,7 +36,7 @@ WIDTH, HEIGHT = 320, 224  # pixels of a 4:3 image as the model sees it
 # Minimum and maximum pixels of an image; with a larger maximum, 320 x 240 would become 320 x 256.
 PIXELS = {"shortest_edge": 256 * 224, "longest_edge": 81919}
 
-PICTURE_TOKENS = (WIDTH // 32) * (HEIGHT // 32)  # tokens per image
+IMAGE_TOKENS = (WIDTH // 32) * (HEIGHT // 32)  # tokens per image
 
 NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
@@ -44,7 +44,7 @@ PATCHES = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
 
 
 def small_processor(tokenizer: Any) -> Any:
-    """Return the processor, which renders dialogues to prompts and images to `PICTURE_TOKENS` tokens."""
+    """Return the processor, which renders dialogues to prompts and images to `IMAGE_TOKENS` tokens."""
     cure_torchvision()
     from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from training.dialogue_file import PICTURES
+from training.dialogue_file import IMAGES_FILE
 from training.networks import encode_images
 from training.optimizer import compute_dtype, load_weights, read_weights
 from training.shape import TOKENS, WIDTH
@@ -74,7 +74,7 @@ def load_features(folders: Sequence[Path]) -> StoredFeatures:
 def make_features(model: Any, folders: Sequence[Path]) -> ComputedFeatures:
     """Return the images in folders of dialogues as features of a model's tower."""
     return ComputedFeatures(
-        model, [np.load(folder / PICTURES, mmap_mode="r") for folder in folders]
+        model, [np.load(folder / IMAGES_FILE, mmap_mode="r") for folder in folders]
     )
 
 
@@ -82,7 +82,7 @@ def store_features(model: Any, folder: Path) -> int:
     """Compute and atomically write the features of a folder's images; return their number."""
     import torch
 
-    pictures = np.load(folder / PICTURES, mmap_mode="r")
+    pictures = np.load(folder / IMAGES_FILE, mmap_mode="r")
     seen = make_features(model, [folder])
     shape = len(pictures), 2, TOKENS, WIDTH
     partial = folder / f"{FEATURES}.part"

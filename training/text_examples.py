@@ -34,7 +34,7 @@ from render_agent_lab.expert.derive import (
 )
 from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
-from training.dialogue_file import DIALOGUES, Dialogues, EncodedDialogue, concatenate
+from training.dialogue_file import DIALOGUES_FILE, Dialogues, EncodedDialogue, concatenate
 from training.encode import CHUNK, Encoder
 from training.wording import small_wording
 
@@ -175,7 +175,7 @@ def save_examples(folder: Path, examples: Iterable[TextExample], processor: Any)
     """Write examples to a folder of training data, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     dialogues = concatenate(None, text_examples(examples, processor))
-    dialogues.save(folder / DIALOGUES)
+    dialogues.save(folder / DIALOGUES_FILE)
     return dialogues
 
 

@@ -19,7 +19,7 @@ from training.curriculum import (
     split_by_length,
 )
 from training.dialogue import DialogueTrainer
-from training.dialogue_file import DIALOGUES, EncodedDialogue, concatenate
+from training.dialogue_file import DIALOGUES_FILE, EncodedDialogue, concatenate
 from training.networks import batch_of, encode_images, predict
 from training.shape import TOKENS, new_model
 from training.sight import ComputedFeatures, StoredFeatures
@@ -65,7 +65,7 @@ def folders(tmp_path_factory):
             for number in range(4)
         ]
         long = encoded(scenes[0], 99, (0,), length=MAX_TOKENS)
-        concatenate(None, [*some, long]).save(path / DIALOGUES)
+        concatenate(None, [*some, long]).save(path / DIALOGUES_FILE)
         made.append((path, 2 * len(scenes)))
     return made
 

@@ -17,10 +17,10 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.render.png import encode as png
 from render_agent.runs.read import RunData
-from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
+from training.dialogue_file import DIALOGUES_FILE, IMAGES_FILE, load_dialogues
 from training.encode import Encoder, encode_files
-from training.picture_file import BYTES, PictureFile, decode_image, load_pictures
-from training.processor import HEIGHT, PICTURE_TOKENS, WIDTH, small_processor
+from training.image_file import BYTES, ImageFile, decode_image, load_images
+from training.processor import HEIGHT, IMAGE_TOKENS, WIDTH, small_processor
 from training.tokenizer import small_tokenizer
 
 STEP = json.dumps({"reasoning": "box ?", "rotation_angle_degrees": 40, "forward_meters": 0.3})
@@ -82,7 +82,7 @@ def opened(run):
 
 def test_tokens_match_those_of_the_engine(run, encoded, states, processor):
     """The encoded dialogue begins with every prompt of the engine and its reply."""
-    dialogues = load_dialogues(encoded / DIALOGUES)
+    dialogues = load_dialogues(encoded / DIALOGUES_FILE)
     tensors = PromptBuilder(processor, "qwen3_vl")
     end = processor.tokenizer.eos_token_id
     assert [len(state.turns) for state in states] == [2, 5, 4, 1]
@@ -105,7 +105,7 @@ def test_tokens_match_those_of_the_engine(run, encoded, states, processor):
 
 
 def test_tokens_match_those_of_the_processor(run, encoded, states, processor):
-    dialogues = load_dialogues(encoded / DIALOGUES)
+    dialogues = load_dialogues(encoded / DIALOGUES_FILE)
     for number, state in enumerate(states):
         shown = [
             {
@@ -125,8 +125,8 @@ def test_tokens_match_those_of_the_processor(run, encoded, states, processor):
 
 
 def test_images_match_the_turns_and_are_deduplicated(run, encoded, states, processor):
-    dialogues = load_dialogues(encoded / DIALOGUES)
-    stored = load_pictures(encoded / PICTURES)
+    dialogues = load_dialogues(encoded / DIALOGUES_FILE)
+    stored = load_images(encoded / IMAGES_FILE)
     scaled = QwenPictures(processor, {}).resize
     for number, state in enumerate(states):
         start, end = dialogues.picture_offsets[number : number + 2]
@@ -142,13 +142,13 @@ def test_images_match_the_turns_and_are_deduplicated(run, encoded, states, proce
             assert np.array_equal(stored[row], np.asarray(scaled(opened(run)(file))))
         ids, _ = dialogue(dialogues, number)
         placeholder = processor.tokenizer.convert_tokens_to_ids("<|image_pad|>")
-        assert ids.count(placeholder) == PICTURE_TOKENS * len(files)
+        assert ids.count(placeholder) == IMAGE_TOKENS * len(files)
     contents = {picture.tobytes() for picture in stored}
     assert len(contents) == len(stored) == len(dialogues.hashes) < len(dialogues.pictures)
 
 
 def test_dialogues_have_metadata(encoded):
-    dialogues = load_dialogues(encoded / DIALOGUES)
+    dialogues = load_dialogues(encoded / DIALOGUES_FILE)
     assert dialogues.questions.tolist() == ["0", "1", "2", "3"]
     assert set(dialogues.views) == {"free"}
     assert set(dialogues.shown) == {"real"}
@@ -164,14 +164,14 @@ def test_new_files_are_added_and_known_ones_skipped(messages, encoded, processor
         parts[-1].write_text("".join(part), "utf-8")
     encode_files(tmp_path, parts[:1], processor)
     # Leftovers of an interrupted run after the last image are overwritten.
-    with (tmp_path / PICTURES).open("ab") as stream:
+    with (tmp_path / IMAGES_FILE).open("ab") as stream:
         stream.write(bytes(BYTES + 7))
     encode_files(tmp_path, parts, processor)
     encode_files(tmp_path, parts[1:], processor)
-    one, other = (load_dialogues(folder / DIALOGUES) for folder in (tmp_path, encoded))
+    one, other = (load_dialogues(folder / DIALOGUES_FILE) for folder in (tmp_path, encoded))
     for name in ("ids", "learned", "offsets", "pictures", "picture_offsets", "hashes", "questions"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    assert (tmp_path / PICTURES).read_bytes() == (encoded / PICTURES).read_bytes()
+    assert (tmp_path / IMAGES_FILE).read_bytes() == (encoded / IMAGES_FILE).read_bytes()
 
 
 def test_resizing_matches_the_processor(processor):
@@ -189,14 +189,14 @@ def test_images_with_another_aspect_ratio_are_rejected():
         decode_image(png(np.zeros((320, 320, 3), np.uint8)))
 
 
-def test_picture_file_can_be_appended_to(tmp_path):
+def test_image_file_can_be_appended_to(tmp_path):
     pictures = np.random.default_rng(0).integers(0, 256, (12, HEIGHT, WIDTH, 3), np.uint8)
-    with PictureFile(tmp_path / "p.npy") as file:
+    with ImageFile(tmp_path / "p.npy") as file:
         assert [file.append(picture) for picture in pictures[:2]] == [0, 1]
-    with PictureFile(tmp_path / "p.npy", 2) as file:
+    with ImageFile(tmp_path / "p.npy", 2) as file:
         assert [file.append(picture) for picture in pictures[2:]] == list(range(2, 12))
     assert np.array_equal(np.load(tmp_path / "p.npy"), pictures)
-    assert np.array_equal(load_pictures(tmp_path / "p.npy"), pictures)
+    assert np.array_equal(load_images(tmp_path / "p.npy"), pictures)
 
 
 def test_only_listed_messages_are_learned(processor):

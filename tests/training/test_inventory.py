@@ -7,10 +7,10 @@ import pytest
 
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import plain
-from training.dialogue_file import DIALOGUES, load_dialogues
+from training.dialogue_file import DIALOGUES_FILE, load_dialogues
 from training.inventory import MAX_HIDDEN, MAX_NAMES, inventory, write
-from training.perception_pictures import SHOWN_FILE
-from training.processor import PICTURE_TOKENS, small_processor
+from training.perception_images import SHOWN_FILE
+from training.processor import IMAGE_TOKENS, small_processor
 from training.tokenizer import small_tokenizer
 
 CAMERA = plain(Camera((1.0, 2.0, 1.4), 90.0))
@@ -55,7 +55,7 @@ def tokenizer():
 def test_positions_are_learned_and_names_are_given(tokenizer, tmp_path):
     (tmp_path / SHOWN_FILE).write_text("".join(json.dumps(line) + "\n" for line in LINES))
     write(tmp_path, small_processor(tokenizer))
-    dialogues = load_dialogues(tmp_path / DIALOGUES)
+    dialogues = load_dialogues(tmp_path / DIALOGUES_FILE)
     assert len(dialogues) == len(LINES)
     assert dialogues.pictures.tolist() == list(range(len(LINES)))
     assert dialogues.views.tolist() == [line["kind"] for line in LINES]
@@ -63,7 +63,7 @@ def test_positions_are_learned_and_names_are_given(tokenizer, tmp_path):
     for number in range(len(LINES)):
         part = slice(*dialogues.offsets[number : number + 2])
         ids, learned = dialogues.ids[part], dialogues.learned[part]
-        assert int((ids == picture).sum()) == PICTURE_TOKENS
+        assert int((ids == picture).sum()) == IMAGE_TOKENS
         words, text = tokenizer.decode(ids[learned]), tokenizer.decode(ids)
         assert all(place in words for place in PLACES.values())
         assert not any(name in words for name in (*PLACES, *ABSENT))

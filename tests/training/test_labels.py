@@ -17,12 +17,12 @@ from render_agent.scans.room_truth import read_truth
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 from training.labels import CELLS, SIZE, CellLabeller
-from training.perception_pictures import (
+from training.perception_images import (
     FIELD_DEGREES,
     KINDS,
     VIEWS_PER_VARIANT,
     _render_around,
-    room_pictures,
+    room_images,
     transform_room,
 )
 from training.phrases import LABELS
@@ -178,7 +178,7 @@ def test_transformed_rooms_keep_image_and_labels_consistent(viewer, home, way):
 def test_room_images_cover_all_kinds_and_are_reproducible(viewer):
     scan = BUNDLED / "room00.ply"
     made = [
-        [*room_pictures(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
+        [*room_images(scan, np.random.default_rng(5), viewer.renderer, viewer)] for _ in range(2)
     ]
     kinds = [taken.kind for taken in made[0]]
     assert len(kinds) == len(VIEWS_PER_VARIANT) + sum(VIEWS_PER_VARIANT)

@@ -16,7 +16,7 @@ from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import format_rooms, question_categories
 from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
-from training.dialogue_file import DIALOGUES, load_dialogues
+from training.dialogue_file import DIALOGUES_FILE, load_dialogues
 from training.processor import small_processor
 from training.text_examples import (
     MAX_OTHERS,
@@ -52,7 +52,7 @@ def rooms(tmp_path_factory):
 def encoded(rooms, tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
     encode_rooms(folder, [rooms], small_processor(tokenizer))
-    return load_dialogues(folder / DIALOGUES)
+    return load_dialogues(folder / DIALOGUES_FILE)
 
 
 @pytest.fixture(scope="module")

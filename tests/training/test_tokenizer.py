@@ -18,7 +18,7 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.transformers.constrained_decoding import Guides
 from training.phrases import LABELS, numbers
-from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
+from training.processor import CHAT_TEMPLATE, HEIGHT, IMAGE_TOKENS, WIDTH, save_processor
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
 from training.wording import small_wording
 
@@ -155,9 +155,9 @@ def test_view_is_70_tokens(processor):
         text=["<|vision_start|><|image_pad|><|vision_end|>"], images=[view], return_tensors="pt"
     )
     assert made["image_grid_thw"].tolist() == [[1, HEIGHT // 16, WIDTH // 16]]
-    assert made["input_ids"].shape == (1, PICTURE_TOKENS + 2)
-    assert QwenPictures(processor, {}).cost(320, 240).tokens == PICTURE_TOKENS
-    assert QwenPictures(processor, {}).cost(640, 480).tokens == PICTURE_TOKENS
+    assert made["input_ids"].shape == (1, IMAGE_TOKENS + 2)
+    assert QwenPictures(processor, {}).cost(320, 240).tokens == IMAGE_TOKENS
+    assert QwenPictures(processor, {}).cost(640, 480).tokens == IMAGE_TOKENS
 
 
 def test_special_tokens_in_messages_are_harmless(processor):

@@ -1,6 +1,6 @@
 """Renders labelled images of training rooms for `training.perception`.
 
-python -m training.perception_pictures OUT ROOMS...
+python -m training.perception_images OUT ROOMS...
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from render_agent.scans.room_truth import RoomTruth, read_truth
 from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import plain
 from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
+from training.image_file import SHAPE, resize
 from training.labels import CELLS, SIZE, TARGETS, CellLabeller, CellLabels, join_directions
-from training.picture_file import SHAPE, resize
 
 FIELD_DEGREES = 75.0  # horizontal field of view of camera views in degrees
 
-# Views per variant of a room, besides its map; 1 means an around view (see `room_pictures`).
+# Views per variant of a room, besides its map; 1 means an around view (see `room_images`).
 VIEWS_PER_VARIANT = (2, 2, 0, 0, 1)
 
 KINDS = ("top", "ego", "around")
@@ -79,7 +79,7 @@ class LabelledImage:
         }
 
 
-def room_pictures(
+def room_images(
     scan: Path, rng: np.random.Generator, renderer: Renderer, viewer: Viewer
 ) -> Iterator[LabelledImage]:
     """Yield labelled images of a room.
@@ -199,7 +199,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     done, lines = 0, []
     for number, scan in enumerate(scans):
         rng = np.random.default_rng((seed, number))
-        for image in room_pictures(scan, rng, renderer, viewer):
+        for image in room_images(scan, rng, renderer, viewer):
             pictures[done] = resize(Image.fromarray(image.picture))
             classes[done], targets[done] = image.labelled.classes, image.labelled.targets
             kinds[done] = KINDS.index(image.kind)

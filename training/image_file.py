@@ -43,7 +43,7 @@ def resize(picture: Image.Image) -> NDArray[np.uint8]:
     return np.asarray(picture.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC))
 
 
-class PictureFile:
+class ImageFile:
     """An appendable numpy file of images, (N, HEIGHT, WIDTH, 3) uint8.
 
     The header is updated on close, so images appended before a crash do not count.
@@ -74,7 +74,7 @@ class PictureFile:
         self._file.write(_header(self.count))
         self._file.close()
 
-    def __enter__(self) -> PictureFile:
+    def __enter__(self) -> ImageFile:
         """Return the file itself."""
         return self
 
@@ -88,7 +88,7 @@ class PictureFile:
         self.close()
 
 
-def load_pictures(path: Path) -> NDArray[np.uint8]:
+def load_images(path: Path) -> NDArray[np.uint8]:
     """Return the images of a file, (N, HEIGHT, WIDTH, 3), memory-mapped."""
     return npy.open_memmap(path, mode="r")
 
