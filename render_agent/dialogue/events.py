@@ -28,3 +28,8 @@ def adaptation(event: str) -> tuple[str, str] | None:
     if event == RENAMED:
         return "max_tokens", "sent under its other name"
     return ("system message", "sent in the user message") if event == SYSTEM_IN_USER else None
+
+
+def in_words(event: str) -> str:
+    """Return an event as a short phrase."""
+    return " ".join(adaptation(event) or (event.replace("_", " "),))

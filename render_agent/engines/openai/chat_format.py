@@ -116,9 +116,10 @@ def read_answer(body: Any) -> Reply | None:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, else its refusal or the arguments of its tool calls, after a <think> block."""
+    """Return the text of a message, or its refusal, and the arguments of its tool calls, after a <think> block."""
     content = message.get("content")
-    reply = _text(content) or _text(message.get("refusal")) or _arguments(message)
+    text = _text(content) or _text(message.get("refusal"))
+    reply = "\n".join(filter(None, (text, _arguments(message))))
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     thought = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
     if not thought and isinstance(content, list):  # Mistral's form

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import Message, thinking_and_rest
+from render_agent.dialogue.events import in_words
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, describe_action
@@ -259,7 +260,7 @@ class QuestionView:
     def remarks(self, turn: Turn) -> list[str]:
         """Return what else is to be said of a turn."""
         own = self.diagnosed(turn)
-        remarks = [f"engine: {event}" for event in turn.events]
+        remarks = [f"engine: {in_words(event)}" for event in turn.events]
         if turn.finish == "length":
             remarks.append("cut off by the token limit")
         if own.returned:

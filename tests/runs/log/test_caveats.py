@@ -1,0 +1,177 @@
+"""Caveats: unreadable replies with their cause, adapted requests, faults of servers; in every output."""
+
+import io
+import json
+from importlib.util import find_spec
+
+import pytest
+from factories.runs import Silent, make_config, make_questions
+from factories.servers import StubServer, by_rule, chat_reply
+from factories.states import question, turn
+from msgspec.structs import replace
+from rich.console import Console
+
+from render_agent.dialogue.events import (
+    CONTENT_FILTER,
+    NO_USAGE,
+    OMITTED,
+    PROMPT_TRUNCATED,
+    RENAMED,
+    SYSTEM_IN_USER,
+)
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import QuestionState
+from render_agent.report.compare_runs import compare_runs
+from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
+from render_agent.runs.progress import Progress
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import start_run
+from render_agent.util.display import Display
+
+DONE = json.dumps({"answer": "A", "done": True})
+
+
+def lost(reply="", finish="stop", events=()):
+    own = turn(0, Malformed("there is no JSON object"))
+    return replace(own, reply=reply, finish=finish, events=events)
+
+
+def read(*events):
+    return replace(turn(0, Action(forward=1.0)), events=events)
+
+
+def test_half_of_the_replies_may_be_unreadable_without_a_caveat():
+    assert unreadable_caveat([]) is None
+    assert unreadable_caveat([lost(), read()]) is None
+    assert "2 of 3" in unreadable_caveat([lost(), read(), lost()])
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "events", "expected"),
+    [
+        ("<think>hm", "length", (), ["token limit", "--max-new-tokens", "--thinking-budget"]),
+        ("<think>hm</think>\n", "stop", (), ["thinking alone", "--max-new-tokens"]),
+        ("<think>hm</think>\n", "length", (), ["token limit", "--thinking-budget"]),
+        ('{"reasoning": "I', "length", (), ["token limit", "--max-new-tokens"]),
+        ("", "stop", (), ["empty"]),
+        ("", "stop", (CONTENT_FILTER,), ["content filter"]),
+        ("I would say B", "stop", (), ["there is no JSON object"]),
+    ],
+)
+def test_cause_and_remedy_are_named(reply, finish, events, expected):
+    caveat = unreadable_caveat([lost(reply, finish, events)] * 2 + [lost("?")])
+    assert caveat.startswith("3 of 3 replies cannot be read")
+    assert all(words in caveat for words in expected)
+
+
+def test_events_become_caveats_with_their_number_of_turns():
+    turns = [
+        read(OMITTED + "temperature", NO_USAGE),
+        read(OMITTED + "temperature"),
+        read("retried"),
+    ]
+    temperature, tokens = sorted(caveats(turns))
+    assert "temperature not sent" in temperature
+    assert "2 of 3 turns" in temperature
+    assert "tokens: not reported" in tokens
+    assert "1 of 3 turns" in tokens
+
+
+def test_adaptations_without_consequences_are_recorded_without_a_caveat():
+    turns = [read(RENAMED, OMITTED + "n", SYSTEM_IN_USER)]
+    assert adapted_fields(turns).keys() == {"max_tokens", "n", "system message"}
+    assert len(caveats(turns)) == 1
+
+
+def watch(turns):
+    state = QuestionState(question(), scenes=None, max_turns=99)
+    display = Display(Console(file=io.StringIO(), width=1000))
+    progress = Progress([state], display, max_batched_turns=1)
+    for number, own in enumerate(turns):
+        state.take(replace(own, number=number))
+        progress.took(state, state.turns[-1])
+    warned = display.console.file.getvalue().splitlines()
+    return [line for line in warned if line.startswith("warning")]
+
+
+def test_progress_warns_once_while_most_replies_are_unreadable():
+    assert watch([lost()] * 2) == []
+    (line,) = watch([lost()] * 9)
+    assert "3 of 3 replies" in line
+    assert watch([read(), lost(), read(), lost()] * 5) == []
+
+
+def test_progress_warns_once_about_every_kind_of_event():
+    first, second = watch([read(OMITTED + "seed", "retried", PROMPT_TRUNCATED)] * 3)
+    assert "seed" in first
+    assert "prompt tokens" in second
+
+
+needs_openai = pytest.mark.skipif(
+    find_spec("openai") is None, reason="the extra openai is not installed"
+)
+
+
+def run_over(folder, rule, **options):
+    """Run two questions over a server; return the run folder and the results."""
+
+    def answer(method, path, body):
+        if not path.endswith("/chat/completions"):
+            return by_rule(chat_reply)(method, path, body)
+        return rule(json.loads(body))
+
+    folder.mkdir(exist_ok=True)
+    with StubServer(answer) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,), **options}
+        run = start_run(make_config(folder, make_questions(folder, 2), max_turns=2, **options))
+        try:
+            return run.path, run.go(Silent())
+        finally:
+            run.close()
+
+
+def only_default_temperature(body):
+    if "temperature" in body:
+        return 400, {}, b'{"error": {"message": "temperature must be 1", "param": "temperature"}}'
+    return 200, {}, chat_reply(DONE)
+
+
+@needs_openai
+def test_adapted_field_is_in_every_output(type_in, tmp_path):
+    path, results = run_over(tmp_path / "a", only_default_temperature)
+    turns = results["totals"]["turns"]
+    assert results["adapted"] == {"temperature": {"how": "not sent", "turns": turns}}
+    saved = json.loads((path / "results.json").read_text())
+    assert saved["adapted"] == results["adapted"]
+    (caveat,) = [note for note in saved["notes"] if "temperature not sent" in note]
+    other, _ = run_over(tmp_path / "b", lambda body: (200, {}, chat_reply(DONE)))
+    (pair,) = compare_runs([RunData(other), RunData(path)], way_out="")
+    assert pair["adapted"] == {"a": {}, "b": results["adapted"]}
+    for command in (("show", path), ("compare", other, path)):
+        code, out, err = type_in(*command, folder=tmp_path)
+        assert code == 0, err
+        assert "temperature not sent" in " ".join((out + err).split())
+    code, _, err = type_in("report", path, folder=tmp_path)
+    assert code == 0, err
+    assert caveat.replace("'", "&#39;") in (path / "report" / "index.html").read_text()
+
+
+@needs_openai
+def test_unreadable_run_says_so_in_its_results(tmp_path):
+    message = {"role": "assistant", "content": None, "reasoning_content": DONE}
+    choices = [{"message": message, "finish_reason": "length"}]
+    _, results = run_over(tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=choices)))
+    assert "4 of 4 replies cannot be read" in results["notes"][0]
+    assert "--max-new-tokens" in results["notes"][0]
+    assert "adapted" not in results
+
+
+@needs_openai
+def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
+    path, results = run_over(tmp_path, lambda body: (200, {}, chat_reply(DONE, usage=None)))
+    assert any(note.startswith("tokens: not reported") for note in results["notes"])
+    code, out, _ = type_in("show", path, folder=tmp_path)
+    shown = " ".join(out.split())
+    assert code == 0
+    assert shown.count("tokens: not reported") == 2
+    assert "tokens read" not in shown
