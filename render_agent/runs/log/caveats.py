@@ -40,8 +40,11 @@ THOUGHT_OPTIONS = "raise --max-new-tokens, set --thinking-budget, or pass --thin
 CAUSES = {
     "filter": "the server's content filter ended most of them",
     "thought cut": f"most were cut off at the token limit while the model was thinking: {THOUGHT_OPTIONS}",
-    "cut": "most were cut off at the token limit: raise --max-new-tokens",
-    "thought only": f"most consist of thinking alone, which usually meets the token limit: {THOUGHT_OPTIONS}",
+    "cut": "most were cut off at the token limit: raise --max-new-tokens, or set --thinking-budget if the model thinks",
+    "thought only": (
+        "most consist of thinking alone, probably because the token limit ended it or the server's reasoning parser took"
+        f" the reply for a thought: {THOUGHT_OPTIONS}"
+    ),
     "empty": "most are empty: check the server's log and the chat template of the model",
 }
 
