@@ -135,8 +135,10 @@ def rejects(error: Exception, messages: re.Pattern[str]) -> bool:
 def error_body(error: Exception) -> Any:
     """Return the parsed body of an error response, or its text if that is not JSON; None without a response."""
     response = getattr(error, "response", None)
+    if response is None:
+        return None
     try:
-        return None if response is None else parse_json(response.text)
+        return parse_json(response.text)
     except (ValueError, RecursionError):
         return response.text
 

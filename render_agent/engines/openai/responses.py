@@ -98,8 +98,9 @@ def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
     for key in ("error", "detail", "message", "msg", "errors"):
         if message := error_message(body.get(key), depth - 1):
             place = body.get("loc")
-            names_field = key == "msg" and isinstance(place, list)
-            return f"{'.'.join(map(str, place))}: {message}" if names_field else message
+            if key == "msg" and isinstance(place, list):
+                return f"{'.'.join(map(str, place))}: {message}"
+            return message
     return ""
 
 

@@ -61,12 +61,12 @@ def event_caveat(event: str) -> str | None:
 
 def caveats(turns: Sequence[Turn]) -> list[str]:
     """Return the caveats of some turns, the most important first."""
-    counts = _event_counts(turns)
-    sentences = [(event_caveat(event), number) for event, number in sorted(counts.items())]
     unreadable = unreadable_caveat(turns)
-    return [unreadable] * (unreadable is not None) + [
-        f"{sentence} ({number} of {len(turns)} turns)" for sentence, number in sentences if sentence
-    ]
+    found = [] if unreadable is None else [unreadable]
+    for event, number in sorted(_event_counts(turns).items()):
+        if sentence := event_caveat(event):
+            found.append(f"{sentence} ({number} of {len(turns)} turns)")
+    return found
 
 
 def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
