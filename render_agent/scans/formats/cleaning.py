@@ -124,13 +124,8 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
         SceneError: A face index is out of range, or no surface remains.
     """
     count = len(scan.points)
-    if scan.faces is not None and len(scan.faces):
-        lowest, highest = int(scan.faces.min()), int(scan.faces.max())
-        if lowest < 0 or highest >= count:
-            bad = lowest if lowest < 0 else highest
-            raise unreadable(
-                path, f"a face refers to vertex {bad}, but there are {count:,} vertices"
-            )
+    if scan.faces is not None:
+        check_corners(path, scan.faces, count)
     with np.errstate(invalid="ignore"):
         good = (np.abs(scan.points) < MAX_COORDINATE_METRES).all(axis=1)
     if not good.all():
@@ -141,6 +136,17 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
     if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
         raise unreadable(path, "it has no surface with finite coordinates")
     return _near_zero(scan, path)
+
+
+def check_corners(path: Path, faces: NDArray[Any], count: int) -> None:
+    """Raise SceneError if faces, of any shape, refer to vertices that do not exist."""
+    if faces.size:
+        lowest, highest = int(faces.min()), int(faces.max())
+        if lowest < 0 or highest >= count:
+            bad = lowest if lowest < 0 else highest
+            raise unreadable(
+                path, f"a face refers to vertex {bad}, but there are {count:,} vertices"
+            )
 
 
 def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
@@ -178,23 +184,3 @@ def _near_zero(scan: Scan, path: Path) -> Scan:
     faces = None if scan.faces is None else np.ascontiguousarray(scan.faces, dtype=np.int32)
     x, y, z = (float(value) for value in origin)
     return replace(scan, points=np.ascontiguousarray(shifted), faces=faces, origin=(x, y, z))
-
-
-Polygons = dict[int, NDArray[Any]]
-"""Faces grouped by their number of corners k: (n, k) vertex indices each."""
-
-
-def triangles(polygons: Polygons) -> NDArray[Any]:
-    """Triangulate polygons as fans from their first corner; return (m, 3) vertex indices.
-
-    Polygons with fewer than three corners have no surface and are dropped.
-    """
-    parts = [np.empty((0, 3), np.int32)]
-    for corners, faces in sorted(polygons.items()):
-        if corners == 3:
-            parts.append(faces)
-        elif corners > 3:
-            fan = [(0, corner, corner + 1) for corner in range(1, corners - 1)]
-            parts.append(faces[:, np.array(fan)].reshape(-1, 3))
-    non_empty = [part for part in parts if len(part)]
-    return non_empty[0] if len(non_empty) == 1 else np.concatenate(non_empty or parts)

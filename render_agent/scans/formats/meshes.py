@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import Scan, triangles
+from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.reading_process import (
     NeedsChildProcess,
     parser_errors,
@@ -88,7 +88,7 @@ def _join(placed_geometries: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
             corners = np.asarray(geometry.faces, np.int64)
             if len(corners) and not 0 <= corners.min() <= corners.max() < len(local):
                 raise ValueError("a face refers to a vertex that does not exist")
-            faces.append(triangles({3: corners + count}))
+            faces.append(corners + count)
         count += len(local)
     is_uncoloured = all(part is None for part in colours)
     all_colours = [

@@ -9,32 +9,45 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import Polygons, unreadable
-from render_agent.scans.formats.ply.header import Columns, Element, Header, corner_list, cut_short
+from render_agent.scans.formats.cleaning import unreadable
+from render_agent.scans.formats.ply.header import (
+    CORNER_NAMES,
+    READ,
+    STRIPS,
+    Columns,
+    Element,
+    Header,
+    Property,
+    corner_list,
+    cut_short,
+)
+from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows
 
 Floats = NDArray[np.float64]
 
 
-def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
-    """Return the vertex columns and faces of an ASCII PLY file, with `file` positioned after its header."""
+def read_ascii(path: Path, file: BinaryIO, header: Header) -> dict[str, Rows]:
+    """Return the vertices, faces and strips of an ASCII PLY file, with `file` positioned after its header."""
     numbers = text_numbers(path, file.read())
-    columns: Columns = {}
-    polygons: Polygons | None = None
+    tables: dict[str, Rows] = {}
     for element in header.required():
+        if element.name in ("face", STRIPS):
+            corner_list(path, element)
         if not element.has_lists:
             used = element.count * len(element.properties)
             if used > len(numbers):
                 raise cut_short(path, element)
             if element.name == "vertex":
                 columns = _cast_columns(element, numbers[:used].reshape(element.count, -1))
+                tables[element.name] = Rows(columns)
         elif element.name == "vertex":
             raise unreadable(path, "its vertices have list properties")
         else:
-            corners = corner_list(path, element) if element.name == "face" else None
-            face_polygons, used = _lists(path, element, corners, numbers)
-            polygons = face_polygons if element.name == "face" else polygons
+            spans, used = _equal_rows(element, numbers) or _walk(path, element, numbers)
+            if element.name in READ:
+                tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[used:]
-    return columns, polygons
+    return tables
 
 
 def text_numbers(path: Path, text: bytes) -> Floats:
@@ -58,7 +71,7 @@ def _cast_columns(element: Element, table: Floats) -> Columns:
 
 
 def cast_numbers(values: Floats, name: str) -> NDArray[Any]:
-    """Cast numbers, (n,), to the numpy type `name`; integers are clipped to the type's range."""
+    """Cast numbers to the numpy type `name`; integers are clipped to the type's range."""
     kind = np.dtype(name)
     if kind.kind in "iu":
         limits = np.iinfo(kind)
@@ -67,68 +80,70 @@ def cast_numbers(values: Floats, name: str) -> NDArray[Any]:
         return values.astype(kind)
 
 
-def _lists(
-    path: Path, element: Element, corners: int | None, numbers: Floats
-) -> tuple[Polygons, int]:
-    """Return the lists of property `corners` grouped by length, and the count of numbers in all rows."""
-    starts, lengths, used = _equal_rows(element, corners, numbers) or _walk(
-        path, element, corners, numbers
-    )
-    polygons: Polygons = {}
-    for length in np.unique(lengths[lengths >= 3]):
-        indices = numbers[starts[lengths == length, None] + np.arange(length)]
-        if not (np.abs(indices) < 2**53).all() or (indices != np.rint(indices)).any():
+def _rows(path: Path, element: Element, spans: Spans, numbers: Floats) -> Rows:
+    """Return the values of rows with lists."""
+
+    def take(places: NDArray[np.int64], length: int, column: Property) -> NDArray[Any]:
+        values = numbers[places[:, None] + np.arange(length)]
+        if column.name not in CORNER_NAMES:
+            return cast_numbers(values, column.type)
+        if not (np.abs(values) < 2**53).all() or (values != np.rint(values)).any():
             raise unreadable(path, "a face has a vertex index that is not an integer")
-        polygons[int(length)] = indices.astype(np.int64)
-    return polygons, used
+        corners: NDArray[np.int64] = values.astype(np.int64)
+        return corners
+
+    return gather_rows(element, spans, lambda kind: 1, take)
 
 
-ListPositions = tuple[NDArray[np.int64], NDArray[np.int64], int]
-"""Start and length of each row's list, (n,) each, and the end of the last row."""
-
-
-def _equal_rows(element: Element, corners: int | None, numbers: Floats) -> ListPositions | None:
-    """Locate the lists if all rows are as long as the first; else return None."""
-    position, heads, start = 0, [], 0
+def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
+    """Locate the lists if all rows are as long as the first; return them and the count of numbers, else None."""
+    position, heads = 0, {}
     for i, column in enumerate(element.properties):
         if column.count:
             if position >= len(numbers) or numbers[position] not in range(len(numbers)):
                 return None
-            heads.append(position)
-            if i == corners:
-                start = position + 1
+            heads[i] = position
             position += int(numbers[position])
         position += 1
     used = element.count * position
     if used > len(numbers):
         return None
     table = numbers[:used].reshape(element.count, position)
-    if any((table[:, head] != table[0, head]).any() for head in heads):
+    if any((table[:, head] != table[0, head]).any() for head in heads.values()):
         return None
     rows = np.arange(element.count, dtype=np.int64) * position
-    length = int(table[0, start - 1]) if corners is not None else 0
-    return rows + start, np.full(element.count, length, np.int64), used
+    spans: Spans = {
+        i: (rows + head + 1, np.full(element.count, int(table[0, head]), np.int64))
+        for i, head in heads.items()
+    }
+    return spans, used
 
 
-def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) -> ListPositions:
+def _walk(path: Path, element: Element, numbers: Floats) -> tuple[Spans, int]:
     """Locate the lists row by row, for rows of different lengths."""
     values = numbers.tolist()
-    starts, lengths, position = [], [], 0
-    lists = [bool(column.count) for column in element.properties]
+    position = 0
+    found: list[tuple[list[int], list[int]] | None] = [
+        ([], []) if column.count else None for column in element.properties
+    ]
     try:
         for _ in range(element.count):
-            for i, is_list in enumerate(lists):
-                if is_list:
+            for entry in found:
+                if entry is not None:
                     length = int(values[position])
                     if length != values[position] or length < 0:
                         raise unreadable(path, f"a list has {values[position]:g} entries")
-                    if i == corners:
-                        starts.append(position + 1)
-                        lengths.append(length)
+                    entry[0].append(position + 1)
+                    entry[1].append(length)
                     position += length
                 position += 1
     except (IndexError, ValueError, OverflowError):  # end of data, or a length is NaN or infinite
         raise cut_short(path, element) from None
     if position > len(values):
         raise cut_short(path, element)
-    return np.array(starts, np.int64), np.array(lengths, np.int64), position
+    spans: Spans = {
+        i: (np.array(entry[0], np.int64), np.array(entry[1], np.int64))
+        for i, entry in enumerate(found)
+        if entry is not None
+    }
+    return spans, position

@@ -9,36 +9,54 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import Polygons, unreadable
-from render_agent.scans.formats.ply.header import Columns, Element, Header, corner_list, cut_short
+from render_agent.scans.formats.cleaning import unreadable
+from render_agent.scans.formats.ply.header import (
+    READ,
+    STRIPS,
+    Element,
+    Header,
+    Property,
+    corner_list,
+    cut_short,
+)
+from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 MAX_ROW_BYTES = 1 << 30  # numpy's limit is 2 GiB
-POLYGONS_PER_CHUNK = 1 << 20  # polygons gathered at a time, to bound memory
+ENTRIES_PER_CHUNK = 3 << 20  # list entries gathered at a time, to bound memory
 
 
-def read_binary(
-    path: Path, file: BinaryIO, header: Header, file_size: int
-) -> tuple[Columns, Polygons | None]:
-    """Return the vertex columns and faces of a binary PLY file, with `file` positioned after its header."""
-    columns: Columns = {}
-    polygons: Polygons | None = None
+def read_binary(path: Path, file: BinaryIO, header: Header, file_size: int) -> dict[str, Rows]:
+    """Return the vertices, faces and strips of a binary PLY file, with `file` positioned after its header."""
+    tables: dict[str, Rows] = {}
     for element in header.required():
         rows = _equal_rows(file, element, header.order, file_size - file.tell())
-        if element.name == "face":
-            corners = corner_list(path, element)
-            if rows is None:
-                polygons = _walk_polygons(path, file, element, header.order, corners)
-            else:
-                polygons = {rows[f"v{corners}"].shape[1]: rows[f"v{corners}"]}
-        elif rows is None:
-            if element.name == "vertex" and element.has_lists:
-                raise unreadable(path, "its vertices have lists of varying length")
-            _Walk(path, file, element, header.order).skip()
-        elif element.name == "vertex":
-            names = enumerate(element.properties)
-            columns = {entry.name: rows[f"v{i}"] for i, entry in names if not entry.count}
-    return columns, polygons
+        if element.name in ("face", STRIPS):
+            corner_list(path, element)
+        if rows is not None:
+            if element.name in READ:
+                tables[element.name] = _table(element, rows)
+            continue
+        if element.name == "vertex" and element.has_lists:
+            raise unreadable(path, "its vertices have lists of varying length")
+        walk = _Walk(path, file, element, header.order)
+        if element.name in READ and element.has_lists:
+            tables[element.name] = walk.rows()
+        else:
+            walk.skip()
+    return tables
+
+
+def _table(element: Element, rows: NDArray[Any]) -> Rows:
+    """Return the values of rows of equal length, as views."""
+    table = Rows()
+    for i, column in enumerate(element.properties):
+        values = rows[f"v{i}"]
+        if not column.count:
+            table.scalars.setdefault(column.name, values)
+        elif column.name not in table.lists:
+            table.lists[column.name] = {values.shape[1]: (np.arange(len(values)), values)}
+    return table
 
 
 def binary_ply(
@@ -126,24 +144,44 @@ class _Walk:
     def skip(self) -> None:
         """Move the file position past the element."""
         if self.element.has_lists:
-            self.find(self.lists[0])
+            self.find()
         else:
             raise cut_short(self.path, self.element)
 
-    def find(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the offset in `data` and the length of each row's list `target`, (n,) each."""
+    def rows(self) -> Rows:
+        """Return the values of the element, and move the file position past it."""
+        spans = self.find()
+        data = np.frombuffer(self.data, np.uint8)
+
+        def take(places: NDArray[np.int64], length: int, column: Property) -> NDArray[Any]:
+            kind = np.dtype(self.order + column.type)
+            span = np.arange(length * kind.itemsize)
+            step = max(1, ENTRIES_PER_CHUNK // max(1, length))
+            parts = [
+                data[places[first : first + step, None] + span].view(kind)
+                for first in range(0, len(places), step)
+            ]
+            return np.concatenate(parts or [np.empty((0, length), kind)])
+
+        return gather_rows(self.element, spans, lambda kind: np.dtype(kind).itemsize, take)
+
+    def find(self) -> Spans:
+        """Return where each row's lists start in `data`, and their lengths."""
         steps, tail = self._steps()
         data, position = self.data, 0
-        starts, lengths = [], []
+        spans: list[tuple[list[int], list[int]]] = [([], []) for _ in steps]
+        steps_and_spans = [
+            (*step, starts.append, lengths.append)
+            for step, (starts, lengths) in zip(steps, spans, strict=True)
+        ]
         try:
             for _ in range(self.element.count):
-                for i, gap, read, head, width in steps:
+                for gap, read, head, width, add_start, add_length in steps_and_spans:
                     position += gap
                     (length,) = read(data, position)
                     position += head
-                    if i == target:
-                        starts.append(position)
-                        lengths.append(length)
+                    add_start(position)
+                    add_length(length)
                     if length < 0:
                         raise unreadable(self.path, f"a list has {length} entries")
                     position += length * width
@@ -153,37 +191,20 @@ class _Walk:
         if position > len(data):
             raise cut_short(self.path, self.element)
         self.file.seek(self.start + position)
-        return np.array(starts, np.int64), np.array(lengths, np.int64)
+        return {
+            i: (np.array(starts, np.int64), np.array(lengths, np.int64))
+            for i, (starts, lengths) in zip(self.lists, spans, strict=True)
+        }
 
-    def _steps(self) -> tuple[list[tuple[int, int, Any, int, int]], int]:
-        """Return how to skip a row: steps of (property, bytes before it, length reader, length size, entry size), and trailing bytes."""
+    def _steps(self) -> tuple[list[tuple[int, Any, int, int]], int]:
+        """Return how to skip a row: steps of (bytes before a list, length reader, length size, entry size), and trailing bytes."""
         steps, gap = [], 0
-        for i, column in enumerate(self.element.properties):
+        for column in self.element.properties:
             width = np.dtype(column.type).itemsize
             if column.count:
                 head = struct.Struct((self.order or "<") + CODES[column.count])
-                steps.append((i, gap, head.unpack_from, head.size, width))
+                steps.append((gap, head.unpack_from, head.size, width))
                 gap = 0
             else:
                 gap += width
         return steps, gap
-
-
-def _walk_polygons(
-    path: Path, file: BinaryIO, element: Element, order: str, corners: int
-) -> Polygons:
-    walk = _Walk(path, file, element, order)
-    starts, lengths = walk.find(corners)
-    data = np.frombuffer(walk.data, np.uint8)
-    kind = np.dtype(order + element.properties[corners].type)
-    polygons: Polygons = {}
-    for length in np.unique(lengths[lengths >= 3]):
-        places = starts[lengths == length]
-        span = np.arange(int(length) * kind.itemsize)
-        step = max(1, 3 * POLYGONS_PER_CHUNK // int(length))
-        parts = [
-            data[places[first : first + step, None] + span].view(kind)
-            for first in range(0, len(places), step)
-        ]
-        polygons[int(length)] = np.concatenate(parts)
-    return polygons

@@ -36,6 +36,12 @@ FORMATS: dict[str, Literal["", "<", ">"]] = {
 }
 
 
+# Names of the list property with a face's or strip's vertex indices.
+CORNER_NAMES = ("vertex_indices", "vertex_index")
+STRIPS = "tristrips"
+READ = ("vertex", "face", STRIPS)  # elements that are read
+
+
 @dataclass(frozen=True, slots=True)
 class Property:
     """A column: numpy's names of its type and of its list length's type; `count` is None if it is not a list."""
@@ -67,17 +73,30 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A parsed header: byte order ("" for ASCII), elements, and the header's size in bytes."""
+    """A parsed header.
+
+    Attributes:
+        order: Byte order; "" for ASCII.
+        elements: In the order of the file, with lower-case names.
+        size: Size of the header in bytes.
+        comments: Text of the comments.
+    """
 
     order: Literal["", "<", ">"]
     elements: tuple[Element, ...]
     size: int
+    comments: tuple[str, ...] = ()
 
     def required(self) -> tuple[Element, ...]:
-        """The non-empty elements up to the last that is required, the vertices or the faces."""
+        """The non-empty elements up to the last that is read."""
         filled = tuple(element for element in self.elements if element.count)
-        last = max((i for i, e in enumerate(filled) if e.name in ("vertex", "face")), default=-1)
+        last = max((i for i, e in enumerate(filled) if e.name in READ), default=-1)
         return filled[: last + 1]
+
+    def comment(self, pattern: str) -> tuple[str, ...]:
+        """Return the first group of each comment that matches a pattern, ignoring case."""
+        matches = (re.fullmatch(pattern, text, re.IGNORECASE) for text in self.comments)
+        return tuple(match[1] for match in matches if match)
 
 
 def read_header(path: Path, start: bytes, file_size: int) -> Header:
@@ -89,13 +108,17 @@ def read_header(path: Path, start: bytes, file_size: int) -> Header:
     header_end = re.search(rb"(?:^|[\r\n])end_header[ \t]*(\r\n|\n|\r)", start)
     if not header_end:
         raise unreadable(path, "its PLY header is incomplete")
-    newline = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
-    if not newline:
+    if not re.match(rb"ply[ \t]*[\r\n]", start):
         raise unreadable(path, "it does not start like a PLY file")
-    end = header_end.start(1) + len(newline.group(1))
-    lines = start[: header_end.start(1)].decode("ascii", "replace").splitlines()
+    text = start[: header_end.start(1)]
+    end = header_end.end(1)
+    if header_end[1] == b"\r\n" and b"\n" not in text:
+        end -= 1  # lines end with \r, and the data starts with a byte that looks like \n
+    lines = re.split(r"\r\n|\n|\r", text.decode("utf-8", "replace"))
     order, elements = _parse(path, lines)
-    header = Header(order, elements, min(end, file_size))
+    comments = (re.match(r"\s*(?:comment|obj_info)\s+(.*\S)", line) for line in lines)
+    found = tuple(match[1] for match in comments if match)
+    header = Header(order, elements, min(end, file_size), found)
     _check_promises(path, header, file_size - header.size)
     return header
 
@@ -108,7 +131,7 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
             case ["format", name, *_] if name in FORMATS:
                 order = FORMATS[name]
             case ["element", name, count] if re.fullmatch(r"\d{1,15}", count):
-                elements.append(Element(name, int(count), ()))
+                elements.append(Element(name.lower(), int(count), ()))
             case ["property", *words] if elements and (column := _column(words)):
                 last = elements[-1]
                 elements[-1] = Element(last.name, last.count, (*last.properties, column))
@@ -126,9 +149,9 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
 def _column(words: list[str]) -> Property | None:
     match words:
         case ["list", count, kind, name] if kind in TYPES and TYPES.get(count, "f")[0] != "f":
-            return Property(name, TYPES[kind], TYPES[count])
+            return Property(name.lower(), TYPES[kind], TYPES[count])
         case [kind, name] if kind in TYPES:
-            return Property(name, TYPES[kind])
+            return Property(name.lower(), TYPES[kind])
     return None
 
 
@@ -155,9 +178,9 @@ def cut_short(path: Path, element: Element) -> SceneError:
 
 
 def corner_list(path: Path, element: Element) -> int:
-    """Return the index of the face property that lists the vertex indices."""
+    """Return the index of the property that lists the vertex indices of a face or strip."""
     for i, column in enumerate(element.properties):
-        if column.name in ("vertex_indices", "vertex_index") and column.count:
+        if column.name in CORNER_NAMES and column.count:
             if column.type[0] == "f":
                 break
             return i

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scans.formats.cleaning import Scan, ScanKind, triangles, unreadable
-from render_agent.scans.formats.intensity import INTENSITY_NAMES, intensity_to_grey
+from render_agent.scans.formats.cleaning import Scan, ScanKind, unreadable
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.ply.ascii import read_ascii
 from render_agent.scans.formats.ply.binary import read_binary
-from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES, Columns, read_header
+from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES, STRIPS, Header, read_header
+from render_agent.scans.formats.ply.surface import TEXTURE_COMMENT, add_surface
+from render_agent.scans.formats.ply.vertices import vertex_scan
+from render_agent.scans.formats.reading_process import (
+    NeedsChildProcess,
+    ScanRejectedError,
+    read_in_child,
+)
 from render_agent.scans.formats.splats import ply_splat
+
+# Comments with a meaning that is not read.
+OTHER_COMMENT = r"(SplatRenderMode:\s*(?!default).+)"
 
 
 def read_ply(path: Path, size: int) -> Scan:
     """Read a PLY file of `size` bytes, with the file's axes; raise SceneError if it is damaged."""
+    with suppress(NeedsChildProcess):
+        return _read(path, size, in_child=False)
+    return read_in_child(read_ply_in_child, path, size)
+
+
+def read_ply_in_child(path: Path, size: int) -> Scan:
+    """Read a PLY file in a child process; see `read_ply`."""
+    return _read(path, size, in_child=True)
+
+
+def _read(path: Path, size: int, *, in_child: bool) -> Scan:
     with path.open("rb") as file:
-        start = file.read(MAX_HEADER_BYTES)
-        header = read_header(path, start, size)
+        header = read_header(path, file.read(MAX_HEADER_BYTES), size)
         file.seek(header.size)
-        up = ply_splat.up_comment(start)
+        declared = _declared(header)
         if ply_splat.is_packed(header):
-            return replace(ply_splat.read_packed(path, file, header), up=up)
+            scan = ply_splat.read_packed(path, file, header, declared)
+            return _with_notes(scan, header, declared)
         if header.order:
-            columns, polygons = read_binary(path, file, header, size)
+            tables = read_binary(path, file, header, size)
         else:
-            columns, polygons = read_ascii(path, file, header)
+            tables = read_ascii(path, file, header)
+    columns = tables["vertex"].scalars if "vertex" in tables else {}
     if ply_splat.is_original(header):
-        return replace(ply_splat.original_scan(path, columns), up=up)
-    return vertex_scan(path, columns, None if polygons is None else triangles(polygons))
+        return _with_notes(ply_splat.original_scan(path, columns, declared), header, declared)
+    scan = vertex_scan(path, columns, declared)
+    try:
+        scan = add_surface(path, header, scan, tables, declared, in_child=in_child)
+    except ScanRejectedError as error:
+        raise unreadable(path, *error.args) from None
+    return replace(scan, notes=(*scan.notes, *declared.notes))
+
+
+def _with_notes(scan: Scan, header: Header, declared: Declared) -> Scan:
+    """Return a splat with its up axis and the note about what was ignored."""
+    return replace(scan, up=ply_splat.up_comment(header), notes=(*scan.notes, *declared.notes))
+
+
+def _declared(header: Header) -> Declared:
+    """Return what a PLY header declares; empty elements are of no interest."""
+    names = []
+    for element in header.elements:
+        if element.count and element.name in ("face", STRIPS, "vertex"):
+            prefix = "" if element.name == "vertex" else f"{element.name} "
+            names += [prefix + column.name for column in element.properties]
+        elif element.count:
+            names.append(f"element {element.name}")
+    names += [f"texture {name}" for name in header.comment(TEXTURE_COMMENT)]
+    return Declared([*names, *header.comment(OTHER_COMMENT)])
 
 
 def ply_kind(path: Path, start: bytes) -> ScanKind:
@@ -44,64 +86,5 @@ def ply_kind(path: Path, start: bytes) -> ScanKind:
         return "mesh"
     if ply_splat.is_packed(header) or ply_splat.is_original(header):
         return "splat"
-    return (
-        "mesh" if any(part.name == "face" and part.count for part in header.elements) else "cloud"
-    )
-
-
-def vertex_scan(path: Path, columns: Columns, faces: NDArray[Any] | None) -> Scan:
-    """Return a mesh or cloud from PLY vertex columns and faces, (m, 3) or None."""
-    if not columns.keys() >= {"x", "y", "z"}:
-        raise unreadable(path, "its vertices have no x, y and z properties")
-    double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
-    points = np.empty((len(columns["x"]), 3), np.float64 if double else np.float32)
-    for axis, name in enumerate("xyz"):
-        points[:, axis] = columns[name]
-    return Scan(points, _colours(columns), faces)
-
-
-def _colours(columns: Columns) -> NDArray[np.uint8] | None:
-    names = (
-        ("red", "green", "blue"),
-        ("r", "g", "b"),
-        ("diffuse_red", "diffuse_green", "diffuse_blue"),
-    )
-    for channels in names:
-        if columns.keys() >= set(channels):
-            return _as_bytes([columns[name] for name in channels])
-    return _grey_of(columns)
-
-
-def _grey_of(columns: Columns) -> NDArray[np.uint8] | None:
-    """Return scanner intensities as grey colours, (n, 3), or None if there are none."""
-    for name, values in columns.items():
-        if name.lower() in INTENSITY_NAMES:
-            return intensity_to_grey(values)
-    return None
-
-
-def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
-    """Convert three colour channels, (n,) each, to (n, 3) uint8.
-
-    Floats range from 0 to 1 if none exceeds 1, else from 0 to 255. Integers range from 0 to 65535 if any exceeds
-    255, else from 0 to 255.
-    """
-    colours = np.empty((len(channels[0]), 3), np.uint8)
-    if all(channel.dtype == np.uint8 for channel in channels):
-        scale = 1.0
-    else:
-        are_integers = all(channel.dtype.kind in "iu" for channel in channels)
-        tops = [np.nan_to_num(channel, posinf=0.0).max(initial=0) for channel in channels]
-        top = float(max(tops))
-        if top <= 1 and not are_integers:
-            scale = 255.0
-        else:
-            scale = 255.0 / 65535.0 if top > 255 and are_integers else 1.0
-    for index, channel in enumerate(channels):
-        if channel.dtype == np.uint8:
-            colours[:, index] = channel
-        else:
-            with np.errstate(over="ignore"):  # overflowing float32 is clipped to 255
-                scaled = np.clip(np.nan_to_num(channel.astype(np.float32) * scale), 0, 255)
-            colours[:, index] = np.rint(scaled).astype(np.uint8)
-    return colours
+    has_surface = any(part.name in ("face", STRIPS) and part.count for part in header.elements)
+    return "mesh" if has_surface else "cloud"

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from render_agent.options import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.ply.header import Columns, Header, cut_short
+from render_agent.scans.formats.ply.vertices import NORMALS, colours_of
 from render_agent.scans.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
 from render_agent.scans.gaussians import CONSTANT_HARMONIC
 from render_agent.util.reasons import shortened
 
 SHAPE = {"opacity", "scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"}
 COLOUR = ("f_dc_0", "f_dc_1", "f_dc_2")
+RGB = ("red", "green", "blue")  # in place of COLOUR in splats that Nerfstudio exports as RGB
 PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
 LIMITS = tuple(
     f"{end}_{name}"
@@ -30,20 +33,21 @@ LIMITS = tuple(
 )
 PER_CHUNK = 256  # Gaussians that share the value ranges of a chunk
 
-# Header comment that this program writes into splats it converted, to record their up axis.
-UP_COMMENT = re.compile(rb"[\r\n]comment up (-?[xyz])[\r\n]")
+# Comments that record the up axis: ours in converted splats, and Nerfstudio's.
+UP_COMMENT = r"(?:up|vertical axis:)\s*([+-]?[xyz])"
 
 
-def up_comment(start: bytes) -> Axis | None:
-    """Return the up axis recorded in the header's comment, or None if there is none."""
-    match = UP_COMMENT.search(start.partition(b"end_header")[0])
-    return match[1].decode() if match else None  # type: ignore[return-value]
+def up_comment(header: Header) -> Axis | None:
+    """Return the up axis recorded in a header's comment, or None if there is none."""
+    found = header.comment(UP_COMMENT)
+    return found[0].lower().lstrip("+") if found else None  # type: ignore[return-value]
 
 
 def is_original(header: Header) -> bool:
     """Return True if the vertices of a PLY file are Gaussians in the original layout."""
     names = _names(header, "vertex")
-    return names >= {*SHAPE, *COLOUR, "x", "y", "z"}
+    has_colour = names >= set(COLOUR) or names >= set(RGB)
+    return has_colour and names >= {*SHAPE, "x", "y", "z"}
 
 
 def is_packed(header: Header) -> bool:
@@ -56,9 +60,12 @@ def _names(header: Header, element: str) -> set[str]:
     return {column.name for part in matching for column in part.properties}
 
 
-def original_scan(path: Path, columns: Columns) -> Scan:
+def original_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     """Build the splat from a PLY file's vertex columns; raise SceneError if they are invalid."""
-    check_count(path, len(columns["x"]))
+    check_count(path, len(columns.get("x", ())))
+    used = {"x", "y", "z", *NORMALS, *SHAPE, "scale_2"}
+    used |= {name for name in columns if name.startswith("f_rest_")}
+    declared.use(*used, *(COLOUR if COLOUR[0] in columns else RGB))
     return splat_scan(
         path,
         _stack(columns, "x", "y", "z"),
@@ -93,9 +100,14 @@ def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
     names = [f"f_rest_{i}" for i in range(varying)]
     count = _coefficients(path, varying, all(name in columns for name in names))
     harmonics = np.empty((len(columns["x"]), count, 3), np.float32)
+    if COLOUR[0] not in columns:
+        _, colours = colours_of(columns)
+        assert colours is not None
+        harmonics[:, 0] = (colours / np.float32(255) - 0.5) / CONSTANT_HARMONIC
     with np.errstate(over="ignore", invalid="ignore"):
         for channel in range(3):
-            harmonics[:, 0, channel] = columns[COLOUR[channel]]
+            if COLOUR[0] in columns:
+                harmonics[:, 0, channel] = columns[COLOUR[channel]]
             for k in range(1, count):
                 harmonics[:, k, channel] = columns[names[channel * (varying // 3) + k - 1]]
     return harmonics
@@ -111,7 +123,7 @@ def _coefficients(path: Path, varying: int, are_complete: bool) -> int:
     return min(count, COEFFICIENTS[-1])
 
 
-def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
+def read_packed(path: Path, file: BinaryIO, header: Header, declared: Declared) -> Scan:
     """Read a splat in PlayCanvas's compressed layout, with `file` positioned after its header.
 
     Raises:
@@ -129,6 +141,7 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
         if len(tables[element.name]) < element.count:
             raise cut_short(path, element)
+    declared.use(*PACKED, "element chunk", "element sh")
     chunks, rows = tables["chunk"], tables["vertex"]
     limits = set(chunks.dtype.names or ())
     check_count(path, len(rows))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.scans.formats.cleaning import Scan, triangles
+from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.textured.image_files import (
     EncodedImage,
     ImageError,
@@ -107,8 +107,9 @@ def _part(
     points = np.asarray(geometry["vertices"], np.float64)
     if points.ndim != 2 or points.shape[1] != 3:
         raise ValueError("its vertices do not have three coordinates")
-    polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
-    faces = triangles({polygons.shape[1]: polygons})
+    faces = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
+    if faces.ndim != 2 or faces.shape[1] != 3:
+        raise ValueError("its faces are not triangles")
     colours = geometry.get("vertex_colors")
     if colours is not None:
         colours = np.asarray(colours)[:, :3]

@@ -1,0 +1,36 @@
+"""Convert colours of any range to bytes, judging by the type and the maximum of whole columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Values from 0 to 1 may exceed 1 slightly after filtering.
+MAX_SHARE = 1.01
+
+
+def colour_bits(top: float, *, are_integers: bool = False) -> int:
+    """Return the bits per channel of colours whose maximum is `top`: 8, 16, or 0 for values from 0 to 1.
+
+    Args:
+        top: Maximum of all channels of all points.
+        are_integers: Whether the file declares an integer type. Those never range from 0 to 1.
+    """
+    if top <= MAX_SHARE and not are_integers:
+        return 0
+    return 16 if top > 255 else 8
+
+
+def colour_bytes(colours: NDArray[Any], bits: int) -> NDArray[np.uint8]:
+    """Convert colours of any shape with `bits` as in `colour_bits` to uint8; NaN becomes 0."""
+    if colours.dtype == np.uint8 and bits == 8:
+        return colours
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite values are clipped
+        levels = np.nan_to_num(colours.astype(np.float32) * (255 if bits == 0 else 1))
+        levels = np.clip(np.rint(levels), 0, 65535 if bits == 16 else 255)
+    if bits == 16:
+        # Writers scale 8 bits by 256 or by 257; the upper byte is right in both cases.
+        levels = levels // 256
+    return levels.astype(np.uint8)

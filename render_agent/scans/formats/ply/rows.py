@@ -1,0 +1,72 @@
+"""The rows of a PLY element, and how those of different lengths are gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.ply.header import CORNER_NAMES, Columns, Element, Property
+
+# Other lists are not gathered.
+GATHERED_LISTS = (*CORNER_NAMES, "texcoord")
+
+Lists = dict[int, tuple[NDArray[np.intp], NDArray[Any]]]
+"""Entries of a list property by length: the rows with this length, (n,), and their entries, (n, length)."""
+
+Spans = dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""By property index: where each row's list starts and how many entries it has, (n,) each."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Values of an element: scalar properties by name, (n,) each, and lists by name and length."""
+
+    scalars: Columns = field(default_factory=dict)
+    lists: dict[str, Lists] = field(default_factory=dict)
+
+    def polygons(self, at_least: int = 3) -> Lists:
+        """Return the lists of vertex indices with at least this many entries."""
+        name = next((name for name in CORNER_NAMES if name in self.lists), "")
+        return {
+            length: group
+            for length, group in sorted(self.lists.get(name, {}).items())
+            if length >= at_least and len(group[0])
+        }
+
+
+def gather_rows(
+    element: Element,
+    spans: Spans,
+    size: Callable[[str], int],
+    take: Callable[[NDArray[np.int64], int, Property], NDArray[Any]],
+) -> Rows:
+    """Gather the values of rows of different lengths.
+
+    Args:
+        element: An element with at least one list property.
+        spans: The position of each list.
+        size: Returns the length of a type's numbers in the unit of the positions.
+        take: Returns as many entries of a property as given from each position, (n, length).
+    """
+    rows = Rows()
+    first = min(spans)
+    starts = spans[first][0] - size(element.properties[first].count or "")
+    at = starts - sum(size(column.type) for column in element.properties[:first])
+    for i, column in enumerate(element.properties):
+        if not column.count:
+            rows.scalars.setdefault(column.name, take(at, 1, column)[:, 0])
+            at = at + size(column.type)
+            continue
+        starts, lengths = spans[i]
+        if column.name in GATHERED_LISTS and column.name not in rows.lists:
+            groups: Lists = {}
+            for length in np.unique(lengths):
+                chosen = np.flatnonzero(lengths == length)
+                groups[int(length)] = chosen, take(starts[chosen], int(length), column)
+            rows.lists[column.name] = groups
+        at = starts + lengths * size(column.type)
+    return rows

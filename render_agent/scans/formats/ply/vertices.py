@@ -1,0 +1,77 @@
+"""Points and colours of PLY elements, from whichever names programs give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
+from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.intensity import INTENSITY_NAMES, intensity_to_grey
+from render_agent.scans.formats.ply.header import Columns
+
+COLOUR_NAMES = (
+    ("red", "green", "blue"),
+    ("r", "g", "b"),
+    ("diffuse_red", "diffuse_green", "diffuse_blue"),
+)
+ALPHA_NAMES = ("alpha", "a", "diffuse_alpha")
+NORMALS = ("nx", "ny", "nz")  # not needed: shading uses the normals of the surface
+
+
+def vertex_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
+    """Return a cloud of the vertices of a PLY file."""
+    if not columns.keys() >= {"x", "y", "z"}:
+        raise unreadable(path, "its vertices have no x, y and z properties")
+    double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
+    points = np.empty((len(columns["x"]), 3), np.float64 if double else np.float32)
+    for axis, name in enumerate("xyz"):
+        points[:, axis] = columns[name]
+    names, colours = colours_of(columns)
+    if colours is None:
+        names, colours = _grey_of(columns)
+    declared.use("x", "y", "z", *NORMALS, *names, *opaque_alpha(columns))
+    return Scan(points, colours)
+
+
+def colours_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | None]:
+    """Return the names and values, (n, 3), of the colours of an element, or None if it has none."""
+    for names in COLOUR_NAMES:
+        if columns.keys() >= set(names):
+            return names, _as_bytes([columns[name] for name in names])
+    return (), None
+
+
+def _grey_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | None]:
+    """Return the name of scanner intensities and grey colours, (n, 3), or None if there are none."""
+    for name, values in columns.items():
+        if name in INTENSITY_NAMES:
+            return (name,), intensity_to_grey(values)
+    return (), None
+
+
+def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
+    """Convert three colour channels, (n,) each, to (n, 3) uint8."""
+    colours = np.empty((len(channels[0]), 3), np.uint8)
+    bits = 8
+    if any(channel.dtype != np.uint8 for channel in channels):
+        top = max(float(np.nan_to_num(values, posinf=0.0).max(initial=0)) for values in channels)
+        bits = colour_bits(
+            top, are_integers=all(channel.dtype.kind in "iu" for channel in channels)
+        )
+    for index, channel in enumerate(channels):
+        colours[:, index] = colour_bytes(channel, bits)
+    return colours
+
+
+def opaque_alpha(columns: Columns) -> tuple[str, ...]:
+    """Return the name of an alpha channel that is the same everywhere: 255, 1, or never filled."""
+    return tuple(
+        name
+        for name in ALPHA_NAMES
+        if name in columns and (columns[name] == columns[name][:1]).all()
+    )
