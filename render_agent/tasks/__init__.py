@@ -1,8 +1,9 @@
-"""Tasks: rows of a benchmark become questions about scans; what a question names; its ground truth.
+"""Tasks: benchmark rows become questions about scans; the objects a question names; its ground truth.
 
-Start with `selection.py`, which chooses the questions of a run, then `rows.py`.
+Start with `selection.py`, which selects the questions of a run, then `rows.py`.
 """
 
+# Value of `--benchmark` -> benchmark.
 BENCHMARKS = {
     "vsibench": "render_agent.tasks.vsibench:VSI_BENCH",
     "rooms": "render_agent.tasks.rooms:ROOMS",
@@ -11,4 +12,3 @@ BENCHMARKS = {
     "openeqa": "render_agent.tasks.scan_benchmarks:OPENEQA",
     "revsi": "render_agent.tasks.scan_benchmarks:REVSI",
 }
-"""Values of `--benchmark`."""

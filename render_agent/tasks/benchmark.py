@@ -1,4 +1,4 @@
-"""Benchmarks: where the questions of a run come from."""
+"""Benchmarks: the sources of a run's questions."""
 
 from __future__ import annotations
 
@@ -16,75 +16,98 @@ from render_agent.util.reasons import short_repr
 
 
 class Benchmark(ABC):
-    """The questions of a value of `--benchmark`."""
+    """Provides the questions of one value of `--benchmark`, and their scans."""
 
     @abstractmethod
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return all questions in order; `with_scans` may still find their scans.
+        """Return all questions in order. Their scans may be added later by `with_scans`.
 
         Args:
             config: The options of the run.
 
         Raises:
-            QuestionsError: A file of questions is malformed.
-            SetupError: A file of questions is missing.
-            UsageError: An option belongs to another benchmark.
+            QuestionsError: A question file is malformed.
+            SetupError: A question file is missing.
+            UsageError: An option does not apply to this benchmark.
         """
 
     @abstractmethod
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions are read from. SetupError if one is missing."""
+        """Return the files that the questions are read from.
+
+        Args:
+            config: The options of the run.
+
+        Raises:
+            SetupError: A file is missing.
+        """
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
-        """Return questions with the scans that are found."""
+        """Locate the scans of questions.
+
+        Args:
+            config: The options of the run.
+            questions: The selected questions.
+
+        Returns:
+            The questions in the same order; `scan` is set if the scan was found.
+        """
         return list(questions)
 
     def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
-        """Return where the scans of each data set were searched, a phrase."""
-        return {question.dataset: "beside the questions" for question in questions}
+        """Return, for each data set, a phrase that says where its scans were expected.
+
+        Args:
+            config: The options of the run.
+            questions: The selected questions.
+        """
+        return {question.dataset: "expected next to the question file" for question in questions}
 
 
 @dataclass(frozen=True)
 class PackageBenchmark(Benchmark):
-    """A function of an installed package that returns questions.
+    """A benchmark provided by a function in an installed package.
 
     Attributes:
         name: The value of `--benchmark`.
-        load: Takes the options and returns the questions.
+        load: Takes the options of the run and returns the questions.
     """
 
     name: str
     load: Callable[[RunConfig], Sequence[Question]]
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions. QuestionsError if the function returns anything but questions with unique ids."""
-        source = f"the benchmark {self.name!r} of {registry.package('benchmark', self.name)}"
+        """Return the questions.
+
+        Raises:
+            QuestionsError: The function returns no questions, objects of another type, or duplicate ids.
+        """
+        source = f"benchmark {self.name!r} of {registry.package('benchmark', self.name)}"
         questions: dict[str, Question] = {}
         for index, question in enumerate(self.load(config)):
             if not isinstance(question, Question):
                 raise QuestionsError(
-                    f"{source}: entry {index} is no Question but {short_repr(question)}"
+                    f"{source}: entry {index} must be a Question, not {short_repr(question)}"
                 )
             try:
-                named = question.id, question.dataset, question.scene
-                for column, name in zip(NAME_COLUMNS, named, strict=True):
+                names = question.id, question.dataset, question.scene
+                for column, name in zip(NAME_COLUMNS, names, strict=True):
                     check_name(column, name)
             except QuestionsError as error:
                 raise QuestionsError(f"{source}, entry {index}: {error}") from error
             if question.id in questions:
-                raise QuestionsError(
-                    f"{source}: the id {question.id!r} stands twice; ids must be unique"
-                )
+                raise QuestionsError(f"{source}: duplicate id {question.id!r}")
             questions[question.id] = replace(question, benchmark=self.name)
         if not questions:
-            raise QuestionsError(f"{source} has no questions")
+            raise QuestionsError(f"{source} returned no questions")
         return list(questions.values())
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the file of `--questions`; other files that a package reads are unknown."""
+        """Return the file given by `--questions`; other files that the package reads are not known."""
         path = Path(config.questions or "")
         return [path] if path.is_file() else []
 
     def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
-        """Return that the package has to find the scans."""
-        return {question.dataset: "by the package that brings them" for question in questions}
+        """Return that the package is responsible for the scans."""
+        package = registry.package("benchmark", self.name)
+        return {question.dataset: f"must be provided by {package}" for question in questions}

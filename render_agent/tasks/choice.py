@@ -1,4 +1,4 @@
-"""The base class of the parts that options name, such as views, verifiers and engines."""
+"""The base class of components selected by an option, such as view policies and verifiers."""
 
 from __future__ import annotations
 
@@ -11,30 +11,52 @@ from render_agent.tasks.input_files import InputFile
 
 
 class Choice:
-    """A part that checks itself before a run, names the files that it reads, and describes itself.
+    """A component that validates itself before a run, lists its input files, and describes itself.
 
-    Subclasses add a method that makes what the part stands for, such as `build`.
+    Subclasses add a method that creates the working object, such as `build` or `open`.
     """
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Check that everything the part needs is there; load nothing heavy.
+        """Check that all requirements are met. Must be fast: no models may be loaded.
 
         Args:
             config: The options of the run.
-            questions: The questions that are still to be asked.
+            questions: The remaining questions.
 
         Raises:
-            SetupError: Something is missing.
-            UsageError: Another option contradicts it.
+            SetupError: A requirement is missing.
+            UsageError: Another option conflicts with the component.
         """
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError if a model or cluster that this process needs is not available."""
+        """Check that models and clusters used by this process are available.
+
+        Args:
+            config: The options of the run.
+
+        Raises:
+            SetupError: One of them is not available.
+        """
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the files that the part reads, as they are now. SetupError if one cannot be read."""
+        """Return the files that the component reads, with their current digests.
+
+        Args:
+            config: The options of the run.
+            questions: The questions of the run.
+
+        Raises:
+            SetupError: A file cannot be read.
+        """
         return ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what `config.json` records about the part, beside the options; load nothing heavy."""
+        """Return what `config.json` records about the component in addition to the options.
+
+        Must be fast: no models may be loaded.
+
+        Args:
+            config: The options of the run.
+            questions: The questions of the run.
+        """
         return {}

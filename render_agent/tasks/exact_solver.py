@@ -1,7 +1,7 @@
-"""Answers from the truth: what a benchmark's questions come to where the boxes of a scene are known.
+"""Computes the answers of VSI-Bench's question types from the object boxes of a scene.
 
-Horizontal directions are named as VSI-Bench's questions name them: one stands at one point and faces another; angles are
-degrees counter-clockwise from there, so that positive ones lie to the left.
+Directions follow VSI-Bench's questions: an observer stands at one point and faces another. Angles are in degrees,
+counter-clockwise from the facing direction, so that positive angles are to the left.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from render_agent.scans.camera import wrapped
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import LIST_PATTERNS, NO_MATCH, subjects
 
-BACK_DEGREES = 135.0
-"""From this angle on a target is at the back, as the medium question says."""
+BACK_DEGREES = (
+    135.0  # smallest angle at which a target counts as behind, as defined in the medium question
+)
 
 
 def bearing(position: Array, facing: Array, target: Array) -> float:
-    """Return the angle from the way one faces to a target, degrees in -180 … 180, left positive.
+    """Return the angle from the facing direction to a target in degrees, -180 to 180, left positive.
 
-    position, facing, target: (2,) or (3,) points in metres.
+    Args:
+        position: Where the observer stands, (2,) or (3,) metres.
+        facing: The point that the observer faces, (2,) or (3,) metres.
+        target: The target, (2,) or (3,) metres.
     """
-    ahead, there = (facing - position)[:2], (target - position)[:2]
-    cross = ahead[0] * there[1] - ahead[1] * there[0]
-    return math.degrees(math.atan2(float(cross), float(ahead @ there)))
+    to_facing, to_target = (facing - position)[:2], (target - position)[:2]
+    cross = to_facing[0] * to_target[1] - to_facing[1] * to_target[0]
+    return math.degrees(math.atan2(float(cross), float(to_facing @ to_target)))
 
 
 def side(angle: float) -> str:
@@ -46,36 +50,36 @@ def quadrant(angle: float) -> str:
     return f"{'front' if abs(angle) < 90 else 'back'}-{side(angle)}"
 
 
+# Question type -> function that converts an angle to an option's text.
 DIRECTION_NAMES: Mapping[str, Callable[[float], str]] = {
     "object_rel_direction_easy": side,
     "object_rel_direction_medium": side_or_back,
     "object_rel_direction_hard": quadrant,
 }
-"""By type of question, what it calls an angle."""
 
+METRES = {"meters": 1.0, "centimeters": 0.01, "feet": 0.3048}  # unit in a question -> metres
 
-METRES = {"meters": 1.0, "centimeters": 0.01, "feet": 0.3048}
-"""By unit of length that a question may ask for, how long it is."""
+UNIT = re.compile(rf"(?<=in )(square )?({'|'.join(METRES)})\b")  # the unit in a question's text
 
-UNIT = re.compile(rf"(?<=in )(square )?({'|'.join(METRES)})\b")
-"""Where a question names its unit."""
-
-APART_METRES = 0.15
-"""The nearest of the options is this much nearer than the next one where it is clear which."""
-
-MARGIN_DEGREES = 15.0
-"""A direction that is this far from any border between two words is clear."""
-
-LEAST_METRES = 0.4
-"""A distance below it is no distance to ask for; two objects as near as that have no direction."""
+# Thresholds for an unambiguous answer.
+APART_METRES = 0.15  # lead of the closest option over the second closest
+MARGIN_DEGREES = 15.0  # distance of an angle from the border between two directions
+LEAST_METRES = 0.4  # distance between two objects
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
-    """Return the answer that the boxes of the scene give, None where they do not tell.
+    """Compute the answer from the boxes of a scene.
 
-    Sizes are the longest axis of a box, distances those between the closest points of two boxes,
-    directions those between their centres. The way a route takes and the order of a video are in
-    no box. Lengths and areas are in the unit that the question names; without options it is the word.
+    A size is the longest axis of a box, a distance that between the closest points of two boxes, and a
+    direction that between their centres. Routes and appearance orders cannot be computed from boxes.
+
+    Args:
+        question: The question.
+        facts: The boxes of its scene.
+
+    Returns:
+        A letter, or the text if the question has no options; lengths and areas in the unit that the question names.
+        None if the answer cannot be computed.
     """
     kind = question.type
     if kind == "room_size_estimation":
@@ -89,50 +93,53 @@ def true_answer(question: Question, facts: Facts) -> str | None:
     if kind == "object_size_estimation":
         return _in_unit(question, max(float(box.size.max()) for box in boxes[0]), 2)
     if kind == "object_abs_distance":
-        return _in_unit(question, _apart(*boxes), 1)
+        return _in_unit(question, _min_distance(*boxes), 1)
     if kind == "object_rel_distance":
-        apart = _distances(question, facts, boxes[0])
-        return min(apart, key=lambda letter: apart[letter]) if apart else None
-    called = DIRECTION_NAMES.get(kind, side)(bearing(*(some[0].centre for some in boxes)))
+        distances = _distances(question, facts, boxes[0])
+        return min(distances, key=lambda letter: distances[letter]) if distances else None
+    direction = DIRECTION_NAMES.get(kind, side)(bearing(*(group[0].centre for group in boxes)))
     if not question.options:
-        return called
+        return direction
     texts = letters(question.options).items()
-    return next((letter for letter, text in texts if text == called), None)
+    return next((letter for letter, text in texts if text == direction), None)
 
 
 def is_clear(question: Question, facts: Facts) -> bool:
-    """Whether what the boxes answer would be the same were they a little elsewhere, as a fair question needs."""
+    """True if the answer would not change if the boxes were slightly displaced."""
     boxes = [facts.boxes.get(name, ()) for name in subjects(question)]
     if not boxes or not all(boxes):
         return True
     if question.type == "object_abs_distance":
-        return _apart(*boxes) >= LEAST_METRES
+        return _min_distance(*boxes) >= LEAST_METRES
     if question.type == "object_rel_distance":
-        near = sorted(_distances(question, facts, boxes[0]).values())
-        return len(near) < 2 or near[1] - near[0] >= APART_METRES
+        distances = sorted(_distances(question, facts, boxes[0]).values())
+        return len(distances) < 2 or distances[1] - distances[0] >= APART_METRES
     if question.type in DIRECTION_NAMES:
-        first = [some[0] for some in boxes]
+        first = [group[0] for group in boxes]
         pairs = [(first[0], first[1]), (first[0], first[2]), (first[1], first[2])]
         angle = bearing(*(box.centre for box in first))
-        called = DIRECTION_NAMES[question.type]
-        same = all(
-            called(wrapped(angle + turn)) == called(angle)
-            for turn in (-MARGIN_DEGREES, MARGIN_DEGREES)
+        direction = DIRECTION_NAMES[question.type]
+        is_stable = all(
+            direction(wrapped(angle + offset)) == direction(angle)
+            for offset in (-MARGIN_DEGREES, MARGIN_DEGREES)
         )
-        return same and all(distance(a, b) >= LEAST_METRES for a, b in pairs)
+        return is_stable and all(distance(a, b) >= LEAST_METRES for a, b in pairs)
     return True
 
 
 def length_unit(question: Question) -> tuple[str, bool] | None:
-    """Return the unit that a question asks for and whether it is squared, None where it names none."""
+    """Return the unit named in a question, and whether it is squared; None if it names no unit."""
     match = UNIT.search(question.text)
     return None if match is None else (match[2], bool(match[1]))
 
 
 def _in_unit(question: Question, metres: float, digits: int) -> str:
-    """Return metres or square metres as the question wants them, whole where it wants centimetres.
+    """Convert metres (or square metres) to the question's unit.
 
-    digits: behind the point, of metres and feet.
+    Args:
+        question: The question.
+        metres: A length, or an area.
+        digits: Decimals for metres and feet; centimetres are rounded to integers.
     """
     default = ("centimeters" if question.type == "object_size_estimation" else "meters"), False
     unit, _ = length_unit(question) or default
@@ -141,18 +148,21 @@ def _in_unit(question: Question, metres: float, digits: int) -> str:
 
 
 def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
-    """Return the distances in metres from an object to the options with boxes, by letter, or by name without letters."""
+    """Return the distance in metres from an object to each option with known boxes.
+
+    Keys are letters, or names if the question has no options.
+    """
     texts = letters(question.options)
     if not texts and (
         match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)
     ):
         texts = {name.strip(): name.strip() for name in match[1].split(",")}
     return {
-        letter: _apart(boxes, target)
+        letter: _min_distance(boxes, target)
         for letter, name in texts.items()
         if (boxes := facts.boxes.get(name))
     }
 
 
-def _apart(some: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:
-    return min(distance(box, other) for box in some for other in others)
+def _min_distance(boxes: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:
+    return min(distance(box, other) for box in boxes for other in others)

@@ -1,4 +1,4 @@
-"""What is known of scenes: the boxes, counts and sizes in annotations or in the truth beside a scan."""
+"""Ground truth of scenes: object boxes, counts and room sizes, from annotations or the file next to a scan."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from render_agent.scans.stand_in.annotations import (
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of a scene.
+    """Ground truth of a scene.
 
-    counts: objects by category. room_size: square metres. boxes: those of every category.
+    Attributes:
+        counts: Category -> number of objects.
+        room_size: Floor area in square metres.
+        boxes: Category -> boxes in the frame of the scene's file.
     """
 
     counts: Mapping[str, int]
@@ -35,21 +38,27 @@ class Facts:
 
 
 def known_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
-    """Return the known boxes and measures of the scenes of some questions, by scene; unknown scenes are left out.
+    """Return the ground truth of the questions' scenes, by scene; edited rooms include their edits.
 
-    Of a changed room it is what is true once it was changed.
+    Sources are the official annotations, including those that a scene is built from, and the files that
+    `make-rooms` writes next to a scan.
 
-    It is read from the official annotations (`annotations`, or those that a scene is built from),
-    or from the truth that `make-rooms` writes beside a scan. Errors: QuestionsError where a file is
-    in neither format.
+    Args:
+        questions: The questions.
+        annotations: File or folder of official annotations, as in `--annotations`.
+
+    Returns:
+        Scene -> ground truth; scenes without it are missing.
+
+    Raises:
+        QuestionsError: A file has an unknown format.
     """
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
-    official = _official(scans.values(), annotations)
     facts = {
-        scene: known
-        for file in official
-        for scene, known in annotated_facts(file).items()
+        scene: scene_facts
+        for file in _annotation_paths(scans.values(), annotations)
+        for scene, scene_facts in annotated_facts(file).items()
         if scene in scans
     }
     for scene, scan in scans.items():
@@ -63,7 +72,11 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
 
 
 def annotated_facts(path: Path) -> dict[str, Facts]:
-    """Return what official annotations, a file or a folder of them, tell of every scene. QuestionsError as there."""
+    """Read the official annotations in a file or folder, by scene.
+
+    Raises:
+        QuestionsError: A file has an unknown format.
+    """
     return {
         scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
         for scene, annotation in read_annotations(path).items()
@@ -71,7 +84,7 @@ def annotated_facts(path: Path) -> dict[str, Facts]:
 
 
 def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
-    """Return the facts of a scene after edits."""
+    """Return the ground truth of a scene after edits."""
     counts, area = Counter(facts.counts), facts.room_size
     for edit in edits:
         if edit.moves_all:
@@ -82,56 +95,63 @@ def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:
-    """Return the files that `known_facts` may read, each once. QuestionsError as there."""
+    """Return the distinct files that `known_facts` may read.
+
+    Raises:
+        QuestionsError: A file has an unknown format.
+    """
     scans = {question.scan for question in questions}
-    files = [file for path in _official(scans, annotations) for file in annotation_files(path)]
-    beside = sorted(scan.with_suffix(".json") for scan in scans if scan is not None)
-    return list(dict.fromkeys([*files, *(file for file in beside if file.is_file())]))
+    paths = _annotation_paths(scans, annotations)
+    files = [file for path in paths for file in annotation_files(path)]
+    next_to_scans = sorted(scan.with_suffix(".json") for scan in scans if scan is not None)
+    return list(dict.fromkeys([*files, *(file for file in next_to_scans if file.is_file())]))
 
 
-def _official(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:
-    """Return the official annotations: files that scenes are built from, and what was given."""
+def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:
+    """Return the official annotations: files that scenes are built from, and the path in `annotations`."""
     files = {scan for scan in scans if scan is not None and is_annotations(scan)}
     return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 
 
 class Frame(Protocol):
-    """How the coordinates of a file were moved and mirrored, as a `Scene` tells it, or a `Probe` of one."""
+    """How a scene's coordinates relate to those of its file; implemented by `Scene` and `Probe`."""
 
     @property
     def origin(self) -> tuple[float, float, float]:
-        """Metres taken off the file's coordinates."""
+        """Metres subtracted from the file's coordinates."""
         ...
 
     @property
     def mirrored_at(self) -> float | None:
-        """The plane x that it is mirrored at, None where it is not."""
+        """The x coordinate of the mirror plane in metres; None if the scene is not mirrored."""
         ...
 
 
 def placed(facts: Facts, scene: Frame) -> Facts:
-    """Return the facts of a scene with their boxes in the frame of the loaded scene.
+    """Transform the boxes of a scene from the frame of its file to that of the loaded scene.
 
-    Coordinates of a file may have been moved, and the scene may be mirrored: then its boxes are too,
-    and what follows from them (left and right) holds for the mirrored room.
+    Args:
+        facts: Ground truth in the frame of the file.
+        scene: The loaded scene, whose coordinates may be shifted and mirrored.
+
+    Returns:
+        Ground truth in the frame of the scene. Left and right follow the mirrored room.
     """
     boxes = {
-        label: [_placed(box, scene.origin, scene.mirrored_at) for box in some]
-        for label, some in facts.boxes.items()
+        label: [_transform_box(box, scene.origin, scene.mirrored_at) for box in group]
+        for label, group in facts.boxes.items()
     }
     return replace(facts, boxes=boxes)
 
 
-def _placed(
+def _transform_box(
     box: OrientedBox, origin: tuple[float, float, float], mirrored_at: float | None
 ) -> OrientedBox:
     centre, axes = box.centre - np.array(origin), box.axes
     if mirrored_at is not None:
         centre = centre * (-1, 1, 1) + (2 * mirrored_at, 0, 0)
-        axes = axes * (-1, 1, 1)
-        axes = axes * np.array(
-            [[1], [1], [-1]]
-        )  # a box is its own mirror image; axes stay right-handed
+        # Flip the third axis too: the box is symmetric, and the axes stay right-handed.
+        axes = axes * (-1, 1, 1) * np.array([[1], [1], [-1]])
     return OrientedBox(centre, box.size, axes)
 
 

@@ -1,4 +1,4 @@
-"""The scans, alignments and boxes of questions as files that a run reads, by their SHA-256."""
+"""The input files of a run (scans, alignments, annotations) and their SHA-256."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from render_agent.scans.formats.axis_alignment import alignment_file
 from render_agent.scans.instances import instance_files
 from render_agent.tasks.ground_truth import facts_files
 
+# Key below `sha256` in config.json.
 Section = Literal["questions", "annotations", "scans", "verifiers"]
-"""The key of `sha256` in `config.json` under which a file is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that a run depends on, as it is now.
+    """The current state of a file that a run depends on.
 
     Attributes:
         section: Where `config.json` records it.
-        name: Its path, or a name for several files.
-        kind: What it is, in words.
-        digest: Its SHA-256; None if it is missing.
-        may_appear: Whether a run may go on if it was missing, or not recorded, before.
+        name: Path, or a name for a group of files.
+        kind: Noun for error messages, such as "scan".
+        digest: SHA-256; None if the file is missing.
+        may_appear: True if a run can be resumed although the file was missing or not recorded before.
     """
 
     section: Section
@@ -38,26 +38,34 @@ class InputFile:
     may_appear: bool = False
 
     def differs(self, recorded: Mapping[str, str | None]) -> bool:
-        """Return True if it is not the file that a run began with; recorded: digests by name."""
-        known = recorded.get(self.name)
-        if self.may_appear and known is None:
+        """True if the file differs from that at the start of the run.
+
+        Args:
+            recorded: Digests at the start of the run, by name.
+        """
+        previous = recorded.get(self.name)
+        if self.may_appear and previous is None:
             return False
-        return known != self.digest
+        return previous != self.digest
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file. SetupError if it cannot be read."""
+    """Return the SHA-256 of a file.
+
+    Raises:
+        SetupError: The file cannot be read.
+    """
     with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def scan_files(questions: Iterable[Question]) -> list[InputFile]:
-    """Return every file that a scene is read from.
+    """Return the files that scenes are read from: scans and their alignments.
 
-    A scan that was not there may be put there; an alignment would turn what was drawn before.
+    A missing scan may be added later. An alignment may not: it would rotate scenes that were already rendered.
     """
     scans = {question.scan for question in questions if question.scan is not None}
-    turns = {file for scan in scans if (file := alignment_file(scan)) is not None}
+    alignments = {file for scan in scans if (file := alignment_file(scan)) is not None}
     return [
         InputFile(
             "scans",
@@ -66,20 +74,20 @@ def scan_files(questions: Iterable[Question]) -> list[InputFile]:
             sha256(file) if file.is_file() else None,
             may_appear=file in scans,
         )
-        for file in sorted(scans | turns)
+        for file in sorted(scans | alignments)
     ]
 
 
 def instance_labels(questions: Iterable[Question]) -> list[InputFile]:
-    """Return every file of instance labels beside a scan."""
+    """Return the instance label files next to the scans."""
     scans = {question.scan for question in questions if question.scan is not None}
     files = sorted(file for scan in scans for file in instance_files(scan))
-    return [InputFile("scans", str(file), "file of labels", sha256(file)) for file in files]
+    return [InputFile("scans", str(file), "label file", sha256(file)) for file in files]
 
 
 def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[InputFile]:
-    """Return every file that tells the boxes of the questions' scenes."""
+    """Return the files with object boxes of the questions' scenes."""
     return [
-        InputFile("annotations", str(file), "file of boxes", sha256(file))
+        InputFile("annotations", str(file), "annotation file", sha256(file))
         for file in facts_files(questions, config.annotations)
     ]

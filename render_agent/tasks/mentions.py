@@ -1,4 +1,4 @@
-"""What a question names: the categories of objects that its text and its options are about."""
+"""The object categories that a question names in its text and options."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 
+# VSI-Bench's templates: question type -> pattern with a group for each object that the question is about.
 SUBJECT_PATTERNS = {
     "object_counting": r"How many (.+)\(s\) are in",
     "object_size_estimation": r"dimension \(length, width, or height\) of the (.+), measured",
@@ -14,39 +15,35 @@ SUBJECT_PATTERNS = {
     "object_rel_distance": r"of these objects \(.+\) is the closest to the (.+)\?",
     "object_rel_direction": r"standing by the (.+) and facing the (.+), is the (.+) to (?:my|the left)",
 }
-"""How VSI-Bench names the objects that its questions are about."""
 
+# Start, facing direction, goal and landmarks of a route.
 ROUTE_PATTERN = (
     r"(?:beginning at|facing|navigate to|until) the (.+?)"
     r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
 )
-"""How a route's start, its direction, its goal and the marks on its way are named."""
 
+# Comma-separated lists of objects in a question.
 LIST_PATTERNS = {
     "object_rel_distance": r"of these objects \((.+)\) is the closest",
     "obj_appearance_order": r"following categories in the video: (.+)\?",
 }
-"""Where a question lists objects with commas between them."""
 
-
-NO_MATCH = "(?!)"
-"""A pattern that is found in no text, an empty one included."""
+NO_MATCH = "(?!)"  # pattern that matches no text, not even an empty one
 
 
 def subjects(question: Question) -> list[str]:
     """Return the categories that the question is about, in the order of its pattern.
 
-    An empty name stands where it is worded otherwise, and for types whose truth no box tells.
+    Returns a single empty name if the question does not match VSI-Bench's template, or its type has none.
     """
     match = re.search(SUBJECT_PATTERNS.get(kind_of(question), NO_MATCH), question.text)
     return list(match.groups()) if match else [""]
 
 
 def named_categories(question: Question) -> tuple[str, ...]:
-    """Return every category that the question names, in lower case, each once, as they come.
+    """Return the distinct categories that the question names, in lower case and in order of appearance.
 
-    Those that it lists to choose from are among them. None where it names no object, as for the
-    size of a room or a question that is worded otherwise.
+    Includes the objects to choose from. Empty for room sizes and for questions that match no template.
     """
     kind = kind_of(question)
     names = subjects(question)
@@ -60,5 +57,5 @@ def named_categories(question: Question) -> tuple[str, ...]:
 
 
 def kind_of(question: Question) -> str:
-    """Return the type of a question without its difficulty."""
+    """Return the type of a question without its difficulty suffix."""
     return question.type.removesuffix("_easy").removesuffix("_medium").removesuffix("_hard")

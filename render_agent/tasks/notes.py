@@ -1,4 +1,4 @@
-"""What must be said beside every figure of a run, because of which questions and scans it has."""
+"""Caveats about a run's scores that follow from its questions and scans."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from render_agent.dialogue.state import split_counterparts
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.scans.stand_in.annotations import is_annotations
 
-STAND_INS = "stand-ins, no scans: rooms of coloured boxes built from the official annotations"
-MISSING = "scans missing (--allow-missing), their questions not asked"
+STAND_INS = (
+    "stand-ins instead of scans: rooms of coloured boxes built from the official annotations"
+)
+MISSING = "missing scans, questions skipped (--allow-missing)"
 
 
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
-    """Return of how many scenes there are scans, rooms built from annotations, and nothing."""
+    """Count the scenes with scans, with rooms built from annotations, and with neither."""
     kinds = Counter(
         {(q.dataset, q.scene): _kind(q) for q in split_counterparts(questions)[0]}.values()
     )
@@ -23,9 +25,12 @@ def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: bool) -> list[str]:
-    """Return a sentence each where the questions are a subset, or scans are stood in for or missing.
+    """Return caveats: a subset of the benchmark, counterparts, stand-ins for scans, missing scans.
 
-    blind: whether nothing is shown, so that no scans are needed.
+    Args:
+        config: The options of the run.
+        questions: The questions of the run.
+        blind: True if the model sees nothing, so that no scans are needed.
     """
     notes = (
         []
@@ -33,22 +38,22 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
         else [f"subset {config.subset} of VSI-Bench"]
     )
     if config.change:
-        own, counterparts = split_counterparts(questions)
+        originals, counterparts = split_counterparts(questions)
         notes.append(
-            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they count in the"
-            " pairs alone, in no other score"
+            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they are scored as pairs"
+            " only"
         )
-        questions = own
+        questions = originals
     scenes = len({(question.dataset, question.scene) for question in questions})
-    sentences = {} if blind else {"annotations": STAND_INS}
+    caveats = {} if blind else {"annotations": STAND_INS}
     if config.allow_missing and not blind:
-        sentences["missing"] = MISSING
-    for kind, words in sentences.items():
-        concerned = [question for question in questions if _kind(question) == kind]
-        if concerned:
-            count = len({(question.dataset, question.scene) for question in concerned})
+        caveats["missing"] = MISSING
+    for kind, caveat in caveats.items():
+        affected = [question for question in questions if _kind(question) == kind]
+        if affected:
+            count = len({(question.dataset, question.scene) for question in affected})
             notes.append(
-                f"{words}: {count} of {scenes} scenes, {len(concerned)} of {len(questions)} questions"
+                f"{caveat}: {count} of {scenes} scenes, {len(affected)} of {len(questions)} questions"
             )
     return notes
 

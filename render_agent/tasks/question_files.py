@@ -1,4 +1,4 @@
-"""Files of questions: jsonl, json, parquet and tsv files with rows in VSI-Bench's format."""
+"""Question files: jsonl, json, parquet and tsv with rows in VSI-Bench's format."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from render_agent.util.memory import bounded_memory
 from render_agent.util.reasons import reason_of, short_repr, shortened
 from render_agent.util.safe_parse import parse_json, read_bounded
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")
-"""The formats that are read; any other file is read as jsonl."""
+SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")  # any other suffix is read as jsonl
 
+# VLMEvalKit's column names -> VSI-Bench's; VSI-Bench's own names take precedence.
 VLMEVALKIT_COLUMNS = {
     "index": "id",
     "prefix": "dataset",
@@ -27,22 +27,23 @@ VLMEVALKIT_COLUMNS = {
     "candidates": "options",
     "answer": "ground_truth",
 }
-"""VLMEvalKit's names of columns → VSI-Bench's; a column under VSI-Bench's own name comes first."""
 
-NO_OPTIONS = ("", "nan", "None", "null", "[]")
-"""How a tsv says that a question has no options."""
+NO_OPTIONS = ("", "nan", "None", "null", "[]")  # tsv cells of questions without options
 
-MAX_PARQUET_BYTES = 384 << 20
-"""Of memory that reading a table may take: few bytes may be said to stand for any number."""
+MAX_PARQUET_BYTES = 384 << 20  # memory limit: a small compressed file can expand to any size
 
 Rows = list[dict[str, Any]]
 
 
 def load_questions(path: Path, benchmark: str) -> list[Question]:
-    """Return the questions of a file in its order, their scans not yet looked for.
+    """Read the questions of a file, in order and without their scans.
 
-    Errors: QuestionsError naming the row, where the file or one of its rows is not in VSI-Bench's
-    format, or where two rows share an id.
+    Args:
+        path: The question file.
+        benchmark: Name of the benchmark, stored in each question.
+
+    Raises:
+        QuestionsError: The file or one of its rows is malformed, or two rows have the same id; names the row.
     """
     questions: dict[str, Question] = {}
     for number, row in enumerate(read_rows(path), 1):
@@ -51,19 +52,20 @@ def load_questions(path: Path, benchmark: str) -> list[Question]:
         except QuestionsError as error:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
         if question.id in questions:
-            raise QuestionsError(
-                f"{path}, row {number}: the id {shortened(question.id)} was there before; ids must be unique"
-            )
+            raise QuestionsError(f"{path}, row {number}: duplicate id {shortened(question.id)}")
         questions[question.id] = question
     return list(questions.values())
 
 
 def read_rows(path: Path) -> Rows:
-    """Return the rows of a file of questions, in its order and by VSI-Bench's names of columns.
+    """Read the rows of a question file, in order and with VSI-Bench's column names.
 
-    .jsonl: an object a line. .json: a list of objects. .parquet: needs pyarrow. .tsv: a table with a
-    head, as VLMEvalKit writes it. Errors: QuestionsError where the file cannot be read or holds
-    something else; SetupError where pyarrow is needed and not there.
+    Formats: .jsonl has one object per line, .json a list of objects, .parquet needs pyarrow, and .tsv is a table with a
+    header row, as written by VLMEvalKit.
+
+    Raises:
+        QuestionsError: The file cannot be read, or has another structure.
+        SetupError: pyarrow is required but not installed.
     """
     kind = path.suffix.lower()
     if kind == ".parquet":
@@ -74,11 +76,9 @@ def read_rows(path: Path) -> Rows:
         rows = reader(text, path)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise QuestionsError(
-                f"{path}, row {number}: a row must be an object, not {short_repr(row)}"
-            )
+            raise QuestionsError(f"{path}, row {number}: expected an object, not {short_repr(row)}")
     if not rows:
-        raise QuestionsError(f"{path} holds no questions")
+        raise QuestionsError(f"{path} contains no questions")
     return rows
 
 
@@ -91,9 +91,9 @@ def _array(text: str, path: Path) -> list[Any]:
     try:
         rows = parse_json(text)
     except ValueError as error:
-        raise QuestionsError(f"{path} is no JSON: {error}") from error
+        raise QuestionsError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(rows, list):
-        raise QuestionsError(f"{path} must hold a list of rows")
+        raise QuestionsError(f"{path} must contain a list of rows")
     return rows
 
 
@@ -105,19 +105,19 @@ def _lines(text: str, path: Path) -> list[Any]:
         try:
             rows.append(parse_json(line))
         except ValueError as error:
-            raise QuestionsError(f"{path}, line {number} is no JSON: {error}") from error
+            raise QuestionsError(f"{path}, line {number} is not valid JSON: {error}") from error
     return rows
 
 
 def _parquet(path: Path) -> list[Any]:
-    require(f"reading {path}", "pyarrow", instead="give the same questions as jsonl, json or tsv")
+    require(f"reading {path}", "pyarrow", instead="convert the questions to jsonl, json or tsv")
     import pyarrow
     from pyarrow import parquet
 
     try:
         with bounded_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
             rows: list[Any] = parquet.read_table(path, use_threads=False).to_pylist()
-    # texts that are no UTF-8, times that Python has no date for
+    # ValueError for text that is not UTF-8, OverflowError for timestamps out of Python's range
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise QuestionsError(f"cannot read the questions in {path}: {reason_of(error)}") from error
     return rows
@@ -129,45 +129,45 @@ def _table(text: str, path: Path) -> list[Any]:
         rows = list(reader)
     except csv.Error as error:
         raise QuestionsError(
-            f"{path}, line {reader.line_num} is no row of a tsv: {error}"
+            f"{path}, line {reader.line_num} is not a valid tsv row: {error}"
         ) from error
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             width = len(reader.fieldnames or ())
             raise QuestionsError(
-                f"{path}, row {number}: it has not the {width} columns of the head"
+                f"{path}, row {number}: expected {width} columns as in the header row"
             )
-    return [_renamed(row, path, number) for number, row in enumerate(rows, 1)]
+    return [_convert_row(row, path, number) for number, row in enumerate(rows, 1)]
 
 
-def _renamed(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
-    """Return a row of VLMEvalKit's with VSI-Bench's names and values."""
-    renamed = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
+def _convert_row(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
+    """Convert a row in VLMEvalKit's format to VSI-Bench's column names and values."""
+    converted = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
     for theirs, ours in VLMEVALKIT_COLUMNS.items():
         if theirs in row:
-            renamed.setdefault(ours, row[theirs])
+            converted.setdefault(ours, row[theirs])
     if "video" in row:
-        # The scene's name alone, or where its video lies: scannet/scene0011_00.mp4
+        # Either the scene's name, or the path of its video: scannet/scene0011_00.mp4
         video = PurePosixPath(row["video"])
         if "scene_name" not in row:
-            renamed["scene_name"] = video.name.removesuffix(".mp4")
-        if "dataset" not in renamed and video.parent.name:
-            renamed["dataset"] = video.parent.name
-    options = renamed.get("options")
+            converted["scene_name"] = video.name.removesuffix(".mp4")
+        if "dataset" not in converted and video.parent.name:
+            converted["dataset"] = video.parent.name
+    options = converted.get("options")
     if options is not None:
-        renamed["options"] = _options_of_cell(options, path, number)
-    return renamed
+        converted["options"] = _parse_options(options, path, number)
+    return converted
 
 
-def _options_of_cell(text: str, path: Path, number: int) -> Any:
-    """Return the options that a cell of a tsv holds as the text of a list."""
+def _parse_options(text: str, path: Path, number: int) -> Any:
+    """Parse a tsv cell that contains a Python list of options."""
     if text.strip() in NO_OPTIONS:
         return None
     try:
         return ast.literal_eval(text)
-    # What literal_eval says that it raises on texts that are no literals.
+    # The documented exceptions of literal_eval for malformed input.
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise QuestionsError(
-            f"{path}, row {number}: the options must be a list such as ['A. left', ...], not"
+            f"{path}, row {number}: options must be a list such as ['A. left', ...], not"
             f" {short_repr(text)}"
         ) from error

@@ -1,4 +1,4 @@
-"""Question types of VSI-Bench and ReVSI: the form of their answers, their metrics, and the tasks that they form."""
+"""Question types of VSI-Bench and ReVSI: answer forms, metrics, and grouping into tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHOICE_TYPES = (
     "route_planning",
     ORDER,
 )
-TYPES = NUMBER_TYPES + CHOICE_TYPES  # VSI-Bench's
+TYPES = NUMBER_TYPES + CHOICE_TYPES  # all types of VSI-Bench
 
 ANSWER_FORMS: Mapping[str, AnswerForm] = {
     **dict.fromkeys(NUMBER_TYPES, "number"),
@@ -42,25 +42,24 @@ TYPE_METRICS: Mapping[str, str] = {
     **dict.fromkeys(DIRECTION_TYPES, "direction-accuracy"),
 }
 
+# Default metric for question types without an entry in TYPE_METRICS.
 FORM_METRICS: Mapping[AnswerForm, str] = {
     "letter": "accuracy",
     "number": "mean-relative-accuracy",
     "text": "first-word",
 }
-"""The metric of questions of any other type that name none."""
 
-DIRECTION = "object_rel_direction"
-"""The task that the three types of relative direction form."""
+DIRECTION = "object_rel_direction"  # task formed by the types of relative direction
 
 _WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
 
+# ReVSI task -> its types, as in lmms-eval (tasks/revsi); the score of a task is the mean over its types.
 REVSI_TASKS: Mapping[str, tuple[str, ...]] = {
     DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
     "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
     "object_counting": ("object_counting_single", "object_counting_multiple"),
     "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
 }
-"""Types of ReVSI that form one task (lmms-eval, tasks/revsi); the score of a task is the mean over its types."""
 
 REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
 REVSI_NUMBERS = (
@@ -70,22 +69,22 @@ REVSI_NUMBERS = (
     *REVSI_TASKS["room_size_estimation"],
 )
 
+# Task -> its types. Every other type forms a task by itself.
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
     **REVSI_TASKS,
     DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],
 }
-"""Task -> the types that form it. Any other type is a task of its own."""
 
+# Type -> its task; the inverse of COMPOSITES.
 PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
-"""Type -> its task, the inverse of COMPOSITES."""
 
 
 def metric_name(question: Question) -> str:
-    """Return the name of the metric of a question: its own, that of its type, or that of the form of its answer."""
+    """Return a question's metric: its own, or the default for its type or answer form."""
     if question.metric is not None:
         return question.metric
     form = ANSWER_FORMS.get(question.type)
-    in_words = (form, question.wanted) == ("letter", "text")  # a counterpart (`--change`)
-    if form == question.wanted or in_words:
+    without_letters = (form, question.wanted) == ("letter", "text")  # `--change letters`
+    if form == question.wanted or without_letters:
         return TYPE_METRICS[question.type]
     return FORM_METRICS[question.wanted]

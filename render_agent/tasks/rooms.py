@@ -1,4 +1,4 @@
-"""The bundled rooms and whatever `render-agent make-rooms` writes: a folder of scans and questions."""
+"""Folders with a question file and scans: the bundled rooms, and those written by `render-agent make-rooms`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,34 @@ from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scan_folders import find_beside
 
-BUNDLED = Path(__file__).parents[1] / "bundled"
-"""The rooms that come with the program; in a checkout a link to `scenes/`."""
+BUNDLED = (
+    Path(__file__).parents[1] / "bundled"
+)  # the bundled rooms; in a checkout, a link to scenes/
 
 QUESTIONS = "questions.jsonl"
 
-
-VSIBENCH_ONLY = ("subset", "annotations")
-"""Options that mean nothing for other benchmarks."""
+VSIBENCH_ONLY = ("subset", "annotations")  # options that apply to VSI-Bench only
 
 
 @dataclass(frozen=True)
 class QuestionFile(Benchmark):
-    """A file of questions with the scans beside it, such as that of the bundled rooms."""
+    """A question file with scans in the same folder, such as that of the bundled rooms.
+
+    Attributes:
+        path: The question file.
+        benchmark: Name of the benchmark.
+    """
 
     path: Path
     benchmark: str
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions in the file. UsageError where an option belongs to another benchmark."""
+        """Return the questions in the file, with their scans.
+
+        Raises:
+            QuestionsError: A row is malformed, or there are no scans.
+            UsageError: An option does not apply to this benchmark.
+        """
         refuse_vsibench_options(config)
         return load_beside(self.path, self.benchmark)
 
@@ -43,49 +52,57 @@ ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
 
 
 def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:
-    """Raise UsageError where an option was given that only VSI-Bench has.
+    """Raise UsageError if an option was passed that applies to VSI-Bench only.
 
-    own_questions: whether the benchmark, too, reads the file that --questions names.
+    Args:
+        config: The options of the run.
+        own_questions: True if the benchmark also reads the file in `--questions`.
     """
     if config.questions is not None and not own_questions:
         raise UsageError(
-            "--questions is the file of VSI-Bench's questions: give another file as --benchmark FILE"
+            "--questions applies to VSI-Bench's question file only. Pass any other file as --benchmark FILE."
         )
     for name in VSIBENCH_ONLY:
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")
-            raise UsageError(f"{flag} belongs to --benchmark vsibench: leave it out")
+            raise UsageError(f"{flag} applies to --benchmark vsibench only. Omit it.")
 
 
 def bundled() -> list[Question]:
-    """Return the questions about the rooms that come with the program, their scans beside them."""
+    """Return the questions about the bundled rooms, with their scans."""
     return load_rooms(BUNDLED)
 
 
 def load_rooms(folder: Path) -> list[Question]:
-    """Return the questions of a folder that `make-rooms` wrote, in order, with the scans of its rooms.
+    """Return the questions of a folder written by `make-rooms`, in order, with the scans of its rooms.
 
-    Errors: QuestionsError where there are none or a row is wrong.
+    Raises:
+        QuestionsError: The folder has no question file or no scans, or a row is malformed.
     """
     path = folder / QUESTIONS
     if not path.is_file():
         raise QuestionsError(
-            f"there are no rooms in {folder}: make some with render-agent make-rooms --to {folder}"
+            f"no rooms found in {folder}. Create some with: render-agent make-rooms --to {folder}"
         )
     return load_beside(path, "rooms")
 
 
 def load_beside(path: Path, benchmark: str) -> list[Question]:
-    """Return the questions of a file, the scan of each scene looked for beside it as SCENE.ply, SCENE.glb …
+    """Read a question file whose scans are in the same folder, named SCENE.ply, SCENE.glb and so on.
 
-    QuestionsError if a row is wrong, or there is no scan at all.
+    Args:
+        path: The question file.
+        benchmark: Name of the benchmark.
+
+    Raises:
+        QuestionsError: A row is malformed, or no scan was found.
     """
     questions = load_questions(path, benchmark)
     scenes = {question.scene for question in questions}
     scans = {scene: find_beside(path.parent, scene) for scene in scenes}
     if not any(scans.values()):
+        others = f" (and {len(scenes) - 1} more)" if len(scenes) > 1 else ""
         raise QuestionsError(
-            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply and the others"
-            f" into {path.parent}"
+            f"no scans found next to {path}. Expected {questions[0].scene}.ply{others} in {path.parent}."
         )
     return [replace(question, scan=scans[question.scene]) for question in questions]

@@ -1,4 +1,4 @@
-"""A row in VSI-Bench's format becomes a `Question`."""
+"""Converts rows in VSI-Bench's format to `Question` objects."""
 
 from __future__ import annotations
 
@@ -16,40 +16,43 @@ from render_agent.util.numbers import is_number
 from render_agent.util.reasons import short_repr
 from render_agent.util.sanitize import is_plain
 
+# Columns required in every row; questions with a choice of answers also need `options`.
 REQUIRED_COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
-"""What every row must have; `options` may be missing where a number is asked for."""
 
-NAME_COLUMNS = ("id", "dataset", "scene_name")
-"""Columns of names: files are called after them."""
+NAME_COLUMNS = ("id", "dataset", "scene_name")  # used in file names
 
 Row = Mapping[str, Any]
 
 
 def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
-    """Return the question that a row in VSI-Bench's format asks.
+    """Convert a row in VSI-Bench's format to a question.
 
-    The text and the ground truth stay as they are written; the id and the name of the scene become
-    texts. scan: the file of the scene, None where it is not known (yet). Errors: QuestionsError.
+    Args:
+        row: Values by column name. Texts are kept verbatim; ids and names are converted to strings.
+        benchmark: Name of the benchmark.
+        scan: File of the scene; None if it is not known yet.
+
+    Raises:
+        QuestionsError: A value is missing or invalid.
     """
     metric = row.get("metric")
     if metric is not None and metric not in registry.names("metric"):
         raise QuestionsError(
-            f"the metric {short_repr(metric)} is unknown: it must be one of"
-            f" {', '.join(registry.names('metric'))}"
+            f"unknown metric {short_repr(metric)}. Use one of {', '.join(registry.names('metric'))}."
         )
     missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
     if missing:
         raise QuestionsError(
-            f"the column {missing[0]!r} is missing: VSI-Bench's format has {REQUIRED_COLUMNS}"
+            f"column {missing[0]!r} is missing. VSI-Bench's format requires {', '.join(REQUIRED_COLUMNS)}."
         )
     if not str(row["question"]).strip():
-        raise QuestionsError("the column 'question' is empty: write what is asked")
+        raise QuestionsError("column 'question' is empty")
     for column in NAME_COLUMNS:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
-    wanted = _wanted(kind, metric)
-    truth, *others = _truths(row["ground_truth"], wanted)
+    wanted = _answer_form(kind, metric)
+    truth, *other_answers = _correct_answers(row["ground_truth"], wanted)
     _check_form(kind, wanted, options, truth)
     question = Question(
         id=str(row["id"]),
@@ -64,22 +67,22 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         scan=scan,
         pruned={"true": True, "false": False}.get(str(row.get("pruned")).lower()),
         metric=metric,
-        answers=tuple(others),
+        answers=tuple(other_answers),
         start=_start(row.get("start")),
     )
     if question.too_long:
-        raise QuestionsError(f"the question has more than {MAX_QUESTION_LETTERS:,} letters")
+        raise QuestionsError(f"the question has more than {MAX_QUESTION_LETTERS:,} characters")
     return question
 
 
-def _truths(value: Any, wanted: AnswerForm) -> list[str]:
-    """Return the answers that are right, a list where a text is wanted."""
+def _correct_answers(value: Any, wanted: AnswerForm) -> list[str]:
+    """Return the correct answers; only text questions may have several."""
     if not isinstance(value, list):
         return [str(value)]
     if not value or wanted != "text":
         raise QuestionsError(
-            f"the ground truth {short_repr(value)} is a list: give a metric of texts, such as exact-match,"
-            " beside it, and at least one text in it"
+            f"ground truth {short_repr(value)}: a list needs at least one entry, and a text metric such as"
+            " exact-match in the column 'metric'"
         )
     return [str(item) for item in value]
 
@@ -90,66 +93,70 @@ def _start(value: Any) -> StartPose | None:
     numbers = [item for item in value if is_finite(item)] if isinstance(value, list) else []
     if len(numbers) != 4 or len(value) != 4:
         raise QuestionsError(
-            f"the start {short_repr(value)} must be [x, y, z, yaw], metres in the scan's frame and degrees"
+            f"start must be [x, y, z, yaw] in metres (scan's frame) and degrees, not {short_repr(value)}"
         )
     x, y, z, yaw = map(float, numbers)
     return StartPose((x, y, z), yaw)
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value is a number that is finite."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) <= sys.float_info.max  # as no whole number need be
+    """True for a finite number that fits into a float; False for a boolean."""
+    is_numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_numeric and abs(value) <= sys.float_info.max  # integers can exceed it
 
 
 def check_name(column: str, text: str) -> None:
-    """Raise QuestionsError where a question cannot go by this name; column: one of NAME_COLUMNS."""
-    if not is_plain(text):  # names of dialogues, too, are made with a control character
+    """Raise QuestionsError if a name contains control or invisible characters.
+
+    Args:
+        column: One of NAME_COLUMNS, for the message.
+        text: The name.
+    """
+    if not is_plain(text):  # ids of side dialogues use a control character as separator
         raise QuestionsError(
-            f"the {column} {short_repr(text)} has a control character, or another that cannot be seen:"
-            " leave it out"
+            f"{column} {short_repr(text)} contains a control character or an invisible character. Remove it."
         )
 
 
-def _wanted(kind: str, metric: str | None) -> AnswerForm:
-    """Return the form of an answer, by the metric that a row names, or by that of its type."""
+def _answer_form(kind: str, metric: str | None) -> AnswerForm:
+    """Return the answer form, as determined by the row's metric or else by the question type."""
     if metric is not None:
         form: AnswerForm = registry.load("metric", metric).form
         return form
     if kind not in ANSWER_FORMS:
         raise QuestionsError(
-            f"the question type {short_repr(kind)} is unknown: it must be one of"
-            f" {', '.join(TYPES)}, or its row must name a metric"
+            f"unknown question type {short_repr(kind)}. Use one of {', '.join(TYPES)}, or add a column"
+            " 'metric'."
         )
     return ANSWER_FORMS[kind]
 
 
 def _check_form(kind: str, wanted: AnswerForm, options: Sequence[str], truth: str) -> None:
-    """Raise QuestionsError unless options and truth fit the form of the answer."""
+    """Raise QuestionsError if options or ground truth do not match the answer form."""
     if wanted == "letter":
         if not options:
-            raise QuestionsError(f"a question of type {kind} wants a letter and must have options")
+            raise QuestionsError(f"question type {kind} requires options")
         if truth not in [option[:1] for option in options]:
             raise QuestionsError(
-                f"the ground truth {short_repr(truth)} is the letter of none of the options"
+                f"ground truth {short_repr(truth)} is not the letter of any option"
             )
     elif options:
-        raise QuestionsError(f"a question of type {kind} wants a {wanted} and has no options")
+        raise QuestionsError(f"question type {kind} expects a {wanted} and must not have options")
     elif wanted == "number" and not is_number(truth):
         raise QuestionsError(
-            f"the ground truth {short_repr(truth)} is no number, as {kind} wants one"
+            f"ground truth {short_repr(truth)} must be a number for question type {kind}"
         )
 
 
 def _options(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
-    lettered = isinstance(value, list) and all(
+    has_letters = isinstance(value, list) and all(
         isinstance(option, str) and option.startswith(f"{chr(ord('A') + index)}.")
         for index, option in enumerate(value)
     )
-    if not lettered:
+    if not has_letters:
         raise QuestionsError(
-            f"the options must be a list such as ['A. left', ...], not {short_repr(value)}"
+            f"options must be a list such as ['A. left', ...], not {short_repr(value)}"
         )
     return tuple(value)

@@ -1,6 +1,6 @@
-"""Other benchmarks about scans: SQA3D, ScanQA, OpenEQA and ReVSI, read from the files in which their authors give them.
+"""Further benchmarks about scans: SQA3D, ScanQA, OpenEQA and ReVSI, read from their authors' files.
 
-Their scans are found as VSI-Bench's are, by the ids of scenes. What they are scored by is each question's `metric`.
+Scans are located by scene id, as for VSI-Bench. The `metric` of each question determines its score.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ScanBenchmark(ScannedBenchmark):
-    """A benchmark in its authors' file, which --questions names; VSI-Bench's annotations are refused.
+    """A benchmark read from its authors' file, passed as `--questions`.
 
-    name: as `--benchmark` has it. read: gives the questions of a file. beside: the files that belong to one.
+    Attributes:
+        name: The value of `--benchmark`.
+        read: Reads the questions of a file.
+        file: Name of the authors' file, for error messages.
+        beside: Returns further files that belong to a question file.
     """
 
     name: str
@@ -41,15 +45,25 @@ class ScanBenchmark(ScannedBenchmark):
     beside: Callable[[Path], list[Path]] = lambda path: []
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions, their scans not yet looked for. QuestionsError where the file has another form."""
+        """Return the questions without their scans.
+
+        Raises:
+            QuestionsError: The file is malformed or has duplicate ids.
+            SetupError: The file is missing.
+            UsageError: An option applies to VSI-Bench only.
+        """
         refuse_vsibench_options(config, own_questions=True)
         questions = self.read(self._path(config))
         if len({question.id for question in questions}) < len(questions):
-            raise QuestionsError(f"{self._path(config)} has an id twice; ids must be unique")
+            raise QuestionsError(f"{self._path(config)} has duplicate ids")
         return questions
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions come from. SetupError where one is not at hand."""
+        """Return the files that the questions are read from.
+
+        Raises:
+            SetupError: A file is missing.
+        """
         path = self._path(config)
         return [path, *self.beside(path)]
 
@@ -57,16 +71,20 @@ class ScanBenchmark(ScannedBenchmark):
         path = Path(config.questions or "")
         if not path.is_file():
             raise SetupError(
-                f"--benchmark {self.name} needs its questions: give --questions FILE, its authors' {self.file}"
+                f"--benchmark {self.name} needs a question file. Pass the authors' {self.file} as --questions."
             )
         return path
 
 
 def read_sqa3d(path: Path) -> list[Question]:
-    """Return the questions of SQA3D: its file of questions, and beside it that of annotations.
+    """Read SQA3D's questions; the annotation file must be in the same folder.
 
-    The situation comes before the question, and the camera begins where the annotation says. Types are by the
-    question's first word, as its tables have them.
+    The text of a question is its situation followed by the question itself, and the start pose is that of the annotation.
+    Types follow the question's first word, as in SQA3D's tables.
+
+    Raises:
+        QuestionsError: A file is malformed, or an annotation is missing.
+        SetupError: The annotation file is missing.
     """
     annotations = {
         str(entry["question_id"]): entry
@@ -95,21 +113,26 @@ def read_sqa3d(path: Path) -> list[Question]:
 
 
 def sqa3d_annotations(path: Path) -> list[Path]:
-    """Return the file of annotations of SQA3D that belongs to one of its questions.
+    """Return the annotation file that belongs to a question file of SQA3D.
 
-    SetupError where it is not there.
+    Raises:
+        SetupError: The file is missing.
     """
-    beside = path.with_name(path.name.replace("_questions_", "_sqa_annotations_"))
-    if beside == path or not beside.is_file():
+    annotations = path.with_name(path.name.replace("_questions_", "_sqa_annotations_"))
+    if annotations == path or not annotations.is_file():
         raise SetupError(
-            f"the annotations of {path} are not beside it: keep SQA3D's names of files, such as"
-            " v1_balanced_questions_test_scannetv2.json and v1_balanced_sqa_annotations_test_scannetv2.json"
+            f"no annotations found next to {path}. Keep SQA3D's file names, such as"
+            " v1_balanced_questions_test_scannetv2.json and v1_balanced_sqa_annotations_test_scannetv2.json."
         )
-    return [beside]
+    return [annotations]
 
 
 def read_scanqa(path: Path) -> list[Question]:
-    """Return the questions of ScanQA; those of its test sets have no answers, and none is scored."""
+    """Read ScanQA's questions. Those of the test sets have no answers and are not scored.
+
+    Raises:
+        QuestionsError: The file is malformed.
+    """
     return [
         _question(
             "scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers"), "exact-match"
@@ -119,20 +142,24 @@ def read_scanqa(path: Path) -> list[Question]:
 
 
 def read_openeqa(path: Path) -> list[Question]:
-    """Return those questions of OpenEQA (open-eqa-v0.json) that are about scenes of ScanNet; a judge scores them."""
+    """Read the questions of OpenEQA (open-eqa-v0.json) about ScanNet scenes; answers are scored by a judge.
+
+    Raises:
+        QuestionsError: The file is malformed, or has no question about a ScanNet scene.
+    """
     questions = []
     for entry in _entries(path, None, "question_id", "question", "episode_history"):
         scene = re.search(r"scene\d{4}_\d{2}", str(entry["episode_history"]))
         if scene is None:  # HM3D
             continue
-        more = entry.get("extra_answers")
-        answers = [entry.get("answer"), *(more if isinstance(more, list) else [])]
+        extra = entry.get("extra_answers")
+        answers = [entry.get("answer"), *(extra if isinstance(extra, list) else [])]
         category = str(entry.get("category", "question")).replace(" ", "_")
-        named = {**entry, "scene_id": scene[0]}
+        with_scene = {**entry, "scene_id": scene[0]}
         questions.append(
             _question(
                 "openeqa",
-                named,
+                with_scene,
                 f"openeqa_{category}",
                 str(entry["question"]),
                 answers,
@@ -140,55 +167,68 @@ def read_openeqa(path: Path) -> list[Question]:
             )
         )
     if not questions:
-        raise QuestionsError(f"{path} has no question about a scene of ScanNet")
+        raise QuestionsError(f"{path} has no question about a ScanNet scene")
     return questions
 
 
+# Pattern of a ReVSI scene id -> data set; scans of other data sets cannot be located.
 REVSI_DATASETS = {
     r"scene\d{4}_\d{2}": SCANNET,
     r"\d{8}": "arkitscenes",
     r"[0-9a-f]{10}": "scannetpp",
 }
-"""Whose scene an id of ReVSI is, by its form; others are of data sets whose layout is not known here."""
 
 
 def read_revsi(path: Path) -> list[Question]:
-    """Return the questions of ReVSI, rows as its data set on the hub and lmms-eval have them."""
+    """Read ReVSI's questions, with rows as on the hub and in lmms-eval.
+
+    Raises:
+        QuestionsError: A row is malformed.
+    """
     questions = []
     for number, row in enumerate(read_rows(path), 1):
         kind, scene = str(row.get("question_type")), str(row.get("scene_id", row.get("scene_name")))
         if kind not in REVSI_CHOICES + REVSI_NUMBERS:
             raise QuestionsError(
-                f"{path}, row {number}: {short_repr(kind)} is no question type of ReVSI"
+                f"{path}, row {number}: {short_repr(kind)} is not a question type of ReVSI"
             )
-        forms = (name for form, name in REVSI_DATASETS.items() if re.fullmatch(form, scene))
-        named = {
+        datasets = (name for form, name in REVSI_DATASETS.items() if re.fullmatch(form, scene))
+        completed = {
             **row,
             "scene_name": scene,
-            "dataset": row.get("dataset") or next(forms, "revsi"),
+            "dataset": row.get("dataset") or next(datasets, "revsi"),
             "metric": "accuracy" if kind in REVSI_CHOICES else "mean-relative-accuracy",
             "options": row.get("options") or None,
         }
         try:
-            questions.append(question_from_row(named, "revsi", None))
+            questions.append(question_from_row(completed, "revsi", None))
         except QuestionsError as error:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
     return questions
 
 
 def _entries(path: Path, key: str | None, *fields: str) -> list[Entry]:
-    """Return the entries of a JSON file that have these fields; key: under which they stand. QuestionsError."""
+    """Read a list of entries from a JSON file.
+
+    Args:
+        path: The file.
+        key: Key of the list, if the file contains an object.
+        *fields: Required fields of each entry.
+
+    Raises:
+        QuestionsError: The file cannot be read, or an entry lacks a field.
+    """
     with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
         data: Any = parse_json(read_bounded(path).decode("utf-8-sig"))
     entries = data.get(key) if key is not None and isinstance(data, dict) else data
     if not isinstance(entries, list) or not entries:
         raise QuestionsError(
-            f"{path} must hold a list of entries{f' under {key!r}' if key else ''}"
+            f"{path} must contain a list of entries{f' under {key!r}' if key else ''}"
         )
     for number, entry in enumerate(entries, 1):
-        lacking = [n for n in fields if not isinstance(entry, dict) or entry.get(n) is None]
-        if lacking:
-            raise QuestionsError(f"{path}, entry {number}: the field {lacking[0]!r} is missing")
+        missing = [n for n in fields if not isinstance(entry, dict) or entry.get(n) is None]
+        if missing:
+            raise QuestionsError(f"{path}, entry {number}: field {missing[0]!r} is missing")
     return entries
 
 
@@ -201,9 +241,19 @@ def _question(
     metric: str,
     start: StartPose | None = None,
 ) -> Question:
-    """Return a question about a scene of ScanNet that wants a text; answers: a list of them, or of objects with them.
+    """Return a question about a ScanNet scene with a text as its answer.
 
-    QuestionsError where it cannot go by its names.
+    Args:
+        benchmark: Name of the benchmark.
+        entry: Provides `question_id` and `scene_id`.
+        kind: Question type.
+        text: The question.
+        answers: List of answers, or of objects with the key `answer`.
+        metric: Name of the metric.
+        start: Start pose.
+
+    Raises:
+        QuestionsError: A name contains invalid characters, or the question is too long.
     """
     for column, name in (
         ("id", entry["question_id"]),
@@ -214,8 +264,8 @@ def _question(
     texts = answers if isinstance(answers, list) else []
     texts = [answer.get("answer") if isinstance(answer, dict) else answer for answer in texts]
     if len(text) > MAX_QUESTION_LETTERS:
-        raise QuestionsError(f"a question has more than {MAX_QUESTION_LETTERS:,} letters")
-    right = [str(answer) for answer in texts if isinstance(answer, str | int | float)]
+        raise QuestionsError(f"a question has more than {MAX_QUESTION_LETTERS:,} characters")
+    correct = [str(answer) for answer in texts if isinstance(answer, str | int | float)]
     return Question(
         str(entry["question_id"]),
         benchmark,
@@ -224,25 +274,25 @@ def _question(
         kind,
         text,
         "text",
-        truth=right[0] if right else None,
+        truth=correct[0] if correct else None,
         metric=metric,
-        answers=tuple(right[1:]),
+        answers=tuple(correct[1:]),
         start=start,
     )
 
 
 def _first_word(question: str) -> str:
-    """Return the type of a question of SQA3D, by how it begins."""
-    begins = question.lstrip().lower()
+    """Return the first word of an SQA3D question if it denotes a type, otherwise "other"."""
+    text = question.lstrip().lower()
     words = ("what", "is", "how", "can", "which")
-    return next((word for word in words if begins.startswith(word)), "other")
+    return next((word for word in words if text.startswith(word)), "other")
 
 
 def _sqa3d_start(entry: Entry, path: Path) -> StartPose:
-    """Return the pose of an annotation of SQA3D.
+    """Return the start pose of an SQA3D annotation.
 
-    Its rotation is a quaternion about z, that of an arrow which without it points along -x, as SQA3D's own
-    script draws it; its position counts from the middle of the scan.
+    The rotation is a quaternion about z that is applied to a viewing direction along -x, as in SQA3D's own
+    visualisation script. The position is relative to the centre of the scan.
     """
     position, rotation = entry.get("position"), entry.get("rotation")
     numbers = [

@@ -1,4 +1,4 @@
-"""The scan files of VSI-Bench's three data sets: how they are found, and the error where they are missing."""
+"""Locates the scans of VSI-Bench's three data sets, and reports missing ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.scans.stand_in.annotations import annotation_files, read_annotations
 
+# Paths of a scene's scan relative to the root of its data set, in order of preference: meshes before clouds.
 LAYOUTS = {
     "scannet": ("scans/{id}/{id}_vh_clean_2.ply", "{id}/{id}_vh_clean_2.ply"),
     "scannetpp": (
@@ -28,26 +29,25 @@ LAYOUTS = {
         "{id}/{id}_3dod_mesh.ply",
     ),
 }
-"""Paths of a scene's scan below the root of its data set, in order of preference: meshes, then clouds."""
 
-KINDS = ("mesh", "cloud", "splat")
-"""Kinds of scans, in order of preference if there are several beside a file of questions."""
+KINDS = (
+    "mesh",
+    "cloud",
+    "splat",
+)  # in order of preference, if a folder has several scans of a scene
 
-MAX_SCENE_NAME_BYTES = 200
-"""Bytes of a scene's name; with what is added to it, a file system takes 255."""
+MAX_SCENE_NAME_BYTES = 200  # file systems allow 255 bytes; suffixes are added to the name
 
-MAX_NAMED_SCENES = 8
-"""So many missing scenes of a data set are named in a sentence."""
+MAX_NAMED_SCENES = 8  # missing scenes listed per data set in an error message
 
-ROOMS_HINT = "or use --benchmark rooms, which needs nothing"
+ROOMS_HINT = "or use --benchmark rooms, which needs no downloads"
 
-Roots = Mapping[str, Sequence[str]]
-"""The folders in which each data set lies, in the order in which they are looked through."""
+Roots = Mapping[str, Sequence[str]]  # data set -> root folders, in search order
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The scenes of one data set that have no scan, and how many questions are about them."""
+    """The scenes of one data set without a scan, and the number of questions about them."""
 
     dataset: str
     scenes: tuple[str, ...]
@@ -59,25 +59,30 @@ def with_scans(
     roots: Roots,
     annotations: str | None = None,
 ) -> list[Question]:
-    """Return the questions with the scans of their scenes, None where one was not found.
+    """Return the questions with the scans of their scenes; `scan` is None if it was not found.
 
-    roots: the folders of each data set. annotations: the official annotations, of which rooms stand
-    in for the scans that were not found. SetupError where a folder is none, or nothing at all was found.
+    Args:
+        questions: The questions.
+        roots: The root folders of each data set.
+        annotations: Official annotations, used to build stand-in rooms for missing scans.
+
+    Raises:
+        SetupError: A root folder does not exist, a scene name is ambiguous, or no scan was found at all.
     """
     _check_folders(roots)
     stand_ins = {} if annotations is None else _stand_ins(annotations)
     scenes = {(question.dataset, question.scene) for question in questions}
-    _refuse_twins(scenes)
+    _refuse_ambiguous_scenes(scenes)
     scans = {
         (dataset, scene): find_scan(dataset, scene, roots) or stand_ins.get(scene)
         for dataset, scene in scenes
     }
     if questions and not any(scans.values()):
-        named = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
+        flags = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
         raise SetupError(
-            f"none of the {len(scenes)} scans was found: give {named} as the data sets' own"
-            " downloads lay them out, --annotations DIR to build rooms from the official"
-            f" annotations instead, {ROOMS_HINT}"
+            f"none of the {len(scenes)} scans found. Pass {flags} with the folder layout of the original"
+            " downloads, pass --annotations DIR to build rooms from the official annotations,"
+            f" {ROOMS_HINT}."
         )
     return [
         replace(question, scan=scans[question.dataset, question.scene]) for question in questions
@@ -85,11 +90,11 @@ def with_scans(
 
 
 def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
-    """Return the path of a scene's scan, None if it is in none of the known places."""
+    """Return the path of a scene's scan; None if it was not found."""
     if not is_name(scene):
         return None
     layouts = LAYOUTS.get(dataset, ())
-    # mesh before cloud whatever the root; links are not followed: what belongs to a scan is beside the link
+    # Prefer meshes in any root over clouds. Do not resolve links: companion files are next to the link.
     paths = (
         Path(root, layout.format(id=scene))
         for cloud in (False, True)
@@ -101,7 +106,7 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
 
 
 def find_beside(folder: Path, scene: str) -> Path | None:
-    """Return the scan in a folder that is named after a scene, of the first of KINDS; None if there is none."""
+    """Return the scan in a folder that is named after a scene, preferring KINDS in order; None if there is none."""
     from render_agent.scans.formats.readers import SCAN_SUFFIXES, scan_kind
 
     if not is_name(scene):
@@ -114,14 +119,14 @@ def find_beside(folder: Path, scene: str) -> Path | None:
 
 
 def is_name(scene: str) -> bool:
-    """Whether a scene's name can be that of a file: no path, nothing that leads elsewhere, not too long."""
+    """True if a scene's name is a safe file name: not a path, and not too long."""
     if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > MAX_SCENE_NAME_BYTES:
         return False
-    return not any(sign in scene for sign in "/\\\0")
+    return not any(character in scene for character in "/\\\0")
 
 
 def missing_scans(questions: Iterable[Question]) -> list[Missing]:
-    """Return what has no scan, a data set an entry, everything by name."""
+    """Return the scenes without a scan, one entry per data set, sorted by name."""
     scenes: dict[str, dict[str, int]] = {}
     for question in questions:
         if question.scan is None:
@@ -134,45 +139,45 @@ def missing_scans(questions: Iterable[Question]) -> list[Missing]:
 
 
 def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
-    """SetupError where questions have no scan; it names the scenes, the number of questions and the folders searched.
+    """Raise SetupError if questions have no scan.
 
-    places: where the scans of each data set were looked for, in words.
+    Args:
+        questions: The questions.
+        places: Data set -> phrase that says where its scans were expected.
     """
     missing = missing_scans(questions)
     if not missing:
         return
-    scenes = len({(question.dataset, question.scene) for question in questions})
+    num_scenes = len({(question.dataset, question.scene) for question in questions})
     parts = [
-        f"{entry.dataset} {_listed(entry.scenes)} ({entry.questions} questions,"
-        f" looked for {places.get(entry.dataset, 'nowhere')})"
+        f"{entry.dataset} {_listed(entry.scenes)} ({entry.questions} questions;"
+        f" {places.get(entry.dataset, 'unknown data set')})"
         for entry in missing
     ]
     raise SetupError(
-        f"the scans of {sum(len(entry.scenes) for entry in missing)} of {scenes} scenes are missing,"
-        f" which {sum(entry.questions for entry in missing)} of {len(questions)} questions are about:"
-        f" {'; '.join(parts)}; put them there (--dry-run lists all), or give --allow-missing to go on"
-        " without them"
+        f"missing scans for {sum(len(entry.scenes) for entry in missing)} of {num_scenes} scenes and"
+        f" {sum(entry.questions for entry in missing)} of {len(questions)} questions: {'; '.join(parts)}."
+        " Add the files (--dry-run lists them all), or skip their questions with --allow-missing."
     )
 
 
 def searched(roots: Roots) -> dict[str, str]:
-    """Return where the scans of each data set are looked for, in words."""
+    """Return, for each data set, a phrase that says where its scans are expected."""
     return {
-        dataset: f"as {layouts[0].format(id='ID')} below {' and '.join(folders)}"
+        dataset: f"expected {layouts[0].format(id='ID')} in {' or '.join(folders)}"
         if (folders := roots.get(dataset))
-        else f"nowhere, as no --{dataset} is given"
+        else f"--{dataset} not specified"
         for dataset, layouts in LAYOUTS.items()
     }
 
 
-def _refuse_twins(scenes: Iterable[tuple[str, str]]) -> None:
-    """SetupError where two data sets have a scene of one name: a scene's pictures lie under its name."""
-    known: dict[str, str] = {}
+def _refuse_ambiguous_scenes(scenes: Iterable[tuple[str, str]]) -> None:
+    """Raise SetupError if two data sets share a scene name, because images are stored under that name."""
+    datasets: dict[str, str] = {}
     for dataset, scene in sorted(scenes):
-        if (other := known.setdefault(scene, dataset)) != dataset:
+        if (other := datasets.setdefault(scene, dataset)) != dataset:
             raise SetupError(
-                f"the scene {scene!r} is in {other} and in {dataset}: run one of them at a time, by"
-                " --dataset"
+                f"scene {scene!r} exists in both {other} and {dataset}. Run one data set at a time with --dataset."
             )
 
 
@@ -181,22 +186,21 @@ def _check_folders(roots: Roots) -> None:
         for folder in folders:
             if not Path(folder).is_dir():
                 raise SetupError(
-                    f"--{name} {folder} is no folder: give the one that holds the data set"
+                    f"--{name} {folder} is not a folder. Pass the root of the data set."
                 )
 
 
 def _stand_ins(annotations: str) -> dict[str, Path]:
-    """Return the file of annotations of each scene that has one."""
+    """Map each annotated scene to its annotation file."""
     if not Path(annotations).exists():
         raise SetupError(
-            f"there are no annotations at {annotations}: --annotations wants the folder of"
-            " scannet_meta_info_val.json and its like"
+            f"--annotations {annotations} does not exist. Pass the folder with scannet_meta_info_val.json."
         )
     files = annotation_files(Path(annotations))
     return {scene: file.absolute() for file in files for scene in read_annotations(file)}
 
 
 def _listed(scenes: Sequence[str]) -> str:
-    more = len(scenes) - MAX_NAMED_SCENES
-    named = ", ".join(scenes[:MAX_NAMED_SCENES])
-    return f"{named} and {more} more" if more > 0 else named
+    num_more = len(scenes) - MAX_NAMED_SCENES
+    names = ", ".join(scenes[:MAX_NAMED_SCENES])
+    return f"{names} and {num_more} more" if num_more > 0 else names

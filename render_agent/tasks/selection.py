@@ -1,4 +1,4 @@
-"""Which questions a run asks: a benchmark, narrowed by the options, or the one that was typed."""
+"""Selects the questions of a run: a benchmark filtered by options, or a single question from the command line."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from render_agent.util.sanitize import plain_name
 def choose_questions(
     config: RunConfig, *, blind: bool = False, changes: Sequence[ChangePlan] = ()
 ) -> list[Question]:
-    """Return the questions of a run in order. SetupError if they or their scans are missing.
-
-    With --allow-missing it is an error only if there is no scan at all.
+    """Return the questions of a run, in order and with their scans.
 
     Args:
-        config: The options.
-        blind: Whether nothing is shown, so that no scans are needed.
-        changes: The changes for which each question gets a counterpart.
+        config: The options of the run.
+        blind: True if the model sees nothing, so that no scans are needed.
+        changes: Changes for which counterparts are added.
+
+    Raises:
+        QuestionsError: The filters leave no question, or a file is malformed.
+        SetupError: Questions or scans are missing; with `--allow-missing`, only if there is no scan at all.
+        UsageError: Options conflict.
     """
     if config.ply is not None:
         return [single_question(config)]
@@ -41,43 +44,56 @@ def choose_questions(
     questions = narrowed(benchmark.questions(config), config)
     if not questions:
         raise QuestionsError(
-            "no question is left after --type, --dataset, --scene, --id and --exclude together: leave"
-            " one of them out"
+            "no question matches --type, --dataset, --scene, --id and --exclude together. Omit one of them."
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
-    chosen = shard_of(questions[: config.limit], config.shard)
+    selected = shard_of(questions[: config.limit], config.shard)
     if blind and not changes:
-        return chosen
-    chosen = benchmark.with_scans(config, chosen)
+        return selected
+    selected = benchmark.with_scans(config, selected)
     if not (config.allow_missing or blind):
-        refuse_missing(chosen, benchmark.searched(config, chosen))
-    return with_counterparts(config, chosen, changes) if changes else chosen
+        refuse_missing(selected, benchmark.searched(config, selected))
+    return with_counterparts(config, selected, changes) if changes else selected
 
 
 def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
-    """Return the questions of one shard, "I/N": every N-th scene, from the I-th on, in their order.
+    """Return the questions of one shard, in order.
 
-    The N shards hold every question once, those of a scene together. UsageError where it is no such
-    pair, QuestionsError where the shard is empty.
+    Shard I/N contains the questions of every N-th scene, starting at the I-th. Each question is in exactly one shard, and
+    all questions about a scene are in the same shard.
+
+    Args:
+        questions: All questions.
+        shard: "I/N" with I from 1 to N; None for all questions.
+
+    Raises:
+        QuestionsError: The shard is empty.
+        UsageError: `shard` is malformed.
     """
     if shard is None:
         return list(questions)
-    part, slash, parts = shard.partition("/")
-    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+    index, slash, count = shard.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
         raise UsageError(f"--shard {shard!r} must be I/N with I from 1 to N, such as 2/8")
     scenes = list(dict.fromkeys((question.dataset, question.scene) for question in questions))
-    mine = set(scenes[int(part) - 1 :: int(parts)])
-    chosen = [question for question in questions if (question.dataset, question.scene) in mine]
-    if not chosen:
+    in_shard = set(scenes[int(index) - 1 :: int(count)])
+    selected = [
+        question for question in questions if (question.dataset, question.scene) in in_shard
+    ]
+    if not selected:
         raise QuestionsError(
-            f"--shard {shard} is empty: all questions are about {counted(len(scenes), 'scene')}; use fewer parts"
+            f"--shard {shard} is empty: there is only {counted(len(scenes), 'scene')}. Use fewer shards."
         )
-    return chosen
+    return selected
 
 
 def question_files(config: RunConfig) -> list[Path]:
-    """Return the files that the questions of a run come from. SetupError where one is not at hand."""
+    """Return the files that the questions of a run are read from.
+
+    Raises:
+        SetupError: A file is missing.
+    """
     if config.ply is not None:
         return []
     excluded = [] if config.exclude is None else [Path(config.exclude)]
@@ -85,13 +101,16 @@ def question_files(config: RunConfig) -> list[Path]:
 
 
 def single_question(config: RunConfig) -> Question:
-    """Return the question that was typed, about the scan that was named."""
+    """Return the question from the command line.
+
+    Raises:
+        SetupError: The scan does not exist.
+        UsageError: An option of the question is invalid.
+    """
     scan = Path(config.ply or "").absolute()
     if scan.is_dir() or not scan.exists():
-        state = "a folder" if scan.is_dir() else "no scan"
-        raise SetupError(
-            f"there is {state} at {config.ply}: give the path of a PLY, GLB or OBJ file"
-        )
+        problem = "is a folder" if scan.is_dir() else "does not exist"
+        raise SetupError(f"{config.ply} {problem}. Pass the path of a PLY, GLB or OBJ file.")
     return Question(
         id="question",
         benchmark="single",
@@ -106,20 +125,21 @@ def single_question(config: RunConfig) -> Question:
 
 
 def lettered(options: Sequence[str]) -> tuple[str, ...]:
-    """Return choices with their letters; where all carry one already they are left as they are.
+    """Add letters to choices, unless all of them already have one.
 
-    UsageError where one is empty, or there are more of them than letters.
+    Raises:
+        UsageError: A choice is empty or repeated, or there are too few or too many.
     """
     if not all(option.strip() for option in options):
-        raise UsageError("an --option is empty: give each choice its text")
+        raise UsageError("--option must not be empty")
     if len(options) == 1:
-        raise UsageError("one --option is no choice: give at least two, or none")
+        raise UsageError("--option needs at least two choices")
     if len(options) > MAX_OPTIONS:
-        raise UsageError(f"{len(options)} choices are too many: give at most {MAX_OPTIONS}")
+        raise UsageError(f"too many choices ({len(options)}). Use at most {MAX_OPTIONS}.")
     if repeated := [
         option for option, count in Counter(map(str.strip, options)).items() if count > 1
     ]:
-        raise UsageError(f"two choices are the same, {short_repr(repeated[0])}: leave one out")
+        raise UsageError(f"--option {short_repr(repeated[0])} is repeated. Remove the duplicate.")
     texts = letters(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
@@ -127,49 +147,56 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_file_of_questions(config: RunConfig) -> bool:
-    """Whether the benchmark is a file; one that is called like a part of a package goes before it."""
-    own = config.benchmark in registry.built_in("benchmark")
-    return not own and Path(config.benchmark).is_file()
+    """True if `--benchmark` is a file; built-in benchmarks take precedence over files, and files over packages."""
+    is_built_in = config.benchmark in registry.built_in("benchmark")
+    return not is_built_in and Path(config.benchmark).is_file()
 
 
 def find_benchmark(config: RunConfig) -> Benchmark:
-    """Return the benchmark of `--benchmark`: a file of questions, or a part. SetupError if there is none of that name."""
+    """Return the benchmark selected by `--benchmark`: a question file, a built-in one, or one of a package.
+
+    Raises:
+        SetupError: The benchmark does not exist.
+    """
     if is_file_of_questions(config):
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)
     if config.benchmark not in registry.names("benchmark"):
-        known = registry.names("benchmark")
+        available = registry.names("benchmark")
         if Path(config.benchmark).is_dir():
             raise SetupError(
-                f"--benchmark {config.benchmark} is a folder: name the file of questions in it, such as"
-                f" {Path(config.benchmark, QUESTIONS)}"
+                f"--benchmark {config.benchmark} is a folder. Pass the question file in it, such as"
+                f" {Path(config.benchmark, QUESTIONS)}."
             )
         raise SetupError(
-            f"--benchmark {config.benchmark!r} is neither {', '.join(known)} nor a file of questions, and"
-            f" no installed package brings it{did_you_mean(config.benchmark, known)}"
+            f"--benchmark {config.benchmark!r} is neither a question file nor a known benchmark"
+            f" ({', '.join(available)}){did_you_mean(config.benchmark, available)}"
         )
     part = registry.load("benchmark", config.benchmark)
     return part if isinstance(part, Benchmark) else PackageBenchmark(config.benchmark, part)
 
 
 def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
-    """Return the questions that --type, --dataset, --scene, --id and --exclude leave.
+    """Filter questions by `--type`, `--dataset`, `--scene`, `--id` and `--exclude`.
 
-    QuestionsError where one of them names none, or --exclude has an id that no question has.
+    Raises:
+        QuestionsError: A value matches no question, or `--exclude` contains an unknown id.
     """
     excluded = set() if config.exclude is None else read_ids(Path(config.exclude))
     if unknown := sorted(excluded - {question.id for question in questions}):
         raise QuestionsError(
-            f"--exclude {config.exclude} has {len(unknown)} ids that no question has, such as"
-            f" {short_repr(unknown[0])}: is it another benchmark's?"
+            f"--exclude {config.exclude} contains {len(unknown)} unknown ids, such as"
+            f" {short_repr(unknown[0])}. Check that it belongs to this benchmark."
         )
     for name in ("type", "dataset", "scene", "id"):
-        known = {getattr(question, name) for question in questions}
+        available = {getattr(question, name) for question in questions}
         for value in getattr(config, name):
-            if value not in known:
-                spelled = f": there are {', '.join(sorted(known))}" if len(known) < 20 else ""
+            if value not in available:
+                choices = (
+                    f" (available: {', '.join(sorted(available))})" if len(available) < 20 else ""
+                )
                 raise QuestionsError(
-                    f"no question has the {name} {value!r}{spelled}{did_you_mean(value, known)}"
+                    f"no question has {name} {value!r}{choices}{did_you_mean(value, available)}"
                 )
     return [
         question

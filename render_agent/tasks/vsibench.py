@@ -1,4 +1,4 @@
-"""VSI-Bench's questions: from a local file or the Hugging Face hub, whole or a subset."""
+"""VSI-Bench's questions, from a local file or the Hugging Face hub, complete or as a subset."""
 
 from __future__ import annotations
 
@@ -16,45 +16,42 @@ from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, searched
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import read_bounded
 
-QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
-"""Where the questions are looked for when --questions is not given."""
+QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")  # searched without --questions
 
 QUESTION_FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")  # fmt: skip
-"""What the file of questions is called."""
 
 HUB_DATASET = "nyu-visionx/VSI-Bench"
-"""VSI-Bench's name on the hub."""
+HUB_FILE = "test.jsonl"  # the question file in HUB_DATASET
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # OWNER/NAME of a data set on the hub
 
-HUB_FILE = "test.jsonl"
-"""The file of its questions there."""
-
-HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-"""How the name of a data set on the hub is written, OWNER/NAME."""
-
-DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
+DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and pass it as --questions"
 
 
 class ScannedBenchmark(Benchmark):
-    """A benchmark about the data sets of VSI-Bench, whose scans lie where `--scannet` and its like say."""
+    """A benchmark on VSI-Bench's data sets, with scans in the folders given by `--scannet` and similar options."""
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
-        """Return questions with the scans that are found, or rooms built from annotations."""
+        """Return the questions with their scans, or with rooms built from annotations."""
         return with_scans(questions, roots_of(config), config.annotations)
 
     def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
-        """Return by data set where its scans were looked for."""
+        """Return, for each data set, a phrase that says where its scans were expected."""
         return searched(roots_of(config))
 
 
 class VSIBench(ScannedBenchmark):
-    """VSI-Bench as a benchmark."""
+    """VSI-Bench."""
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return its questions, their scans not yet looked for."""
+        """Return the questions without their scans; raises as `load_vsibench` does."""
         return load_vsibench(config.questions, config.subset)
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that its questions come from. SetupError where one is not at hand."""
+        """Return the files that the questions are read from.
+
+        Raises:
+            SetupError: A file is missing.
+        """
         return vsibench_files(config.questions, config.subset)
 
 
@@ -62,14 +59,20 @@ VSI_BENCH = VSIBench()
 
 
 def roots_of(config: RunConfig) -> Roots:
-    """Return the folders of the scans of each data set."""
+    """Return the root folders of each data set."""
     return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
 
 
 def load_vsibench(questions: str | None, subset: str = "full") -> list[Question]:
-    """Return VSI-Bench's questions in their file's order, their scans not yet looked for.
+    """Return VSI-Bench's questions in file order, without their scans.
 
-    questions: see `questions_path`. SetupError if a file is missing, QuestionsError if it is not VSI-Bench's.
+    Args:
+        questions: See `questions_path`.
+        subset: `full`, `tiny` or `debiased`.
+
+    Raises:
+        QuestionsError: A file is malformed, or the subset is empty.
+        SetupError: A file is missing.
     """
     path = questions_path(questions)
     return subset_of(with_pruned(load_questions(path, "vsibench"), path), path, subset)
@@ -84,26 +87,29 @@ def vsibench_files(questions: str | None, subset: str) -> list[Path]:
 
 
 def questions_path(questions: str | None) -> Path:
-    """Return the file of VSI-Bench's questions.
+    """Locate VSI-Bench's question file, downloading it if necessary.
 
-    questions: the file, a folder that holds it, or a data set's name on the hub, from which it is
-    fetched; without it, the file in one of the usual places, else the hub's. SetupError where it is
-    in none of them.
+    Args:
+        questions: The file, a folder that contains it, or the name of a data set on the hub. None to search
+            QUESTION_FOLDERS and then the hub.
+
+    Raises:
+        SetupError: The file was not found.
     """
     if questions is None:
-        here = next(
+        local = next(
             (path for folder in QUESTION_FOLDERS if (path := _in_folder(Path(folder)))), None
         )
-        return here or _from_hub()
+        return local or _from_hub()
     path = Path(questions)
     if path.is_file():
         return path
-    inside = _in_folder(path)
-    if inside is not None:
-        return inside
+    in_folder = _in_folder(path)
+    if in_folder is not None:
+        return in_folder
     if not path.exists() and HUB_NAME.fullmatch(questions) and path.suffix.lower() not in SUFFIXES:
         return hub_file(questions, HUB_FILE, DOWNLOAD_HINT, dataset=True)[0]
-    raise SetupError(f"there is no file of questions at {path}: --questions wants VSI-Bench's")
+    raise SetupError(f"no question file found at {path}. Pass VSI-Bench's file as --questions.")
 
 
 def _in_folder(folder: Path) -> Path | None:
@@ -115,20 +121,20 @@ def _from_hub() -> Path:
         return hub_file(HUB_DATASET, HUB_FILE, DOWNLOAD_HINT, dataset=True)[0]
     except SetupError as error:
         raise SetupError(
-            f"VSI-Bench's questions are not at hand: {error}, with --scannet, --scannetpp and"
+            f"VSI-Bench's questions are not available: {error}, with --scannet, --scannetpp and"
             f" --arkitscenes, {ROOMS_HINT}"
         ) from error
 
 
+# Files next to the question file, with one id per line.
 REMOVED_IDS = "debiased_removed_ids.txt"
 TINY_IDS = "tiny_ids.txt"
-"""Files of ids, one a line, that are looked for beside the questions."""
 
 
 def with_pruned(questions: Sequence[Question], path: Path) -> list[Question]:
-    """Return the questions of the file `path`, each with `pruned`, whether `debiased` leaves it out.
+    """Set `pruned` of all questions from the file of removed ids next to `path`.
 
-    Their own column takes precedence over the file of ids beside them; without either they are unchanged.
+    If every question has it set from its own column, or there is no such file, the questions are unchanged.
     """
     removed = path.with_name(REMOVED_IDS)
     if not removed.is_file() or all(question.pruned is not None for question in questions):
@@ -138,42 +144,60 @@ def with_pruned(questions: Sequence[Question], path: Path) -> list[Question]:
 
 
 def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Question]:
-    """Return the questions of the file `path` that belong to a subset, in their order.
+    """Return the questions of a subset, in order.
 
-    Ids of `tiny` that are not among the questions were removed from the benchmark since. SetupError if the
-    subset's questions are not known, QuestionsError if there are none.
+    Unknown ids in the list of `tiny` are ignored: the benchmark has since removed those questions.
+
+    Args:
+        questions: All questions.
+        path: Their file.
+        subset: `full`, `tiny` or `debiased`.
+
+    Raises:
+        QuestionsError: The subset is empty.
+        SetupError: The file that defines the subset is missing.
     """
     if subset == "full":
         return list(questions)
     if subset == "tiny":
         ids = read_ids(tiny_ids_path(path))
-        chosen = [question for question in questions if question.id in ids]
+        selected = [question for question in questions if question.id in ids]
     else:
         if any(question.pruned is None for question in questions):
             raise SetupError(
-                f"--subset debiased needs questions with the column pruned, which {path} does not have: put"
-                f" {REMOVED_IDS} beside it"
+                f"--subset debiased needs a column 'pruned', which {path} does not have. Add {REMOVED_IDS} to"
+                " the same folder."
             )
-        chosen = [question for question in questions if not question.pruned]
-    if not chosen:
-        raise QuestionsError(f"no question of {path} is in the subset {subset}: check its ids")
-    return chosen
+        selected = [question for question in questions if not question.pruned]
+    if not selected:
+        raise QuestionsError(
+            f"no question in {path} belongs to the subset {subset}. Check its ids."
+        )
+    return selected
 
 
 def tiny_ids_path(path: Path) -> Path:
-    """Return the file of the ids of VSI-Bench(tiny), beside the questions in `path`."""
+    """Return the file with the ids of VSI-Bench(tiny), in the folder of the question file.
+
+    Raises:
+        SetupError: The file is missing.
+    """
     ids_path = path.with_name(TINY_IDS)
     if not ids_path.is_file():
         raise SetupError(
-            f"--subset tiny needs the ids of VSI-Bench(tiny): put {TINY_IDS} beside {path}"
+            f"--subset tiny needs the ids of VSI-Bench(tiny). Add {TINY_IDS} to {path.parent}."
         )
     return ids_path
 
 
 def read_ids(path: Path) -> set[str]:
-    """Return the ids in a file, one a line. QuestionsError where there are none."""
+    """Read a file with one id per line.
+
+    Raises:
+        QuestionsError: The file cannot be read or is empty.
+    """
     with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
         ids = read_bounded(path).decode("utf-8-sig").split()
     if not ids:
-        raise QuestionsError(f"{path} holds no ids: write one a line, or leave the option out")
+        raise QuestionsError(f"{path} contains no ids. Add one id per line, or omit the option.")
     return set(ids)

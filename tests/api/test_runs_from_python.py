@@ -126,7 +126,7 @@ def test_a_question_that_fails_is_quiet_and_says_why(tmp_path, capsys):
     assert "broken.ply cannot be read" in dialogue.error
     assert (dialogue.answer, dialogue.score, dialogue.turns) == (None, None, ())
     assert "broken.ply cannot be read" in (dialogue.folder.path / "run.log").read_text()
-    with pytest.raises(SetupError, match="no scan at"):
+    with pytest.raises(SetupError, match=r"gone\.ply"):
         render_agent.ask(tmp_path / "gone.ply", "Why?", output=tmp_path / "runs", **SMALL)
 
 

@@ -90,10 +90,10 @@ def test_the_programs_own_come_first(bring):
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [
-        ("[]", "has no questions"),
-        ("['How many?']", "entry 0 is no Question but 'How many"),
-        ("[run_probe('a'), run_probe('a')]", "the id 'a' stands twice"),
-        ("[run_probe('a\\n')]", r"entry 0: the id 'a\\n' has a control character"),
+        ("[]", "no questions"),
+        ("['How many?']", "entry 0 .*'How many"),
+        ("[run_probe('a'), run_probe('a')]", "duplicate id 'a'"),
+        ("[run_probe('a\\n')]", r"entry 0: id 'a\\n'"),
     ],
 )
 def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):

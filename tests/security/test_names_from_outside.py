@@ -72,7 +72,7 @@ def row(**changed):
 @pytest.mark.parametrize("column", ["id", "dataset", "scene_name"])
 @pytest.mark.parametrize("sign", ["\0", "\n", "\x1b", "\x9b", "\u202e", "\ud800"])
 def test_a_name_that_cannot_be_seen_is_refused(column, sign):
-    with pytest.raises(QuestionsError, match=f"the {column} "):
+    with pytest.raises(QuestionsError, match=f"{column} "):
         question_from_row(row(**{column: f"a{sign}b"}), "mine", None)
 
 
@@ -147,7 +147,7 @@ def test_a_long_name_makes_no_long_sentence(tmp_path, name):
     rows = tmp_path / "rows.jsonl"
     plain = "y" * 1_000_000
     rows.write_text((json.dumps(row(id=plain)) + "\n") * 2)
-    with pytest.raises(QuestionsError, match="was there before") as told:
+    with pytest.raises(QuestionsError, match="duplicate id") as told:
         load_questions(rows, "mine")
     assert len(str(told.value)) < 1000
 
@@ -179,9 +179,9 @@ def test_a_question_is_no_longer_than_a_page_can_show():
         "question_type": "object_counting",
         "ground_truth": "3",
     }
-    with pytest.raises(QuestionsError, match="more than 100,000 letters"):
+    with pytest.raises(QuestionsError, match="100,000"):
         question_from_row(row | {"question": "<b>" * 40_000}, "x", None)
     asked = question_to_json(question_from_row(row | {"question": "How many?"}, "x", None))
     assert question_from_json(json.loads(json.dumps(asked))).text == "How many?"
-    with pytest.raises(MisfitError, match="question has more than 100,000 letters"):
+    with pytest.raises(MisfitError, match="100,000"):
         question_from_json(asked | {"question": "<b>" * 40_000})

@@ -10,7 +10,8 @@ from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import BUNDLED, bundled
 
-RIGHT = {
+# Questions per type that the official annotations answer exactly.
+EXACT = {
     "room_size_estimation": 288,
     "object_size_estimation": 951,
     "object_counting": 560,
@@ -19,28 +20,27 @@ RIGHT = {
     "object_rel_direction_hard": 368,
     "object_rel_distance": 707,
 }
-"""Questions of each type that the official annotations answer exactly."""
 
 
-def test_the_official_annotations_answer_what_they_were_made_for():
+def test_official_annotations_reproduce_ground_truth():
     folder = test_data("vsibench")
     questions = load_questions(folder / "test.jsonl", "vsibench")
     facts = known_facts(questions, str(folder))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
     scores = {q.id: score_answer(q, answers[q.id]) for q in questions if answers[q.id]}
-    right = Counter(q.type for q in questions if scores.get(q.id) == 1)
-    assert {name: right[name] for name in RIGHT} == RIGHT
+    exact = Counter(q.type for q in questions if scores.get(q.id) == 1)
+    assert {name: exact[name] for name in EXACT} == EXACT
     distances = [
         scores[q.id] for q in questions if q.type == "object_abs_distance" and q.id in scores
     ]
     assert len(distances) == 830
     assert sum(distances) / len(distances) > 0.96
-    untold = {q.type for q in questions if answers[q.id] is None}
-    assert {"route_planning", "obj_appearance_order"} < untold
+    unsolved = {q.type for q in questions if answers[q.id] is None}
+    assert {"route_planning", "obj_appearance_order"} < unsolved
 
 
-def test_scenes_that_are_built_from_annotations_name_them():
+def test_stand_in_scenes_use_their_annotation_file():
     folder = test_data("vsibench")
     question = next(
         q for q in load_questions(folder / "test.jsonl", "vsibench") if q.dataset == "scannet"
@@ -51,8 +51,8 @@ def test_scenes_that_are_built_from_annotations_name_them():
     assert known_facts([question]) == {}
 
 
-@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
-def test_the_truth_beside_a_bundled_room_answers_its_questions():
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
+def test_bundled_rooms_reproduce_ground_truth():
     questions = bundled()
     facts = known_facts(questions)
     for question in questions:
@@ -63,13 +63,13 @@ def test_the_truth_beside_a_bundled_room_answers_its_questions():
             assert score_answer(question, answer) == 1, question.text
 
 
-def test_a_question_that_is_worded_otherwise_has_no_answer():
-    questions = bundled() if BUNDLED.is_dir() else pytest.skip("the bundled rooms are not here")
+def test_reworded_question_has_no_computed_answer():
+    questions = bundled() if BUNDLED.is_dir() else pytest.skip("the bundled rooms are missing")
     facts = known_facts(questions)
     for question in questions:
         if question.type != "room_size_estimation":
-            other = replace(question, text="How come?")
-            assert true_answer(other, facts[question.scene]) is None
+            reworded = replace(question, text="How come?")
+            assert true_answer(reworded, facts[question.scene]) is None
             unknown = replace(question, text=question.text.replace("the ", "the unknown "))
             if question.type not in ("object_counting", "route_planning"):
                 assert true_answer(unknown, facts[question.scene]) is None

@@ -13,13 +13,13 @@ SCENE = Scene(
 )
 
 
-def test_boxes_are_moved_with_the_coordinates_of_their_file():
+def test_boxes_are_shifted_by_the_scene_origin():
     moved = placed(Facts({"bed": 1}, 9.0, {"bed": [BOX]}), replace(SCENE, origin=(1.0, 2.0, 3.0)))
     np.testing.assert_allclose(moved.boxes["bed"][0].corners, BOX.corners - (1, 2, 3))
     assert (moved.counts, moved.room_size) == ({"bed": 1}, 9.0)
 
 
-def test_a_mirrored_box_has_the_mirrored_corners_and_right_handed_axes():
+def test_mirrored_box_has_mirrored_corners_and_right_handed_axes():
     (mirrored,) = placed(Facts({}, 9.0, {"bed": [BOX]}), replace(SCENE, mirrored_at=2.0)).boxes[
         "bed"
     ]

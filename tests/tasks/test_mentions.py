@@ -42,33 +42,36 @@ def question(kind, text, options=()):
         ("other", "How many chairs are there?", ()),
     ],
 )
-def test_the_objects_that_a_question_names(kind, text, named):
+def test_named_categories(kind, text, named):
     assert named_categories(question(kind, text)) == named
 
 
-def test_all_of_vsibenchs_questions_name_what_they_are_about():
+def test_all_vsibench_questions_name_their_objects():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     facts = known_facts(questions, str(test_data("vsibench")))
-    known = lacking = 0
-    for asked in questions:
-        named = named_categories(asked)
-        assert (named == ()) == (asked.type == "room_size_estimation")
-        if asked.type != "route_planning":  # routes are written in words of their own
-            known += sum(name in facts[asked.scene].boxes for name in named)
-            lacking += sum(name not in facts[asked.scene].boxes for name in named)
-    assert (known, lacking) == (12_074, 38)  # coat racks have no box
+    num_with_box = num_without_box = 0
+    for vsi_question in questions:
+        names = named_categories(vsi_question)
+        assert (names == ()) == (vsi_question.type == "room_size_estimation")
+        if vsi_question.type != "route_planning":  # routes name objects in free text
+            boxes = facts[vsi_question.scene].boxes
+            num_with_box += sum(name in boxes for name in names)
+            num_without_box += sum(name not in boxes for name in names)
+    assert (num_with_box, num_without_box) == (12_074, 38)  # coat racks have no box
 
 
-@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_every_object_named_in_the_bundled_rooms_has_a_box():
     questions = bundled()
     facts = known_facts(questions)
     assert all(
-        name in facts[asked.scene].boxes for asked in questions for name in named_categories(asked)
+        name in facts[room_question.scene].boxes
+        for room_question in questions
+        for name in named_categories(room_question)
     )
 
 
-def test_a_question_without_words_names_nothing():
-    asked = Question("q", "b", "d", "s", "other", "", "text")
-    assert subjects(asked) == [""]
-    assert named_categories(asked) == ()
+def test_empty_question_names_nothing():
+    empty = Question("q", "b", "d", "s", "other", "", "text")
+    assert subjects(empty) == [""]
+    assert named_categories(empty) == ()

@@ -1,4 +1,4 @@
-"""The same questions from jsonl, json, parquet and tsv; what is wrong in a file is told with its row."""
+"""Question files in jsonl, json, parquet and tsv; errors name the row."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def write(folder, rows, name="test.jsonl"):
 
 
 def write_tsv(path, rows):
-    """Write rows as pandas does: lists as Python writes them, nothing as an empty cell."""
+    """Write rows as pandas does: lists as Python literals, None as an empty cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
         writer.writeheader()
@@ -38,19 +38,19 @@ def write_tsv(path, rows):
 
 
 def by_vlmevalkit(rows):
-    """Return rows as VLMEvalKit's own conversion names them."""
+    """Return rows with the columns of VLMEvalKit's own conversion."""
     return [
         {
             "id": row["id"], "prefix": row["dataset"], "video": row["scene_name"],
             "type": row["question_type"], "question": row["question"], "answer": row["ground_truth"],
-            "candidates": row["options"], "index": place,
+            "candidates": row["options"], "index": index,
         }
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]  # fmt: skip
 
 
 def by_easi(rows):
-    """Return rows as the tsv of its newer loader names them, the row's place being in no column."""
+    """Return rows with the columns of VLMEvalKit's newer tsv files, which do not number the rows."""
     return [
         {
             "index": row["id"], "video": f"{row['dataset']}/{row['scene_name']}.mp4",
@@ -73,7 +73,7 @@ def official():
     return read_rows(path), load_questions(path, "vsibench")
 
 
-def test_json_holds_the_same_questions(official, tmp_path):
+def test_json_has_the_same_questions(official, tmp_path):
     rows, questions = official
     path = tmp_path / "test.json"
     path.write_text(json.dumps(rows, indent=1))
@@ -82,13 +82,13 @@ def test_json_holds_the_same_questions(official, tmp_path):
 
 
 @pytest.mark.parametrize("named", [by_vlmevalkit, by_easi])
-def test_a_tsv_holds_the_same_questions(official, tmp_path, named):
+def test_tsv_has_the_same_questions(official, tmp_path, named):
     rows, questions = official
     found = load_questions(write_tsv(tmp_path / "VSI-Bench.tsv", named(rows)), "vsibench")
     assert without_pruned(found) == without_pruned(questions)
 
 
-def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
+def test_parquet_has_the_same_questions(official, tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     from pyarrow import parquet
 
@@ -98,8 +98,8 @@ def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
     assert load_questions(path, "vsibench") == questions
 
 
-@pytest.mark.parametrize("broken", [b"", b"PAR1 and nothing more", b"{}"])
-def test_a_broken_parquet_file_is_named(tmp_path, broken):
+@pytest.mark.parametrize("broken", [b"", b"PAR1 without data", b"{}"])
+def test_broken_parquet_file_is_named(tmp_path, broken):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = tmp_path / "x.parquet"
     path.write_bytes(broken)
@@ -107,9 +107,7 @@ def test_a_broken_parquet_file_is_named(tmp_path, broken):
         read_rows(path)
 
 
-def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
-    tmp_path, monkeypatch
-):
+def test_parquet_bomb_is_rejected_within_the_memory_limit(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -126,7 +124,7 @@ def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_pyarrow_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     path = tmp_path / "x.parquet"
     path.touch()
@@ -134,11 +132,11 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         read_rows(path)
 
 
-def test_texts_stay_as_they_are_in_every_format(tmp_path):
+def test_texts_are_kept_verbatim_in_every_format(tmp_path):
     rows = [CHOICE, NUMBER]
-    whole = tmp_path / "x.json"
-    whole.write_text(json.dumps(rows))
-    paths = [write(tmp_path, rows), whole, write_tsv(tmp_path / "x.tsv", by_vlmevalkit(rows))]
+    json_file = tmp_path / "x.json"
+    json_file.write_text(json.dumps(rows))
+    paths = [write(tmp_path, rows), json_file, write_tsv(tmp_path / "x.tsv", by_vlmevalkit(rows))]
     for path in paths:
         choice, number = load_questions(path, "vsibench")
         assert (choice.text, choice.options, choice.truth) == (
@@ -149,7 +147,7 @@ def test_texts_stay_as_they_are_in_every_format(tmp_path):
         )  # fmt: skip
 
 
-def test_line_separators_inside_a_text_end_no_row(tmp_path):
+def test_unicode_line_separators_do_not_end_a_row(tmp_path):
     odd = NUMBER | {"question": "one\u2028two\u0085three"}
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(odd, ensure_ascii=False) + "\n", "utf-8")
@@ -157,7 +155,7 @@ def test_line_separators_inside_a_text_end_no_row(tmp_path):
 
 
 @pytest.mark.parametrize("number", [7, "7"])
-def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
+def test_ids_are_strings(tmp_path, number):
     [question] = load_questions(write(tmp_path, [CHOICE | {"id": number}]), "vsibench")
     assert question.id == "7"
 
@@ -178,7 +176,7 @@ def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
         ({"options": None, "question_type": "room_size_estimation"}, "'B'"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
+def test_invalid_value_error_names_the_row(tmp_path, row, named):
     path = write(tmp_path, [NUMBER, CHOICE | row])
     with pytest.raises(QuestionsError, match=named) as caught:
         load_questions(path, "vsibench")
@@ -200,7 +198,7 @@ def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
         ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1"),
     ],
 )
-def test_a_file_without_questions_is_named_with_the_place(tmp_path, name, content, place):
+def test_malformed_file_error_names_the_location(tmp_path, name, content, place):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(QuestionsError) as caught:

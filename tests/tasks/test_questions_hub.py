@@ -1,7 +1,7 @@
-"""Questions on a hub: fetched by name, found again without it; each refusal in one sentence.
+"""Questions from the hub: downloaded by name, cached, and reported in one sentence on errors.
 
-The hub is a local server that answers as the real one does; what asks it is a process of its own,
-because the hub's library reads its environment when it is imported.
+The hub is a local server with the responses of the real one. Questions are loaded in a subprocess, because
+huggingface_hub reads its environment variables at import.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ for name in sys.argv[1:] or [None]:
 
 
 class DataSets(Hub):
-    """Two data sets, one of them without questions, and refusals for other names."""
+    """Two data sets, one of them without questions, and error responses for other names."""
 
     def found(self, parts):
         is_api = parts[0] == "api"
@@ -40,8 +40,8 @@ class DataSets(Hub):
         if name in REFUSALS:
             return refusal(name)
         if is_api:
-            told = {"id": name, "sha": COMMIT, "siblings": []}
-            return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+            info = {"id": name, "sha": COMMIT, "siblings": []}
+            return 200, {"Content-Type": "application/json"}, json.dumps(info).encode()
         if name == "team/empty" or parts[-1] != "test.jsonl":
             return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, b""
         body = json.dumps(ROW | {"id": "fetched"}).encode()
@@ -56,7 +56,7 @@ def hub():
 
 
 def load(home, hub, *arguments, offline=False):
-    """Return what a process prints that knows this hub alone; it must say nothing else."""
+    """Load questions in a subprocess that uses this hub, and return its output; stderr must be empty."""
     tree = str(TREE)
     environment = {
         **os.environ,
@@ -86,7 +86,7 @@ def load(home, hub, *arguments, offline=False):
         pytest.param(("team/copy",), marks=pytest.mark.slow),
     ],
 )
-def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, arguments):
+def test_questions_are_downloaded_and_cached(hub, tmp_path, arguments):
     assert load(tmp_path, hub, *arguments) == "['fetched']"
     assert load(tmp_path, hub, *arguments, offline=True) == "['fetched']"
     assert load(tmp_path, "http://127.0.0.1:9", *arguments) == "['fetched']"
@@ -101,16 +101,16 @@ REFUSED = {
 }
 
 
-def test_each_refusal_is_one_line_with_its_name_its_reason_and_the_way_out(hub, tmp_path):
+def test_hub_errors_are_one_line_with_name_reason_and_remedy(hub, tmp_path):
     names = [f"team/{name}" for name in REFUSED]
     lines = load(tmp_path, hub, *names).splitlines()
-    for told, name, reason in zip(lines, names, REFUSED.values(), strict=True):
-        assert all(words in told for words in (name, reason, "--questions FILE"))
+    for line, name, reason in zip(lines, names, REFUSED.values(), strict=True):
+        assert all(part in line for part in (name, reason, "--questions"))
 
 
 @pytest.mark.slow
-def test_without_a_hub_the_way_out_is_named(tmp_path):
-    for offline, why in ((False, "the hub cannot be reached"), (True, "HF_HUB_OFFLINE is set")):
-        told = load(tmp_path, "http://127.0.0.1:9", offline=offline)
-        assert all(words in told for words in ("nyu-visionx/VSI-Bench", why, "--benchmark rooms"))
-        assert "\n" not in told
+def test_missing_hub_error_names_alternatives(tmp_path):
+    for offline, reason in ((False, "hub"), (True, "HF_HUB_OFFLINE")):
+        message = load(tmp_path, "http://127.0.0.1:9", offline=offline)
+        assert all(p in message for p in ("nyu-visionx/VSI-Bench", reason, "--benchmark rooms"))
+        assert "\n" not in message

@@ -1,4 +1,4 @@
-"""SQA3D, ScanQA, OpenEQA and ReVSI in the form of their authors' files, and metrics that a row names."""
+"""SQA3D, ScanQA, OpenEQA and ReVSI in the format of their authors' files, and metrics named in rows."""
 
 import json
 import math
@@ -26,42 +26,44 @@ from render_agent.tasks.rows import question_from_row
 from render_agent.tasks.scan_benchmarks import read_openeqa, read_revsi, read_scanqa, read_sqa3d
 
 SCENE = "scene0380_00"
-TURN, SHIFT = 30.0, np.array([1.0, -2.0, 0.3])
-"""ScanNet's alignment of the scan: it turns and shifts the file's frame into the aligned one."""
-STANDS, RED_BOX = np.array([2.5, 2.0, 0.0]), np.array([4.3, 0.65, 0.4])
+TURN, SHIFT = (
+    30.0,
+    np.array([1.0, -2.0, 0.3]),
+)  # alignment: degrees and metres, file -> aligned frame
+STANDS, RED_BOX = np.array([2.5, 2.0, 0.0]), np.array([4.3, 0.65, 0.4])  # metres, aligned frame
 
 
-def turned(degrees):
+def rotation_z(degrees):
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
     return np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1.0]])
 
 
 @pytest.fixture(scope="module")
 def scannet(tmp_path_factory):
-    """A scan of ScanNet, in the file's frame, with its alignment beside it, and SQA3D's files about it."""
+    """A ScanNet scan with its alignment file, and SQA3D's files about it."""
     root = tmp_path_factory.mktemp("scannet")
     folder = root / "scans" / SCENE
     folder.mkdir(parents=True)
     points, colours, faces = room()
-    raw = (points - SHIFT) @ turned(TURN)
+    raw = (points - SHIFT) @ rotation_z(TURN)
     write_ply(folder / f"{SCENE}_vh_clean_2.ply", raw, colours, faces)
     matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = turned(TURN), SHIFT
+    matrix[:3, :3], matrix[:3, 3] = rotation_z(TURN), SHIFT
     numbers = " ".join(f"{value:.6f}" for value in matrix.ravel())
     (folder / f"{SCENE}.txt").write_text(f"axisAlignment = {numbers}\n")
     middle = (raw.min(axis=0) + raw.max(axis=0)) / 2
-    x, y, _ = (float(v) for v in (STANDS - SHIFT) @ turned(TURN) - middle)
-    ahead = math.degrees(math.atan2(*(RED_BOX - STANDS)[1::-1])) - TURN
-    half = math.radians(ahead - 180) / 2  # their arrow points along -x where nothing turns it
+    x, y, _ = (float(v) for v in (STANDS - SHIFT) @ rotation_z(TURN) - middle)
+    yaw = math.degrees(math.atan2(*(RED_BOX - STANDS)[1::-1])) - TURN
+    half = math.radians(yaw - 180) / 2  # without rotation, SQA3D's arrow points along -x
     rotation = {"_x": 0, "_y": 0, "_z": math.sin(half), "_w": math.cos(half)}
     entry = {"scene_id": SCENE, "question_id": 220602000002}
-    asked = {
+    question = {
         **entry,
         "situation": "I am facing a red box.",
         "alternative_situation": ["I look at a red box."],
         "question": "What color is the box in front of me?",
     }
-    known = {
+    annotation = {
         **entry,
         "question_type": "N/A",
         "answer_type": "other",
@@ -70,14 +72,14 @@ def scannet(tmp_path_factory):
         "position": {"x": x, "y": y, "z": 0},
     }
     file = root / "v1_balanced_questions_test_scannetv2.json"
-    file.write_text(json.dumps({"info": {}, "questions": [asked]}))
+    file.write_text(json.dumps({"info": {}, "questions": [question]}))
     (root / "v1_balanced_sqa_annotations_test_scannetv2.json").write_text(
-        json.dumps({"info": {}, "annotations": [known]})
+        json.dumps({"info": {}, "annotations": [annotation]})
     )
     return root, file
 
 
-def test_sqa3d_begins_where_its_situation_is_and_is_scored_by_exact_match(scannet, tmp_path):
+def test_sqa3d_starts_at_its_situation_and_uses_exact_match(scannet, tmp_path):
     root, file = scannet
     answers = [json.dumps({"answer": "The Red.", "done": True})]
     engine = ScriptedEngine(Replies({"220602000002": answers}))
@@ -97,11 +99,11 @@ def test_sqa3d_begins_where_its_situation_is_and_is_scored_by_exact_match(scanne
     view = next(view for view in line["views"] if view["kind"] == "ego")
     red, green, blue = np.array(Image.open(path / view["file"])).astype(int).transpose(2, 0, 1)
     columns = np.nonzero((red > 150) & (green < 80) & (blue < 80))[1]
-    assert columns.mean() == pytest.approx(48, abs=4)  # in the middle of 96 columns
+    assert columns.mean() == pytest.approx(48, abs=4)  # centred in 96 columns
     (row,) = results["questions"]
     assert (row["type"], row["score"]) == ("sqa3d_what", 1)
     assert results["metrics"]["exact-match"] == {"score": 100, "interval": None, "n": 1}
-    with pytest.raises(SetupError, match=r"annotations of .* are not beside it"):
+    with pytest.raises(SetupError, match="annotations"):
         read_sqa3d(Path(shutil.copy(file, tmp_path)))
 
 
@@ -130,12 +132,12 @@ def test_exact_and_refined_match(answer, truths, exact, refined):
     )
 
 
-def test_cleaning_twice_changes_nothing_more():
+def test_clean_is_idempotent():
     for text in ("The 3 Books!", "a  tv, none", "It's 10:30"):
         assert clean(clean(text)) == clean(text)
 
 
-def test_scanqa_and_openeqa_and_revsi_are_read(tmp_path):
+def test_scanqa_openeqa_and_revsi_files(tmp_path):
     scanqa = [{"question_id": "val-scene0011-0", "scene_id": "scene0011_00", "question": "What is it?",
                "answers": ["brown cabinet", "cabinet"], "object_ids": [8], "object_names": ["cabinet"]},
               {"question_id": "test-1", "scene_id": "scene0011_00", "question": "Where?"}]  # fmt: skip
@@ -177,7 +179,7 @@ def test_scanqa_and_openeqa_and_revsi_are_read(tmp_path):
     assert question_from_json(question_to_json(first)) == first
 
 
-def test_revsis_tasks_are_the_means_of_their_types():
+def test_revsi_task_scores_are_means_over_types():
     kinds = {"object_counting_single": 1.0, "object_counting_multiple": 0.0, "route_planning": 1.0}
     means = tally([Scored(kind, "d", "s", score) for kind, score in kinds.items()]).means
     assert (means["object_counting"], means[MACRO]) == (0.5, 0.75)
@@ -193,7 +195,7 @@ ROW = {
 }
 
 
-def test_a_row_may_name_its_metric_and_where_it_begins(tmp_path):
+def test_row_with_metric_and_start_pose(tmp_path):
     texts = ROW | {
         "metric": "refined-match",
         "ground_truth": ["red", "crimson"],
@@ -212,36 +214,36 @@ def test_a_row_may_name_its_metric_and_where_it_begins(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "message"),
     [
-        ({"metric": "bleu"}, "the metric 'bleu' is unknown"),
-        ({}, "or its row must name a metric"),
-        ({"metric": "accuracy"}, "must have options"),
-        ({"metric": "exact-match", "options": ["A. x", "B. y"]}, "wants a text and has no options"),
-        ({"metric": "mean-relative-accuracy"}, "is no number"),
-        ({"metric": "accuracy", "ground_truth": ["A"]}, "is a list"),
-        ({"metric": "exact-match", "start": [1, 2, "z", 3]}, "must be .x, y, z, yaw."),
+        ({"metric": "bleu"}, "metric 'bleu'"),
+        ({}, "'metric'"),
+        ({"metric": "accuracy"}, "options"),
+        ({"metric": "exact-match", "options": ["A. x", "B. y"]}, "text.*options"),
+        ({"metric": "mean-relative-accuracy"}, "number"),
+        ({"metric": "accuracy", "ground_truth": ["A"]}, "list"),
+        ({"metric": "exact-match", "start": [1, 2, "z", 3]}, "x, y, z, yaw"),
     ],
 )
-def test_a_row_whose_metric_does_not_fit_is_refused(change, why):
-    with pytest.raises(QuestionsError, match=why):
+def test_row_that_does_not_match_its_metric_is_rejected(change, message):
+    with pytest.raises(QuestionsError, match=message):
         question_from_row(ROW | change, "own", None)
 
 
-def test_what_is_missing_for_a_benchmark_is_told(tmp_path):
+def test_missing_benchmark_files_are_named(tmp_path):
     for name in ("sqa3d", "scanqa", "openeqa", "revsi"):
         with pytest.raises(SetupError, match=f"--benchmark {name} .*--questions"):
             build(RunConfig(batch=True, benchmark=name)).questions()
-    with pytest.raises(UsageError, match="--subset belongs to --benchmark vsibench"):
+    with pytest.raises(UsageError, match=r"--subset .*--benchmark vsibench"):
         build(
             RunConfig(batch=True, benchmark="scanqa", questions="x", subset="debiased")
         ).questions()
     bad = tmp_path / "bad.json"
-    for text, why in (
+    for text, message in (
         ("{", "cannot read"),
-        ("[]", "must hold a list"),
+        ("[]", "list"),
         ('[{"question_id": 1}]', "'scene_id'"),
     ):
         bad.write_text(text)
-        with pytest.raises(QuestionsError, match=why):
+        with pytest.raises(QuestionsError, match=message):
             read_scanqa(bad)

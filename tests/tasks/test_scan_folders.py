@@ -1,4 +1,4 @@
-"""Scans are found in the layouts of the three data sets, and what is missing is told before a run."""
+"""Scans are located in the layouts of the three data sets, and missing ones are reported before a run."""
 
 from collections import Counter
 
@@ -43,7 +43,7 @@ def lay(root, dataset, scene, layout=0):
 
 
 @pytest.mark.parametrize(("dataset", "layout"), LAID_OUT)
-def test_a_scan_is_found_in_every_layout_of_its_data_set(tmp_path, dataset, layout):
+def test_find_scan_in_every_layout(tmp_path, dataset, layout):
     scan = tmp_path / layout.format(id="scene7")
     scan.parent.mkdir(parents=True)
     scan.touch()
@@ -54,7 +54,7 @@ def test_a_scan_is_found_in_every_layout_of_its_data_set(tmp_path, dataset, layo
     assert find_scan("another", "scene7", {"another": [str(tmp_path)]}) is None
 
 
-def test_the_layouts_are_those_of_the_data_sets():
+def test_layouts_match_the_original_downloads():
     assert "scans/{id}/{id}_vh_clean_2.ply" in LAYOUTS["scannet"]
     assert "data/{id}/scans/mesh_aligned_0.05.ply" in LAYOUTS["scannetpp"]
     for split in ("Training", "Validation"):
@@ -62,18 +62,18 @@ def test_the_layouts_are_those_of_the_data_sets():
             assert f"{root}{split}/{{id}}/{{id}}_3dod_mesh.ply" in LAYOUTS["arkitscenes"]
 
 
-def test_several_folders_are_looked_through_in_their_order(tmp_path):
+def test_roots_are_searched_in_order(tmp_path):
     roots = [tmp_path / name for name in ("one", "two")]
-    both = [lay(root, "scannet", "scene1") for root in roots]
+    duplicates = [lay(root, "scannet", "scene1") for root in roots]
     second = lay(roots[1], "scannet", "scene2", layout=1)
-    given = {"scannet": [str(root) for root in roots]}
-    assert find_scan("scannet", "scene1", given) == both[0]
-    assert find_scan("scannet", "scene2", given) == second
-    backwards = {"scannet": given["scannet"][::-1]}
-    assert find_scan("scannet", "scene1", backwards) == both[1]
+    in_order = {"scannet": [str(root) for root in roots]}
+    assert find_scan("scannet", "scene1", in_order) == duplicates[0]
+    assert find_scan("scannet", "scene2", in_order) == second
+    reversed_order = {"scannet": in_order["scannet"][::-1]}
+    assert find_scan("scannet", "scene1", reversed_order) == duplicates[1]
 
 
-def test_a_link_is_not_followed_as_its_alignment_lies_beside_it(tmp_path):
+def test_links_are_not_resolved(tmp_path):
     stored = tmp_path / "store/7f3a.ply"
     stored.parent.mkdir()
     stored.touch()
@@ -83,7 +83,7 @@ def test_a_link_is_not_followed_as_its_alignment_lies_beside_it(tmp_path):
     assert find_scan("scannet", "scene1", {"scannet": [str(tmp_path)]}) == link
 
 
-def test_all_288_scans_are_found_in_a_whole_tree(questions, tmp_path):
+def test_all_288_scans_are_found_in_a_complete_tree(questions, tmp_path):
     scenes = {(question.dataset, question.scene) for question in questions}
     scans = {scene: lay(tmp_path / scene[0], *scene) for scene in scenes}
     assert Counter(dataset for dataset, _ in scenes) == {
@@ -97,26 +97,26 @@ def test_all_288_scans_are_found_in_a_whole_tree(questions, tmp_path):
     refuse_missing(found, {})
 
 
-def test_what_is_missing_is_counted_by_data_set(tmp_path):
+def test_missing_scans_are_counted_by_data_set(tmp_path):
     lay(tmp_path, "scannet", "a")
-    asked = [about("scannet", scene, number) for scene in "acb" for number in range(3)]
-    asked += [about("scannetpp", "x")]
-    found = with_scans(asked, {"scannet": [str(tmp_path)]})
+    questions = [about("scannet", scene, number) for scene in "acb" for number in range(3)]
+    questions += [about("scannetpp", "x")]
+    found = with_scans(questions, {"scannet": [str(tmp_path)]})
     assert missing_scans(found) == [
         Missing("scannet", ("b", "c"), 6),
         Missing("scannetpp", ("x",), 1),
     ]
 
 
-def test_a_run_with_missing_scans_is_told_which_how_many_and_where_was_looked(tmp_path):
+def test_missing_scans_error_names_scenes_counts_and_locations(tmp_path):
     lay(tmp_path, "scannet", "a")
     roots = {"scannet": [str(tmp_path)]}
-    asked = [about("scannet", scene, number) for scene in "abc" for number in range(3)]
-    asked += [about("arkitscenes", f"4{number:03}") for number in range(20)]
-    found = with_scans(asked, roots)
+    questions = [about("scannet", scene, number) for scene in "abc" for number in range(3)]
+    questions += [about("arkitscenes", f"4{number:03}") for number in range(20)]
+    found = with_scans(questions, roots)
     with pytest.raises(SetupError) as caught:
         refuse_missing(found, searched(roots))
-    told = str(caught.value)
+    message = str(caught.value)
     for part in (
         *(
             "22 of 23 scenes",
@@ -125,12 +125,12 @@ def test_a_run_with_missing_scans_is_told_which_how_many_and_where_was_looked(tm
             "--arkitscenes",
             "scannet b, c",
         ),
-        *(f"scans/ID/ID_vh_clean_2.ply below {tmp_path}", "--allow-missing"),
+        *("scans/ID/ID_vh_clean_2.ply", str(tmp_path), "--allow-missing"),
     ):
-        assert part in told
+        assert part in message
 
 
-def test_no_scan_at_all_says_which_options_to_give(questions, tmp_path):
+def test_error_without_any_scan_names_the_options(questions, tmp_path):
     with pytest.raises(SetupError) as caught:
         with_scans(questions, {})
     for part in (
@@ -145,14 +145,14 @@ def test_no_scan_at_all_says_which_options_to_give(questions, tmp_path):
     assert with_scans([], {}) == []
 
 
-def test_a_folder_that_is_not_there_is_named(questions, tmp_path):
-    with pytest.raises(SetupError, match=r"--scannet .*missing is no folder"):
+def test_missing_folder_is_named(questions, tmp_path):
+    with pytest.raises(SetupError, match=r"--scannet .*missing"):
         with_scans(questions, {"scannet": [str(tmp_path), str(tmp_path / "missing")]})
-    with pytest.raises(SetupError, match=r"there are no annotations at .*missing"):
+    with pytest.raises(SetupError, match=r"--annotations .*missing"):
         with_scans(questions, {}, str(tmp_path / "missing"))
 
 
-def test_rooms_from_annotations_stand_in_for_what_is_missing(questions, tmp_path):
+def test_annotations_replace_missing_scans(questions, tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     first = next(question for question in questions if question.dataset == "scannet")
     scan = lay(tmp_path, "scannet", first.scene)
@@ -163,7 +163,7 @@ def test_rooms_from_annotations_stand_in_for_what_is_missing(questions, tmp_path
             assert question.scan == folder / f"{question.dataset}_meta_info_val.json"
 
 
-def test_scans_of_any_format_lie_beside_questions_and_a_mesh_goes_before_a_cloud_before_a_splat(
+def test_find_beside_prefers_mesh_over_cloud_over_splat(
     tmp_path,
 ):
     points, faces = room()

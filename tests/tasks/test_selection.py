@@ -15,7 +15,7 @@ from render_agent.tasks.selection import (
 
 @pytest.fixture
 def chosen(tmp_path):
-    """Choose among eight questions about one room; even ones count, odd ones are about a direction."""
+    """Select from eight questions about one room: even ones are about a count, odd ones about a direction."""
     questions = make_questions(tmp_path, 8)
 
     def choose(**options):
@@ -30,11 +30,11 @@ def chosen(tmp_path):
 ALL = [str(number) for number in range(8)]
 
 
-def test_all_questions_in_their_order(chosen):
+def test_all_questions_are_selected_in_order(chosen):
     assert chosen() == ALL
 
 
-def test_questions_are_narrowed(chosen):
+def test_filters_and_limit(chosen):
     assert chosen(limit=3) == ALL[:3]
     assert chosen(limit=100) == ALL
     assert chosen(type=("object_counting",)) == ALL[::2]
@@ -43,7 +43,7 @@ def test_questions_are_narrowed(chosen):
     assert chosen(scene=("room",), type=("object_counting",), limit=2) == ["0", "2"]
 
 
-def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
+def test_shuffle_depends_on_the_seed_and_precedes_the_limit(chosen):
     shuffled = chosen(shuffle=True)
     assert sorted(shuffled) == ALL != shuffled
     assert chosen(shuffle=True) == shuffled
@@ -61,40 +61,40 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
         ({"id": ("1",), "type": ("object_counting",)}, "--type.*--id"),
     ],
 )
-def test_what_names_no_question_is_told(chosen, options, named):
+def test_filter_without_matches_is_named(chosen, options, named):
     with pytest.raises(QuestionsError, match=named):
         chosen(**options)
 
 
-def test_choices_that_are_the_same_are_refused():
+def test_duplicate_choices_are_rejected():
     with pytest.raises(UsageError, match="'left'"):
         lettered(["left", "right", "left "])
 
 
-def test_the_bundled_rooms_need_nothing():
+def test_bundled_rooms_need_no_other_options():
     questions = build(RunConfig(batch=True, benchmark="rooms")).questions()
     assert len(questions) >= 100
     assert all(question.scan.is_file() for question in questions)
 
 
-def test_an_unknown_benchmark_is_named_with_the_known_ones(tmp_path):
-    with pytest.raises(SetupError, match=r"none\.jsonl.* vsibench, rooms,.* revsi"):
+def test_unknown_benchmark_error_lists_the_known_ones(tmp_path):
+    with pytest.raises(SetupError, match=r"none\.jsonl.*vsibench, rooms,.* revsi"):
         build(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl"))).questions()
 
 
-def test_vsibench_without_its_questions_is_never_another_benchmark(tmp_path, monkeypatch):
+def test_vsibench_without_question_file_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SetupError, match="VSI-Bench's questions are not at hand"):
+    with pytest.raises(SetupError, match="VSI-Bench's questions"):
         build(RunConfig(batch=True)).questions()
 
 
-def test_questions_of_vsibench_do_not_go_with_another_benchmark(tmp_path):
+def test_questions_option_is_rejected_for_other_benchmarks(tmp_path):
     path = make_questions(tmp_path)
-    with pytest.raises(UsageError, match="give another file as --benchmark FILE"):
+    with pytest.raises(UsageError, match="--benchmark FILE"):
         build(RunConfig(batch=True, benchmark="rooms", questions=str(path))).questions()
 
 
-def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_path):
+def test_only_scans_of_selected_questions_are_required(tmp_path):
     rows = [
         {"id": n, "dataset": "scannet", "scene_name": f"s{n}", "question_type": "object_counting", "question": "?",
          "options": None, "ground_truth": "2"}
@@ -111,7 +111,7 @@ def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_pa
     assert [q.scan for q in build(RunConfig(**config, scene=("s1",))).questions()] == [scan]
     with pytest.raises(
         SetupError,
-        match=r"2 of 3 scenes .* 2 of 3 questions .*scannet s0, s2",
+        match=r"2 of 3 scenes.* 2 of 3 questions.*scannet s0, s2",
     ):
         build(RunConfig(**config)).questions()
     for allowed in (False, True):
@@ -119,7 +119,7 @@ def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_pa
             build(RunConfig(**config, limit=1, allow_missing=allowed)).questions()
 
 
-def test_questions_are_narrowed_to_a_data_set(tmp_path):
+def test_dataset_filter(tmp_path):
     scan = tmp_path / "room.ply"
     scan.touch()
     path = tmp_path / "q.jsonl"
@@ -129,7 +129,7 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
     config = RunConfig(batch=True, benchmark=str(path), dataset=("scannetpp",))
     assert [question.id for question in build(config).questions()] == ["scannetpp"]
     assert config.partial
-    with pytest.raises(QuestionsError, match="no question has the dataset 'kitti'"):
+    with pytest.raises(QuestionsError, match="dataset 'kitti'"):
         build(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",))).questions()
 
 
@@ -137,13 +137,13 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
     "options",
     [{"subset": "tiny"}, {"annotations": "x"}],
 )
-def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
+def test_vsibench_options_are_rejected_for_other_benchmarks(options):
     flag = "--" + next(iter(options)).replace("_", "-")
-    with pytest.raises(UsageError, match=f"{flag} belongs to --benchmark vsibench"):
+    with pytest.raises(UsageError, match=f"{flag} .*--benchmark vsibench"):
         build(RunConfig(batch=True, benchmark="rooms", **options)).questions()
 
 
-def test_the_files_that_questions_come_from_are_known(tmp_path):
+def test_question_files(tmp_path):
     path = make_questions(tmp_path)
     assert question_files(make_config(tmp_path, path)) == [path]
     [rooms] = question_files(RunConfig(batch=True, benchmark="rooms"))
@@ -153,7 +153,7 @@ def test_the_files_that_questions_come_from_are_known(tmp_path):
     assert question_files(RunConfig(ply="x.ply", question="?")) == []
 
 
-def test_a_typed_question_has_its_options_and_its_scan(tmp_path):
+def test_single_question_has_its_options_and_scan(tmp_path):
     scan = tmp_path / "house.ply"
     scan.touch()
     config = RunConfig(ply=str(scan), question="Where is the sofa?", option=("left", "right"))
@@ -165,8 +165,8 @@ def test_a_typed_question_has_its_options_and_its_scan(tmp_path):
     assert single_question(RunConfig(ply=str(scan), question="?")).wanted == "text"
 
 
-def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
-    """The hub's cache keeps files under their hash, and links to them under their names."""
+def test_links_keep_their_names(tmp_path):
+    """The hub's cache stores files under their hash, with links under their original names."""
     path = make_questions(tmp_path)
     stored = path.rename(tmp_path / "0a1b2c")
     path.symlink_to(stored)
@@ -178,13 +178,13 @@ def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
     assert single_question(single).scan == link
 
 
-def test_a_missing_scan_is_named(tmp_path):
-    with pytest.raises(SetupError, match=r"there is no scan at .*none\.ply"):
+def test_missing_scan_is_named(tmp_path):
+    with pytest.raises(SetupError, match=r"none\.ply"):
         build(RunConfig(ply=str(tmp_path / "none.ply"), question="?")).questions()
 
 
 @pytest.mark.parametrize(
-    ("given", "options"),
+    ("choices", "options"),
     [
         ([], ()),
         (["left", "right"], ("A. left", "B. right")),
@@ -194,11 +194,11 @@ def test_a_missing_scan_is_named(tmp_path):
         ([" left ", "right"], ("A. left", "B. right")),
     ],
 )
-def test_choices_get_letters_where_they_have_none(given, options):
-    assert lettered(given) == options
+def test_choices_without_letters_get_letters(choices, options):
+    assert lettered(choices) == options
 
 
-@pytest.mark.parametrize("given", [[""], ["left", " "], ["x"] * 27])
-def test_choices_that_cannot_have_letters_are_refused(given):
+@pytest.mark.parametrize("choices", [[""], ["left", " "], ["x"] * 27])
+def test_invalid_choices_are_rejected(choices):
     with pytest.raises(UsageError):
-        lettered(given)
+        lettered(choices)

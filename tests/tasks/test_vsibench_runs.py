@@ -1,4 +1,4 @@
-"""VSI-Bench's questions through the whole program: over data-set trees and over rooms from annotations."""
+"""End-to-end runs of VSI-Bench's questions: with data-set trees, and with rooms built from annotations."""
 
 import io
 import json
@@ -53,11 +53,11 @@ def ask(root, scenes, each=2):
 
 
 def options(root, questions, **more):
-    given = {
+    defaults = {
         "batch": True, "questions": str(questions), "output": str(root / "runs"), "max_turns": 2,
         **{name: (str(root / name),) for name in TREE if (root / name).is_dir()},
     }  # fmt: skip
-    return RunConfig(**given | SMALL | more)
+    return RunConfig(**defaults | SMALL | more)
 
 
 def play(config):
@@ -72,24 +72,24 @@ def play(config):
 SCENES = [("scannet", "scene0011_00"), ("scannetpp", "5942004064"), ("arkitscenes", "41069021")]
 
 
-def test_the_trees_of_the_three_data_sets_are_run(tmp_path):
+def test_run_over_trees_of_all_three_data_sets(tmp_path):
     scans = {scene: lay(tmp_path, dataset, scene) for dataset, scene in SCENES}
-    turned = scans["scene0011_00"]
-    turned.with_name("scene0011_00.txt").write_text(QUARTER)
+    rotated = scans["scene0011_00"]
+    rotated.with_name("scene0011_00.txt").write_text(QUARTER)
     run, found = play(options(tmp_path, ask(tmp_path, SCENES)))
     assert found["counts"]["answered"] == found["counts"]["questions"] == 6
     assert RunData(run.path).record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
     assert RunData(run.path).record["notes"] == []
-    # A quarter turn about z took x to y and y to −x.
+    # Rotating by 90 degrees about z maps x to y and y to −x.
     aligned, plain = run.states[0].scene, load_scene(scans["5942004064"])
     np.testing.assert_allclose(aligned.points, plain.points[:, [1, 0, 2]] * (-1, 1, 1), atol=1e-5)
     hashed = RunData(run.path).record["sha256"]["scans"]
-    files = {str(scan) for scan in scans.values()} | {str(turned.with_name("scene0011_00.txt"))}
+    files = {str(scan) for scan in scans.values()} | {str(rotated.with_name("scene0011_00.txt"))}
     assert set(hashed) == files
     assert all(len(digest) == 64 for digest in hashed.values())
 
 
-def test_an_alignment_that_changed_or_appeared_is_refused(tmp_path):
+def test_changed_or_new_alignment_prevents_resuming(tmp_path):
     scan = lay(tmp_path, "scannet", "scene0011_00")
     config = options(tmp_path, ask(tmp_path, SCENES[:1]))
     text = scan.with_name("scene0011_00.txt")
@@ -101,14 +101,14 @@ def test_an_alignment_that_changed_or_appeared_is_refused(tmp_path):
         run.close()
         resume_run(RunData(run.path), {}).close()
         text.write_text(after)
-        with pytest.raises(SetupError, match=r"scene0011_00\.txt is not the alignment that"):
+        with pytest.raises(SetupError, match=r"scene0011_00\.txt .*alignment"):
             resume_run(RunData(run.path), {})
 
 
-def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_path):
+def test_missing_scans_prevent_a_run_unless_allowed(tmp_path):
     lay(tmp_path, *SCENES[0])
     questions = ask(tmp_path, SCENES)
-    with pytest.raises(SetupError, match=r"2 of 3 scenes .* 4 of 6 questions .*5942004064"):
+    with pytest.raises(SetupError, match=r"2 of 3 scenes.* 4 of 6 questions.*5942004064"):
         start_run(options(tmp_path, questions))
     assert not (tmp_path / "runs").exists()
 
@@ -127,21 +127,21 @@ def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_p
     assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
 
 
-def test_a_dry_run_lists_what_is_missing(tmp_path, capsys):
+def test_dry_run_lists_missing_scans(tmp_path, capsys):
     lay(tmp_path, *SCENES[0])
     more = [("scannet", f"scene{number:04}_01") for number in range(30)]
     config = options(tmp_path, ask(tmp_path, SCENES + more), json=True)
     assert dry_run(config) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["questions"], told["missing"], told["notes"]) == (66, 64, [])
-    assert told["missing_scenes"] == {
+    report = json.loads(capsys.readouterr().out)
+    assert (report["questions"], report["missing"], report["notes"]) == (66, 64, [])
+    assert report["missing_scenes"] == {
         "arkitscenes": ["41069021"],
         "scannet": [scene for _, scene in more],
         "scannetpp": ["5942004064"],
     }
 
 
-def test_a_subset_is_stamped(tmp_path):
+def test_subset_is_noted_in_results(tmp_path):
     lay(tmp_path, *SCENES[0])
     config = options(tmp_path, ask(tmp_path, SCENES[:1]), subset="debiased")
     run, found = play(config)
@@ -152,7 +152,7 @@ def test_a_subset_is_stamped(tmp_path):
 
 @pytest.fixture(scope="module")
 def annotated(tmp_path_factory):
-    """A batch over a room of each data set, built from its annotations, on a run folder of its own."""
+    """A run over one room per data set, built from annotations."""
     path = test_data("vsibench", "test.jsonl")
     root = tmp_path_factory.mktemp("annotated")
     scenes = ("scene0251_00", "7b6477cb95", "41069025")
@@ -160,14 +160,14 @@ def annotated(tmp_path_factory):
     return config, *play(config)
 
 
-def test_rooms_from_annotations_are_run_and_stamped(annotated):
+def test_rooms_from_annotations_are_noted_in_results(annotated):
     config, run, found = annotated
     assert found["counts"]["answered"] == found["counts"]["questions"] > 40
     assert {row["scene"] for row in found["questions"]} == set(config.scene)
     record = RunData(run.path).record
     assert record["scenes"] == {"scans": 0, "annotations": 3, "missing": 0}
     [note] = record["notes"]
-    assert note.startswith("stand-ins, no scans")
+    assert "stand-ins" in note
     assert f"3 of 3 scenes, {len(found['questions'])} of {len(found['questions'])}" in note
     assert found["notes"][0] == note
     shown = io.StringIO()
@@ -179,7 +179,7 @@ def test_rooms_from_annotations_are_run_and_stamped(annotated):
     }
 
 
-def test_such_a_run_goes_on_from_its_folder(annotated):
+def test_run_over_annotations_can_be_resumed(annotated):
     _, run, found = annotated
     again = resume_run(RunData(run.path), {})
     assert not any(state.active for state in again.states)
@@ -189,7 +189,7 @@ def test_such_a_run_goes_on_from_its_folder(annotated):
 
 
 @pytest.mark.slow
-def test_such_a_run_is_the_same_again(annotated, tmp_path):
+def test_run_over_annotations_is_reproducible(annotated, tmp_path):
     config, run, _ = annotated
     second, _ = play(replace(config, output=str(tmp_path), max_batched_turns=1))
     assert transcripts(second.path) == transcripts(run.path)

@@ -81,7 +81,7 @@ def question_from_json(line: Any) -> Question:
         if not is_plain(getattr(question, name)):
             raise MisfitError(f"{name} {short_repr(getattr(question, name))} is not printable")
     if question.too_long:
-        raise MisfitError(f"question has more than {MAX_QUESTION_LETTERS:,} letters")
+        raise MisfitError(f"question has more than {MAX_QUESTION_LETTERS:,} characters")
     if question.metric is not None and question.metric not in registry.names("metric"):
         raise MisfitError(f"metric {short_repr(question.metric)} is unknown")
     if question.wanted == "letter" and not question.options:

@@ -1,8 +1,9 @@
-"""Counterfactuals (`--change`): the same question about a changed room, or in other words.
+"""Counterfactuals (`--change`): the same question about an edited room, or in another wording.
 
-Start with `change_plan.py`, the base class; `pairs.py` gives every question its counterparts.
+Start with `change_plan.py`, the base class; `pairs.py` creates the counterparts of all questions.
 """
 
+# Value of `--change`, without its argument -> class.
 CHANGES = {
     "remove": "render_agent.tasks.counterfactual.objects:Remove",
     "add": "render_agent.tasks.counterfactual.objects:Add",
@@ -17,4 +18,3 @@ CHANGES = {
     "inverse": "render_agent.tasks.counterfactual.wordings:Inverse",
     "names": "render_agent.tasks.counterfactual.wordings:Names",
 }
-"""Values of `--change`, without their arguments."""

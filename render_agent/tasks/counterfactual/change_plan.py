@@ -1,4 +1,4 @@
-"""What a value of `--change` is: how it is written, and the counterpart that it makes of a question."""
+"""The base class of changes (`--change`): their spelling, and the counterpart that they create for a question."""
 
 from __future__ import annotations
 
@@ -20,50 +20,65 @@ from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
 
-UNTOLD_TYPES = ("route_planning", ORDER)
-"""Types whose truth is in no box."""
+UNTOLD_TYPES = ("route_planning", ORDER)  # answers that cannot be computed from object boxes
 
-OTHER = "other"
-"""Stands for a category that a question does not name."""
+OTHER = "other"  # argument that selects a category not named in the question
 
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """A change as it was asked for; every kind has a subclass, which the registry names.
+    """One value of `--change`; each kind of change is a subclass.
 
-    argument: what stands behind the colon, None for nothing.
+    Attributes:
+        name: The value of `--change`, before the colon.
+        forms: Accepted spellings.
+        argument: The text after the colon; None if there is none.
     """
 
     name: ClassVar[str]
-    """Its name in `--change`, before the colon."""
     forms: ClassVar[Sequence[str]]
-    """How it is written."""
     argument: str | None = None
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether this may stand behind the colon, None for no colon."""
+        """True if the text after the colon (None without a colon) is valid."""
         return argument is None
 
     @property
     def label(self) -> str:
-        """The words it was asked for with."""
+        """The change as written in `--change`."""
         return self.name if self.argument is None else f"{self.name}:{self.argument}"
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the counterpart of a question. NoPair where it has none."""
+        """Return the counterpart of a question.
+
+        Args:
+            question: The original question.
+            room: The room that it is about.
+            seed: Seed of the run.
+
+        Raises:
+            NoPair: The question has no such counterpart.
+        """
         raise NotImplementedError
 
     def chance(self, seed: int, *parts: str) -> random.Random:
-        """Return where its choices come from: the seed, the change and what it is about, nothing else."""
+        """Return a random generator seeded by the run's seed, the change and `parts`."""
         return random.Random("\n".join((str(seed), self.label, *parts)))
 
     def of_room(
         self, question: Question, room: ChangeableRoom, edits: Sequence[Edit], clause: str
     ) -> Question:
-        """Return a question about the room as it is once edited. NoPair where that asks nothing clear.
+        """Return the same question about the edited room.
 
-        clause: what is changed.
+        Args:
+            question: The original question.
+            room: The room before the edits.
+            edits: The edits.
+            clause: The change in words.
+
+        Raises:
+            NoPair: The question has no clear answer in the edited room.
         """
         before, after, must = outcome(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
@@ -88,49 +103,72 @@ class ChangePlan:
 
 
 def known_truth(question: Question, room: ChangeableRoom) -> str:
-    """Return what is right by the solver. NoPair where it does not tell, or tells something else than the question."""
+    """Return the ground truth as computed from the object boxes.
+
+    Raises:
+        NoPair: It cannot be computed, or disagrees with the question's own ground truth.
+    """
     metric = registry.load("metric", metric_name(question))()
     if question.truth is None or metric.judged:
-        raise NoPair("nobody knows the question's truth")
+        raise NoPair("the question has no ground truth")
     if room.facts is None:
-        raise NoPair("nobody knows the boxes of its scene")
+        raise NoPair("the object boxes of the scene are unknown")
     answer = true_answer(question, room.facts)
     if answer is None:
-        raise NoPair("no box tells its truth")
+        raise NoPair("the answer cannot be computed from boxes")
     if metric.score(answer, (question.truth,)) < 1:
-        raise NoPair("the boxes tell another truth than the question's")
+        raise NoPair("the answer computed from boxes differs from the ground truth")
     return answer
 
 
 def outcome(
     question: Question, room: ChangeableRoom, edits: Sequence[Edit]
 ) -> tuple[str, str, bool]:
-    """Return the truth before and after some edits, and whether they differ. NoPair where that is not clear.
+    """Compute the effect of edits on the ground truth.
 
-    The way of a route and the order of a video stay what they are where the whole room is changed alike.
+    Routes and appearance orders are unaffected by edits that transform the whole room or only change colours.
+
+    Args:
+        question: The question.
+        room: The room before the edits.
+        edits: The edits.
+
+    Returns:
+        The ground truth before and after the edits, and whether they differ.
+
+    Raises:
+        NoPair: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
     """
-    alike = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
-    if alike and question.type in UNTOLD_TYPES and question.truth is not None:
+    is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
+    if is_uniform and question.type in UNTOLD_TYPES and question.truth is not None:
         return question.truth, question.truth, False
     before = known_truth(question, room)
     assert room.facts is not None
     facts = edited_facts(room.facts, edits)
     after = true_answer(question, facts)
     if after is None:
-        raise NoPair("no box tells the truth of the changed room")
+        raise NoPair("the answer in the edited room cannot be computed from boxes")
     if question.type == "object_counting" and after == "0":
-        raise NoPair("none would be left, and a count of 0 cannot be scored")
-    if not alike and not is_clear(question, facts):
-        raise NoPair("the changed room has no clear answer")
+        raise NoPair("the count would be 0, which cannot be scored")
+    if not is_uniform and not is_clear(question, facts):
+        raise NoPair("the answer in the edited room is ambiguous")
     if before == after:
         return before, after, False
     if not registry.load("metric", metric_name(question))().are_exclusive(before, after):
-        raise NoPair("the truths lie too near each other to tell answers apart")
+        raise NoPair("the answers before and after the edit are too close to distinguish")
     return before, after, True
 
 
 def why(question: Question, before: str, after: str, *, must: bool, whole: bool) -> str:
-    """Return why an answer must, or must not, be another one, a clause."""
+    """Return a clause that says why the answer must, or must not, change.
+
+    Args:
+        question: The question.
+        before: Ground truth before the edits.
+        after: Ground truth after the edits.
+        must: True if the answer must change.
+        whole: True if the whole room is scaled or rotated.
+    """
     if must:
         return f"what is right becomes {after}, from {before}"
     if whole and question.type not in NUMBER_TYPES:

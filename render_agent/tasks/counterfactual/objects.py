@@ -1,4 +1,4 @@
-"""Changes of a room: one object is another, elsewhere or gone; or the whole is scaled, or turned about its middle."""
+"""Changes of a room: single objects are added, removed, moved or recoloured, or the whole room is scaled or rotated."""
 
 from __future__ import annotations
 
@@ -18,54 +18,67 @@ from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-MOST_TRIED = 200
-"""So many free places are tried before a question is left out."""
+MOST_TRIED = 200  # edits tried per question before it is skipped
 
-HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)
-"""Degrees: red, orange, green, cyan, blue, purple."""
+HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)  # degrees: red, orange, green, cyan, blue, purple
 
-Option = tuple[list[Edit], str]
-"""Edits that could be made, and what they change, a clause."""
+Option = tuple[list[Edit], str]  # possible edits, and a clause that describes them
 
 Entry = TypeVar("Entry")
 
 
-def each_that_can(tries: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
-    """Give the results of some attempts and skip those that raise NoPair; the first NoPair is raised where nothing results."""
+def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
+    """Yield the results of all attempts, skipping those that raise NoPair.
+
+    Raises:
+        NoPair: There are no results; the first NoPair of an attempt is raised.
+    """
     reason: NoPair | None = None
-    any_made = False
-    for attempt in tries:
+    has_results = False
+    for attempt in attempts:
         try:
-            counterparts = list(attempt())
+            results = list(attempt())
         except NoPair as error:
             reason = reason or error
             continue
-        any_made = any_made or bool(counterparts)
-        yield from counterparts
-    if reason is not None and not any_made:
+        has_results = has_results or bool(results)
+        yield from results
+    if reason is not None and not has_results:
         raise reason
 
 
 class ObjectPlan(ChangePlan):
-    """A change of an object: of the category behind the colon, of what is named, or of one that is not (`other`)."""
+    """A change of an object.
+
+    The argument selects its category; without one, it is a category named in the question, or with `other` one that
+    is not.
+
+    Attributes:
+        relocates: True if objects move, so that distances and directions can change.
+    """
 
     relocates: ClassVar[bool] = False
-    """Whether objects go elsewhere, and distances and directions with them."""
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether this may stand behind the colon: any category, or nothing."""
+        """True for any category, or none."""
         return argument is None or bool(argument.strip())
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the possible edits, the best first. NoPair where there is none."""
+        """Yield the possible edits, preferred ones first.
+
+        Raises:
+            NoPair: There are none.
+        """
         raise NotImplementedError
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the question about the room after the first of the options that asks something clear.
+        """Return the question about the room after the first edit that yields a clear answer.
 
-        Where the change was left to the program and is of what the question names, only one that changes the
-        answer will do. NoPair where there is none.
+        If no category was requested and objects named in the question move, the answer must change.
+
+        Raises:
+            NoPair: No edit qualifies.
         """
         reason: NoPair | None = None
         for edits, clause in islice(self.options(question, room, seed), MOST_TRIED):
@@ -74,117 +87,128 @@ class ObjectPlan(ChangePlan):
             except NoPair as error:
                 reason = reason or error
                 continue
-            if not self._seeks(question) or (
+            if not self._must_change_answer(question) or (
                 counterpart.change is not None and counterpart.change.must
             ):
                 return counterpart
-            reason = reason or NoPair("nothing that fits changes the answer")
+            reason = reason or NoPair("no possible edit changes the answer")
         raise reason or NoPair("there is no free place")
 
-    def _seeks(self, question: Question) -> bool:
-        """Whether only a change of the answer will do."""
-        asks_where = question.type.startswith(("object_abs", "object_rel"))
-        return self.relocates and self.argument is None and asks_where
+    def _must_change_answer(self, question: Question) -> bool:
+        """True if only edits that change the answer qualify."""
+        is_spatial = question.type.startswith(("object_abs", "object_rel"))
+        return self.relocates and self.argument is None and is_spatial
 
     def labels(
         self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
     ) -> list[str]:
-        """Return the categories to be changed, the best first: as asked, else what is named, or what is not."""
+        """Return the categories to change, preferred ones first.
+
+        Args:
+            question: The question.
+            room: The room.
+            seed: Seed of the run.
+            named: True to prefer categories named in the question; False for those not named. Ignored if the argument
+                selects a category.
+        """
         if self.argument not in (None, OTHER):
             wanted = str(self.argument).strip().lower()
-            return [next((own for own, _ in room.boxes if own.lower() == wanted), wanted)]
+            return [next((label for label, _ in room.boxes if label.lower() == wanted), wanted)]
         names = named_categories(question)
-        own = list(dict.fromkeys(label for label, _ in room.boxes))
+        labels = list(dict.fromkeys(label for label, _ in room.boxes))
         if named and names and self.argument is None:
             first = [name for name in subjects(question) if name]
             return list(
-                dict.fromkeys([*first, *(label for label in own if label.lower() in names)])
+                dict.fromkeys([*first, *(label for label in labels if label.lower() in names)])
             )
-        self.chance(seed, question.scene).shuffle(
-            own
-        )  # before any is left out: questions share rooms
-        return [label for label in own if label.lower() not in names]
+        # Shuffle before filtering, so that questions about the same room share the order.
+        self.chance(seed, question.scene).shuffle(labels)
+        return [label for label in labels if label.lower() not in names]
 
-    def _one(self, room: ChangeableRoom, label: str, seed: int, scene: str) -> list[Thing]:
-        """Return the objects of a label that can be changed, in an order of chance that all questions share."""
-        loose = room.loose(label)
-        self.chance(seed, scene, label).shuffle(loose)
-        return loose
+    def _objects_of(self, room: ChangeableRoom, label: str, seed: int, scene: str) -> list[Thing]:
+        """Return the editable objects of a category, in a random order shared by all questions."""
+        things = room.loose(label)
+        self.chance(seed, scene, label).shuffle(things)
+        return things
 
-    def _any(
+    def _candidates(
         self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
     ) -> Iterator[Thing]:
-        """Give objects that could be changed, label by label. NoPair where there is none, with the first reason."""
+        """Yield the editable objects, category by category.
+
+        Raises:
+            NoPair: There are none.
+        """
         labels = self.labels(question, room, seed, named=named)
         if not labels:
-            raise NoPair("the room has no object that the question does not name")
-        yield from each_that_can(
-            partial(self._one, room, label, seed, question.scene) for label in labels
+            raise NoPair("the question names every object in the room")
+        yield from collect_possible(
+            partial(self._objects_of, room, label, seed, question.scene) for label in labels
         )
 
-    def _refuse_number(self, question: Question, thing: Thing) -> None:
-        """Raise NoPair where a question speaks of *the* object whose number is to change."""
+    def _refuse_count_change(self, question: Question, thing: Thing) -> None:
+        """Raise NoPair if the question refers to *the* object of a category whose count would change."""
         if question.type != COUNTING_TYPE and thing[0].lower() in named_categories(question):
-            raise NoPair("the question names the category whose number would change")
+            raise NoPair("the question names the category whose count would change")
 
 
 class Remove(ObjectPlan):
-    """One object is taken away: of what is counted, else one that the question does not name."""
+    """Removes one object: of the counted category, or else one that the question does not name."""
 
     name = "remove"
     forms = ("remove[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the objects that can be taken away."""
-        for thing in self._any(question, room, seed, named=question.type == COUNTING_TYPE):
-            self._refuse_number(question, thing)
+        """Yield the objects that can be removed."""
+        for thing in self._candidates(question, room, seed, named=question.type == COUNTING_TYPE):
+            self._refuse_count_change(question, thing)
             yield [Edit("remove", *thing)], f"one {thing[0]} is removed"
 
 
 class Add(ObjectPlan):
-    """A copy of an object is put on free floor: of what is counted, else of one that the question does not name."""
+    """Adds a copy of an object: of the counted category, or else of one that the question does not name."""
 
     name = "add"
     forms = ("add[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give a free place of each of the objects that can be copied."""
+        """Yield a free place for a copy of each object that can be copied."""
 
         def copies(thing: Thing) -> list[Option]:
-            self._refuse_number(question, thing)
-            chance = self.chance(seed, question.scene, *map(str, thing))
+            self._refuse_count_change(question, thing)
+            rng = self.chance(seed, question.scene, *map(str, thing))
             return [
                 ([Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added")
-                for shift in room.places(thing, chance, copied=True)[:1]
+                for shift in room.places(thing, rng, copied=True)[:1]
             ]
 
-        things = self._any(question, room, seed, named=question.type == COUNTING_TYPE)
-        yield from each_that_can(partial(copies, thing) for thing in things)
+        things = self._candidates(question, room, seed, named=question.type == COUNTING_TYPE)
+        yield from collect_possible(partial(copies, thing) for thing in things)
 
 
 class Move(ObjectPlan):
-    """One object is put elsewhere: one that the question names, or with `other` one that it does not."""
+    """Moves one object: one that the question names, or with `other` one that it does not."""
 
     name = "move"
     forms = ("move[:CATEGORY|:other]",)
     relocates = True
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the free places of the objects that can be moved."""
+        """Yield the free places of each object that can be moved."""
 
         def moves(thing: Thing) -> list[Option]:
-            chance = self.chance(seed, question.scene, *map(str, thing))
+            rng = self.chance(seed, question.scene, *map(str, thing))
             return [
                 ([Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved")
-                for shift in room.places(thing, chance)
+                for shift in room.places(thing, rng)
             ]
 
-        things = self._any(question, room, seed, named=True)
-        yield from each_that_can(partial(moves, thing) for thing in things)
+        things = self._candidates(question, room, seed, named=True)
+        yield from collect_possible(partial(moves, thing) for thing in things)
 
 
 class Swap(ObjectPlan):
-    """Two objects change places: both named in the question, else one named and one not; with `other`, neither is named."""
+    """Exchanges two objects: two named in the question, or a named and another one; with `other`, two not named."""
 
     name = "swap"
     forms = ("swap[:other]",)
@@ -192,91 +216,99 @@ class Swap(ObjectPlan):
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether this may stand behind the colon."""
+        """True for no argument and for `other`."""
         return argument in (None, OTHER)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the pairs of objects that fit at each other's place."""
-        first = list(self._any(question, room, seed, named=True))
-        others = [] if self.argument else list(self._any(question, room, seed, named=False))
-        fitting = 0
+        """Yield the pairs of objects that fit into each other's place."""
+        first = list(self._candidates(question, room, seed, named=True))
+        others = [] if self.argument else list(self._candidates(question, room, seed, named=False))
+        num_pairs = 0
         for thing, other in (*combinations(first, 2), *product(first, others)):
             if thing[0] == other[0] or thing == other:
                 continue
             edits = _exchange(room, thing, other)
             if len(edits) == 2:
-                fitting += 1
+                num_pairs += 1
                 yield edits, f"the {thing[0]} and the {other[0]} change places"
-        if not fitting:
-            raise NoPair("no two of the objects fit at each other's place")
+        if not num_pairs:
+            raise NoPair("no two objects fit into each other's place")
 
 
 def _exchange(room: ChangeableRoom, first: Thing, second: Thing) -> list[Edit]:
-    """Return the edits that bring those of two objects to the other's place that fit there."""
+    """Return the edits that move each object to the other's place; fewer than two if one does not fit."""
     try:
         supports = {first: room.support(first), second: room.support(second)}
-    except NoPair:  # one of them hangs
+    except NoPair:  # one of them has no support
         return []
     if {first, second} & set(supports.values()):
         return []
     edits = []
-    for thing, place in ((first, second), (second, first)):
-        box, there = room.boxes[thing], room.boxes[place]
-        x, y, _ = map(float, there.centre - box.centre)
-        edit = Edit("transform", *thing, shift=(x, y, room.bottom(place) - room.bottom(thing)))
-        if room.fits(edit.moved_box(box), {first, second}, supports[place]):
+    for thing, other in ((first, second), (second, first)):
+        box, target = room.boxes[thing], room.boxes[other]
+        x, y, _ = map(float, target.centre - box.centre)
+        edit = Edit("transform", *thing, shift=(x, y, room.bottom(other) - room.bottom(thing)))
+        if room.fits(edit.moved_box(box), {first, second}, supports[other]):
             edits.append(edit)
     return edits
 
 
 class Recolour(ObjectPlan):
-    """Objects are painted in one hue: what the question names, else the whole room; no question asks for colours."""
+    """Paints objects in one hue: those named in the question, or else the whole room. No answer changes."""
 
     name = "recolour"
     forms = ("recolour[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the painting of all objects of a category, or of the room."""
-        names = self.labels(question, room, seed, named=True)
-        named = self.argument is not None
+        """Yield the recolouring of all objects of a category, then of the whole room."""
+        labels = self.labels(question, room, seed, named=True)
+        has_argument = self.argument is not None
         hue = self.chance(seed, question.scene).choice(HUES)
-        if named_categories(question) or named:
-            for label in names:
+        if named_categories(question) or has_argument:
+            for label in labels:
                 things = [thing for thing in room.boxes if thing[0] == label]
                 if things and room.things.issuperset(things):
                     yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
-        if not named:
+        if not has_argument:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
         else:
-            raise NoPair(f"the room has no {self.argument} that can be painted")
+            raise NoPair(f"the room has no {self.argument} that can be recoloured")
 
 
-SMALLEST, LARGEST = 0.5, 2.0
-"""A room that is scaled more is none that one could stand in, or see to the end of."""
+SMALLEST, LARGEST = 0.5, 2.0  # scale factors that leave a room with a plausible size
 
 
 class WholeRoomPlan(ChangePlan):
-    """A change of every point of the room alike, about the middle of its floor."""
+    """A transform of the whole room about the centre of its floor."""
 
     def edit(self, room: ChangeableRoom, degrees: float, factor: float) -> Edit:
-        """Return a turn, degrees counter-clockwise, with a scale. NoPair where the scene cannot be so."""
+        """Return the transform.
+
+        Args:
+            room: The room.
+            degrees: Rotation, counter-clockwise.
+            factor: Scale.
+
+        Raises:
+            NoPair: The scan is a splat, which cannot be transformed.
+        """
         scene = room.scene
         if scene.gaussians is not None:
-            raise NoPair("its scan is a splat")
-        middle = np.array([*scene.bounds[:, :2].mean(0), scene.floor]) + scene.origin
-        shift = middle - factor * rotation(degrees) @ middle
+            raise NoPair("the scan is a splat, which cannot be transformed")
+        centre = np.array([*scene.bounds[:, :2].mean(0), scene.floor]) + scene.origin
+        shift = centre - factor * rotation(degrees) @ centre
         return Edit("transform", degrees=degrees, factor=factor, shift=(float(shift[0]), float(shift[1]), float(shift[2])))  # fmt: skip
 
 
 class Scale(WholeRoomPlan):
-    """The room is scaled: what is measured scales with it; counts, directions and what is nearest stay."""
+    """Scales the room: lengths and areas change; counts, directions and the nearest object do not."""
 
     name = "scale"
     forms = ("scale:X",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether it is a factor from 0.5 to 2, and not 1."""
+        """True for a factor from 0.5 to 2, except 1."""
         try:
             factor = float(argument or "")
         except ValueError:
@@ -291,14 +323,14 @@ class Scale(WholeRoomPlan):
 
 
 class Rotate(WholeRoomPlan):
-    """The room is turned about its middle, the first view with it; no answer changes."""
+    """Rotates the room about its centre, together with the start pose. No answer changes."""
 
     name = "rotate"
     forms = ("rotate[:DEGREES]",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether it is an angle, or nothing for a quarter turn."""
+        """True for an angle in degrees, or no argument for 90."""
         try:
             degrees = float(argument or 90)
         except ValueError:
@@ -306,7 +338,7 @@ class Rotate(WholeRoomPlan):
         return argument != "" and math.isfinite(degrees) and degrees % 360 != 0
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the question about the turned room."""
+        """Return the question about the rotated room."""
         degrees = float(self.argument or 90)
         clause = f"the room is turned by {degrees:g} degrees"
         return self.of_room(question, room, [self.edit(room, degrees, 1.0)], clause)

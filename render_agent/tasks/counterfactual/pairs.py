@@ -1,4 +1,4 @@
-"""Every question of a run with its counterparts, one for each value of `--change` that it can have."""
+"""Creates the counterparts of a run's questions, one for each value of `--change` where possible."""
 
 from __future__ import annotations
 
@@ -20,29 +20,40 @@ from render_agent.tasks.ground_truth import known_facts
 def with_counterparts(
     config: RunConfig, questions: Sequence[Question], changes: Sequence[ChangePlan]
 ) -> list[Question]:
-    """Return the questions of a run, each followed by its counterparts; `left_out` says why it lacks one.
+    """Return the questions of a run, each followed by its counterparts.
 
-    They depend on the seed, the questions and their scenes alone. QuestionsError where no question has any.
+    Counterparts depend on the seed, the questions and their scenes only. `Question.left_out` says why one is missing.
+
+    Args:
+        config: The options of the run.
+        questions: The original questions.
+        changes: The requested changes.
+
+    Raises:
+        QuestionsError: No question has a counterpart, or an id is not unique.
     """
     facts = known_facts(questions, config.annotations)
     files = SceneFiles(*config.frame)
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):
-        own = [question for question in questions if question.scene == scene]
-        room = ChangeableRoom(facts.get(scene), partial(_read, files, own[0]))
-        for question in own:
+        of_scene = [question for question in questions if question.scene == scene]
+        room = ChangeableRoom(facts.get(scene), partial(_read, files, of_scene[0]))
+        for question in of_scene:
             families[question.id] = _family(changes, question, room, config.seed)
     members = [member for question in questions for member in families[question.id]]
     if len(members) == len(questions):
         reasons = "; ".join(f"{reason} ({n})" for (_, reason), n in left_out(members).items())
-        raise QuestionsError(f"no question has a counterpart by --change: {reasons}")
-    if len({question.id for question in members}) < len(members):
-        raise QuestionsError("a counterpart has the id of another question: rename the questions")
+        raise QuestionsError(f"--change yields no counterpart for any question: {reasons}")
+    ids = Counter(question.id for question in members)
+    if duplicates := [id_ for id_, count in ids.items() if count > 1]:
+        raise QuestionsError(
+            f"a counterpart would have the id of another question, {duplicates[0]!r}. Rename that question."
+        )
     return members
 
 
 def left_out(questions: Sequence[Question]) -> Counter[tuple[str, str]]:
-    """Return how many questions have no counterpart, by the change that was asked for and by the reason."""
+    """Count the missing counterparts by (change, reason)."""
     return Counter(entry for question in questions for entry in question.left_out)
 
 
@@ -60,5 +71,5 @@ def _family(
 
 def _read(files: SceneFiles, question: Question) -> Scene:
     if question.scan is None:
-        raise SceneError("there is no scan")
+        raise SceneError("the scan was not found")
     return files.read(question.scan, question.scene)

@@ -1,4 +1,4 @@
-"""`--change order`, `letters`, `units`, `inverse` and `names`: the same question in other words, of the same room."""
+"""Changes of the wording (`--change order`, `letters`, `units`, `inverse`, `names`); the room stays the same."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 class Rewording(NamedTuple):
-    """A question in other words.
+    """A reworded question.
 
-    clause: what is changed. meaning: each letter or word with the letter that it was; none for numbers.
-    factor: the unit that is asked for, in that of the question before.
+    Attributes:
+        question: The question in its new wording.
+        clause: The change in words.
+        meaning: As in `Change.meaning`; empty for numbers.
+        factor: As in `Change.factor`.
     """
 
     question: Question
@@ -34,75 +37,83 @@ class Rewording(NamedTuple):
 
 
 class WordingPlan(ChangePlan):
-    """A change of words alone: whatever is right stays right."""
+    """A change of the wording only: the correct answer keeps its meaning."""
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the question in other words. NoPair where it cannot be asked so."""
+        """Return the reworded question.
+
+        Raises:
+            NoPair: The question cannot be reworded in this way.
+        """
         if question.truth is None:
-            raise NoPair("nobody knows the question's truth")
-        new = self.reworded(question, seed)
+            raise NoPair("the question has no ground truth")
+        rewording = self.reworded(question, seed)
         before = question.truth
-        truth = next((letter for letter, old in new.meaning if old == question.truth), None)
-        if not new.meaning:  # a number: exact where the boxes tell it, else what the benchmark says
-            truth = f"{float(question.truth) / new.factor:.4g}"
+        truth = next((new for new, old in rewording.meaning if old == question.truth), None)
+        if not rewording.meaning:  # a number: computed from boxes if possible, otherwise converted
+            truth = f"{float(question.truth) / rewording.factor:.4g}"
             with suppress(NoPair):
                 before = known_truth(question, room)
-                truth = true_answer(new.question, room.facts) if room.facts else truth
+                truth = true_answer(rewording.question, room.facts) if room.facts else truth
         if truth is None:
-            raise NoPair("nobody knows its truth in other words")
+            raise NoPair("the ground truth cannot be converted to the new wording")
         change = Change(
             asked=self.label,
             of=question.id,
             must=False,
-            said=new.clause,
+            said=rewording.clause,
             why="the same is asked of the same room",
             before=before,
             scene=question.scene,
-            meaning=new.meaning,
-            factor=new.factor,
+            meaning=rewording.meaning,
+            factor=rewording.factor,
         )
         name = f"{question.id}-{self.label.replace(':', '-')}"
-        return replace(new.question, id=name, truth=truth, change=change)
+        return replace(rewording.question, id=name, truth=truth, change=change)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question in other words. NoPair where it cannot be asked so."""
+        """Return the rewording.
+
+        Raises:
+            NoPair: The question cannot be reworded in this way.
+        """
         raise NotImplementedError
 
 
 def _options(question: Question) -> dict[str, str]:
     if not (options := letters(question.options)):
-        raise NoPair("it has no options")
+        raise NoPair("the question has no options")
     return options
 
 
 class Order(WordingPlan):
-    """The options stand in another order, none at its old place."""
+    """Rotates the options, so that none keeps its position."""
 
     name = "order"
     forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question with its options shifted round by a step of chance."""
+        """Return the question with its options rotated by a random number of positions."""
         options = _options(question)
-        old = [*options]
-        step = self.chance(seed, question.id).randrange(1, len(old)) if len(old) > 1 else 0
+        original = [*options]
+        step = self.chance(seed, question.id).randrange(1, len(original)) if len(original) > 1 else 0  # fmt: skip
         if not step:
-            raise NoPair("it has one option")
-        shifted = [*old[step:], *old[:step]]
-        texts = tuple(f"{letter}. {options[other]}" for letter, other in zip(old, shifted, strict=True))  # fmt: skip
-        meaning = tuple(zip(old, shifted, strict=True))
+            raise NoPair("the question has only one option")
+        rotated = [*original[step:], *original[:step]]
+        texts = tuple(f"{new}. {options[old]}" for new, old in zip(original, rotated, strict=True))
+        meaning = tuple(zip(original, rotated, strict=True))
         clause = "the options stand in another order"
         return Rewording(replace(question, options=texts), clause, meaning)
 
 
 class Letters(WordingPlan):
-    """The options are words to choose from, without letters."""
+    """Removes the letters of the options; the answer is one of the texts."""
 
     name = "letters"
     forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question with its options as words in its text."""
+        """Return the question with its options listed in the text."""
         options = _options(question)
         words = ", ".join(options.values())
         text = f"{question.text}\nAnswer with one of these, in words: {words}."
@@ -112,24 +123,24 @@ class Letters(WordingPlan):
 
 
 class Units(WordingPlan):
-    """A measure is asked for in another unit."""
+    """Asks for a length or an area in another unit."""
 
     name = "units"
     forms = ("units:m|cm|ft",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
-        """Whether it is a unit."""
+        """True for a known unit."""
         return argument in SHORT_UNITS
 
     def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question with the unit exchanged."""
+        """Return the question with the unit replaced."""
         unit = SHORT_UNITS[self.argument or ""]
-        if (named := length_unit(question)) is None:
-            raise NoPair("it names no unit of length")
-        old, squared = named
+        if (current := length_unit(question)) is None:
+            raise NoPair("the question names no unit of length")
+        old, squared = current
         if old == unit:
-            raise NoPair(f"it asks for {unit} already")
+            raise NoPair(f"the question already asks for {unit}")
         text = UNIT.sub(lambda match: f"{match[1] or ''}{unit}", question.text, 1)
         factor = (METRES[unit] / METRES[old]) ** (2 if squared else 1)
         clause = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
@@ -137,7 +148,7 @@ class Units(WordingPlan):
 
 
 class Inverse(WordingPlan):
-    """Who is faced and who is looked for change places, so that left becomes right."""
+    """Exchanges the faced object and the target, so that left becomes right."""
 
     name = "inverse"
     forms = (name,)
@@ -146,30 +157,30 @@ class Inverse(WordingPlan):
         """Return the question with the last two objects exchanged."""
         names = subjects(question)
         if question.type not in DIRECTION_TYPES or len(names) != 3:
-            raise NoPair("it asks for no direction")
+            raise NoPair("the question does not ask for a direction")
         options = _options(question)
         by_text = {text: letter for letter, text in options.items()}
         meaning = []
         for letter, text in options.items():
-            turned = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
-            if turned not in by_text:
-                raise NoPair("an option has no counterpart on the other side")
-            meaning.append((letter, by_text[turned]))
-        text = _exchanged(question, names[1], names[2])
+            mirrored = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
+            if mirrored not in by_text:
+                raise NoPair("an option has no mirror image among the options")
+            meaning.append((letter, by_text[mirrored]))
+        text = _exchange(question, names[1], names[2])
         clause = f"the {names[1]} and the {names[2]} change places in the question: left is right"
         return Rewording(replace(question, text=text), clause, tuple(meaning))
 
 
 class Names(WordingPlan):
-    """The objects that are named alike stand in another order."""
+    """Reorders objects whose order in the question does not matter."""
 
     name = "names"
     forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question with the two ends of a distance, or the objects to choose from, the other way round."""
+        """Return the question with the two ends of a distance exchanged, or the objects to choose from reversed."""
         if question.type == "object_abs_distance" and len(names := subjects(question)) == 2:
-            text = _exchanged(question, *names)
+            text = _exchange(question, *names)
         elif question.type == "object_rel_distance":
             text = re.sub(
                 r"(?<=of these objects \()([^)]+)(?=\))",
@@ -177,14 +188,14 @@ class Names(WordingPlan):
                 question.text,
             )
         else:
-            raise NoPair("it names no objects alike")
+            raise NoPair("the order of the question's objects matters")
         meaning = tuple((letter, letter) for letter in letters(question.options))
         clause = "the objects are named in another order"
         return Rewording(replace(question, text=text), clause, meaning)
 
 
-def _exchanged(question: Question, first: str, second: str) -> str:
-    """Return the text of a question with two of its objects exchanged wherever it names them."""
+def _exchange(question: Question, first: str, second: str) -> str:
+    """Return the text of a question with two objects exchanged."""
     swap = {first: second, second: first}
-    named = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
-    return re.sub(named, lambda match: f"the {swap[match[1]]}", question.text)
+    pattern = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
+    return re.sub(pattern, lambda match: f"the {swap[match[1]]}", question.text)
