@@ -272,7 +272,7 @@ class OpenAIEngine:
         messages = len(request.messages)
         earlier, largest = self._prompts.get(request.question_id, (messages, 0))
         self._prompts[request.question_id] = messages, max(largest, tokens)
-        return messages > earlier and largest >= MIN_CONTEXT and largest / 2 < tokens <= largest
+        return messages > earlier and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
 
     async def _send(
         self,

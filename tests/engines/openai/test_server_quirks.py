@@ -366,6 +366,7 @@ def test_error_that_stays_after_an_adaptation_fails_the_question(serve):
         ([900, 1500, 2100, 2700], []),
         ([900, 3000, 4096, 4096, 4090], [3, 4]),
         ([900, 320, 330, 340], []),  # counts without the cached tokens
+        ([1500, 800, 810, 820], []),
         ([7, 7, 7], []),
     ],
     ids=str,
