@@ -193,8 +193,10 @@ def _table(
         cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
         # File names and reasons may hold what a terminal, or rich, would take for commands.
         table.add_row(Text(row["picture"]), *cells, Text(row["why_not"] or ""))
+    tokens = f"tokens in {totals['tokens_in']:,}, out {totals['tokens_out']:,}"
+    if not totals["tokens_in"]:  # every prompt has tokens
+        tokens = "tokens: not reported"
     table.caption = Text(
-        f"judged {totals['judged']} of {len(rows)} · tokens in {totals['tokens_in']:,}, out"
-        f" {totals['tokens_out']:,} · {totals['seconds']:.1f} s of the engine"
+        f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of the engine"
     )
     return table
