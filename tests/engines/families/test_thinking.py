@@ -59,7 +59,7 @@ def test_model_that_only_thinks_still_answers(name):
         assert thought
         assert json.loads(rest)["done"] in (True, False)
         assert without_thinking(reply.text) == rest
-    assert len({reply.text for reply in replies(single)}) > 2
+    assert len({reply.text for reply in replies(single)}) > 1, "replies depend on the dialogue"
     assert dialogues().lead(TransformersEngine(model, batch_size=3)).said == single.said
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
     cached = dialogues().lead(engine)
