@@ -1,4 +1,4 @@
-"""What is made of run folders: diagnosis, pages, exports, sweeps, scored predictions.
+"""Everything derived from run folders: diagnosis, HTML pages, exports, sweeps, scored predictions.
 
 Start with `pages/build.py`, which writes a report.
 """

@@ -1,4 +1,4 @@
-"""Compare runs with a first one over the same questions."""
+"""Compare runs with a reference run on the same questions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from render_agent.score.comparison import (
 from render_agent.score.intervals import add_holm
 from render_agent.score.power import plan
 
-POWER = 0.8  # of a planned comparison
+POWER = 0.8  # of a planned comparison; the usual choice
 
 
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
-    """Return the runs as sides of a comparison, named by their paths if names repeat."""
-    unique = len({run.name for run in runs}) == len(runs)
+    """Return the runs as sides of a comparison, named by path if two runs have the same name."""
+    has_unique_names = len({run.name for run in runs}) == len(runs)
     return [
         Side(
-            run.name if unique else str(run.path), run.results, fixed_options(run.config.to_json())
+            run.name if has_unique_names else str(run.path),
+            run.results,
+            fixed_options(run.config.to_json()),
         )
         for run in runs
     ]
@@ -40,19 +42,19 @@ def sides_of(runs: Sequence[RunData]) -> list[Side]:
 def compare_runs(
     runs: Sequence[RunData], *, anyway: bool = False, way_out: str
 ) -> list[dict[str, Any]]:
-    """Compare every run with the first; Holm's correction is over all of them.
+    """Compare every run with the first, with Holm's correction over all comparisons.
 
     Args:
         runs: At least two runs.
         anyway: Compare the common questions of runs that are not comparable.
-        way_out: What to pass for `anyway`, for the error.
+        way_out: How to pass `anyway`, for the error message.
 
     Returns:
-        For each run after the first the figures of `compare_alike`, the `options` in which both differ, `work`,
-        `notes` and `adapted` fields of both, and `beliefs` if both have any.
+        One mapping per run after the first: the figures of `compare_alike`, the `options` that
+        differ, `work`, `notes` and `adapted` fields of both runs, and `beliefs` if both runs have any.
 
     Raises:
-        UsageError: Runs are not comparable, or have no scored question in common.
+        UsageError: The runs are not comparable, or no scored question is common to both.
     """
     first, *others = sides_of(runs)
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
@@ -69,34 +71,37 @@ def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> d
     return {
         **compare_alike(first, second, anyway=anyway, way_out=way_out),
         "options": differing(first, second),
-        "work": {side: own["totals"]["per_question"] for side, own in results.items()},
-        "notes": {side: own["notes"] for side, own in results.items()},
-        "adapted": {side: own.get("adapted", {}) for side, own in results.items()},
+        "work": {name: side["totals"]["per_question"] for name, side in results.items()},
+        "notes": {name: side["notes"] for name, side in results.items()},
+        "adapted": {name: side.get("adapted", {}) for name, side in results.items()},
     }
 
 
 def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
-    """Return the differences of the last beliefs of run b from those of a, see `belief_differences`; empty without beliefs."""
+    """Return how the last beliefs of run b differ from those of a; empty unless both were probed."""
     if not (a.config.probe and b.config.probe):
         return {}
     sides = []
     for run in (a, b):
         probes: Mapping[str, Sequence[ScoredProbe]] = {}
-        with suppress(QuestionsError):  # the files of ground truth have changed since
+        with suppress(QuestionsError):  # the ground-truth files have changed since the run
             probes = beliefs_of(run.states, run.parts.picture_stress, run.config.annotations)
         sides.append(last_steps(run.states, probes))
     return belief_differences(*sides)
 
 
 def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:
-    """Return the scenes and questions needed to detect a difference from the first of one or two runs.
+    """Estimate the scenes and questions needed to detect a difference from the first run.
 
     Args:
-        runs: One run, or two of the same questions, from which the correlation is measured.
-        difference: In points of percent.
+        runs: One run, or two runs of the same questions, which give the correlation between runs.
+        difference: In percentage points.
+
+    Raises:
+        UsageError: More than two runs, or runs that are not comparable.
     """
     if len(runs) > 2:
-        raise UsageError("--power takes one run, or two of the same questions")
+        raise UsageError("--power takes one run, or two runs of the same questions")
     sides = sides_of(runs)
     if len(sides) == 2 and (reasons := incomparable(*sides)):
         names = " and ".join(run.name for run in runs)

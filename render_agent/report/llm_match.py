@@ -1,7 +1,7 @@
-"""LLM-Match: free-text answers marked 1 to 5 by a model, with the prompts that OpenEQA publishes.
+"""LLM-Match: a model marks free-text answers from 1 to 5, using OpenEQA's prompts.
 
-Majumdar et al., OpenEQA (CVPR 2024); the prompts and the reading of marks are those of facebookresearch/open-eqa
-(prompts/mmbench.txt and mmbench-extra.txt, openeqa/evaluation/llm_match.py; MIT licence). A mark m scores (m − 1) / 4.
+Prompts and mark parsing follow facebookresearch/open-eqa (prompts/mmbench.txt, mmbench-extra.txt and
+openeqa/evaluation/llm_match.py; MIT licence); see Majumdar et al., OpenEQA (CVPR 2024). A mark m scores (m − 1) / 4.
 """
 
 from __future__ import annotations
@@ -85,21 +85,31 @@ _TAG = re.compile(r"Your mark:[ \t]*(\d+)[ \t]*$", re.MULTILINE)
 
 
 class Marked(NamedTuple):
-    """What a judge said: marks 1 to 5 by question id, and why others have none."""
+    """Marks of a judge model."""
 
     marks: dict[str, int]
+    """1 to 5, by question id."""
     faults: dict[str, str]
+    """Reason why a question has no mark, by question id."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """The scores of the marks, 0 … 1."""
+        """Scores from 0 to 1, by question id."""
         return {question_id: (mark - 1) / 4 for question_id, mark in self.marks.items()}
 
 
 def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens: int) -> Marked:
-    """Have a model mark the answers of the questions that a judge scores, greedily.
+    """Mark the answers to all questions with a judged metric, with greedy decoding.
 
-    A question without an answer has the mark 1, and nobody is asked. EngineError where the engine is gone.
+    Unanswered questions get the mark 1 without a call.
+
+    Args:
+        states: The questions of a run.
+        engine: The judge model.
+        max_new_tokens: Limit per mark.
+
+    Raises:
+        EngineError: The engine stopped responding.
     """
     states_by_id = {
         s.id: s for s in states if metric_of(s.question).judged and s.question.truth is not None
@@ -121,7 +131,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     for request, reply in zip(requests, engine.generate(requests), strict=True):
         mark = None if reply.error else read_mark(reply.text)
         if mark is None:
-            faults[request.question_id] = reply.error or f"no mark is in {short_repr(reply.text)}"
+            faults[request.question_id] = reply.error or f"no mark in {short_repr(reply.text)}"
         else:
             marks[request.question_id] = mark
         engine.retire(request.question_id)
@@ -129,27 +139,27 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
 
 
 def prompt(question: Question, answer: str) -> str:
-    """Return the judge's prompt; of an answer nothing after the last full stop counts, as OpenEQA has it."""
+    """Return the judge's prompt. Like OpenEQA, ignore text after the last full stop of the answer."""
     end = answer.rfind(".") + 1
-    words = {
+    fields = {
         "question": question.text,
         "answer": question.truth,
         "prediction": answer[:end] if end else answer,
     }
     if not question.answers:
-        return PROMPT.format(**words)
-    return EXTRA_PROMPT.format(**words, extra_answers=list(question.answers))
+        return PROMPT.format(**fields)
+    return EXTRA_PROMPT.format(**fields, extra_answers=list(question.answers))
 
 
 def read_mark(reply: str) -> int | None:
-    """Return the mark of a reply, that alone or behind "Your mark:"; None where there is none from 1 to 5."""
+    """Parse a mark from 1 to 5, either alone or after "Your mark:"; return None if there is none."""
     stripped = reply.strip()
     mark = stripped if stripped.isdecimal() else (m[1] if (m := _TAG.search(stripped)) else "")
     return int(mark) if mark in ("1", "2", "3", "4", "5") else None
 
 
 def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, Any]:
-    """Return `llm_match`: the mean score of the marks in percent with its interval over scenes, and every mark."""
+    """Return the `llm_match` entry of the results: mean score in percent, its confidence interval and all marks."""
     scenes = {s.id: (s.question.dataset, s.question.scene) for s in states}
     scores = marked.scores
     mean = ratio(list(scores.values()), [scenes[name] for name in scores])
@@ -163,4 +173,4 @@ def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, 
 
 
 def _no_picture(file: str) -> NoReturn:
-    raise ValueError(f"nothing is shown to a judge of texts, and {file} was asked for")
+    raise ValueError(f"judge prompts contain no images, but {file} was requested")

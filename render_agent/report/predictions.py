@@ -1,4 +1,4 @@
-"""Anybody's answers, from a file, scored as a run's are."""
+"""Score answers from a predictions file in the same way as the answers of a run."""
 
 from __future__ import annotations
 
@@ -23,37 +23,47 @@ FORM = '{"id": 0, "prediction": "A"}'
 
 
 def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str | None]:
-    """Return the predictions in a file by question id, word for word; null is no answer.
+    """Read predictions from a JSON Lines file.
 
-    A line holds an id, a number or a text, and a prediction, a text; a number counts as it is
-    written. Errors: QuestionsError where the file cannot be read, or a line is something else, has
-    an id that no question has, or one that an earlier line had.
+    Each line has an `id` (number or string) and a `prediction` (string, number or null for no
+    answer). Numbers are kept as written.
+
+    Args:
+        path: The predictions file.
+        questions: The questions that the predictions answer.
+
+    Returns:
+        Unparsed predictions by question id.
+
+    Raises:
+        QuestionsError: The file cannot be read, a line is malformed, or an id is unknown or repeated.
     """
     try:
         lines = read_bounded(path).decode("utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
-    known = {question.id for question in questions}
+    known_ids = {question.id for question in questions}
     predictions: dict[str, str | None] = {}
-    seen: dict[str, int] = {}
+    line_by_id: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         row = _read_line(line, f"{path}, line {number}")
         question_id = row.id
-        if question_id not in known:
+        if question_id not in known_ids:
             raise QuestionsError(
-                f"{path}, line {number}: no question has the id {short_repr(question_id)}; is it another file's?"
+                f"{path}, line {number}: no question has the id {short_repr(question_id)}."
+                " Check that the predictions belong to these questions."
             )
-        if question_id in seen:
+        if question_id in line_by_id:
             raise QuestionsError(
-                f"{path}, line {number}: the id {short_repr(question_id)} was there before, in line"
-                f" {seen[question_id]}; leave one of them out"
+                f"{path}, line {number}: duplicate id {short_repr(question_id)} (first in line"
+                f" {line_by_id[question_id]}). Remove one of the lines."
             )
-        seen[question_id] = number
+        line_by_id[question_id] = number
         predictions[question_id] = row.prediction
     if not predictions:
-        raise QuestionsError(f"{path} holds no predictions: write lines such as {FORM}")
+        raise QuestionsError(f"{path} has no predictions. Expected lines such as {FORM}")
     return predictions
 
 
@@ -62,22 +72,29 @@ def score_predictions(
     predictions: Mapping[str, str | None],
     parser: str = OFFICIAL,
 ) -> dict[str, Any]:
-    """Score the predictions over all the questions; one without a prediction scores 0.
+    """Score predictions; a question without a prediction scores 0.
 
-    `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
-    percent) are those of `parser`; `metrics` as in the results of a run. Questions without a truth are left out.
+    Args:
+        questions: All questions of the benchmark. Those without ground truth are ignored.
+        predictions: Answers by question id.
+        parser: How answers are parsed, a key of `PARSERS`.
+
+    Returns:
+        A mapping with the keys of a run's results. `official` always uses the official parser; all
+        other scores use `parser`. `types` maps each type to its score in percent.
     """
-    known = [question for question in questions if is_scorable(question)]
+    scorable = [question for question in questions if is_scorable(question)]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    scores = figures(_scored_answers(known, predictions, parser), macro)
-    missing = sum(question.id not in predictions for question in known)
-    empty = sum(not (predictions[q.id] or "").strip() for q in known if q.id in predictions)
-    notes = [f"{missing} of {len(known)} questions have no prediction: they score 0"] * bool(
-        missing
-    )
-    notes += [ORDER_NOTE] * any(question.type == ORDER for question in known)
-    others = {
-        name: means(_scored_answers(known, predictions, name))
+    scores = figures(_scored_answers(scorable, predictions, parser), macro)
+    missing = sum(question.id not in predictions for question in scorable)
+    empty = sum(not (predictions[q.id] or "").strip() for q in scorable if q.id in predictions)
+    notes = []
+    if missing:
+        notes.append(f"{missing} of {len(scorable)} questions have no prediction and score 0")
+    if any(question.type == ORDER for question in scorable):
+        notes.append(ORDER_NOTE)
+    other_parsers = {
+        name: means(_scored_answers(scorable, predictions, name))
         for name in PARSERS
         if name != OFFICIAL
     }
@@ -86,16 +103,17 @@ def score_predictions(
         "notes": notes,
         "parser": parser,
         **scores,
-        OFFICIAL: means(_scored_answers(known, predictions, OFFICIAL))[MACRO],
+        OFFICIAL: means(_scored_answers(scorable, predictions, OFFICIAL))[MACRO],
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
-            name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
+            name: {MACRO: other[MACRO], MICRO: other[MICRO]}
+            for name, other in other_parsers.items()
         },
-        "chance": chance_levels(known),
-        **metric_means(known, predictions),
+        "chance": chance_levels(scorable),
+        **metric_means(scorable, predictions),
         "counts": {
-            "questions": len(known),
-            "predictions": len(known) - missing,
+            "questions": len(scorable),
+            "predictions": len(scorable) - missing,
             "missing": missing,
             "empty": empty,
             "types": {name: entry["n"] for name, entry in scores["types"].items()},
@@ -104,7 +122,7 @@ def score_predictions(
 
 
 class Prediction(Struct, frozen=True):
-    """A line of a file of predictions, its numbers as texts."""
+    """A line of a predictions file, with numbers kept as strings."""
 
     id: str
     prediction: str | None
@@ -114,9 +132,9 @@ def _read_line(line: str, where: str) -> Prediction:
     try:
         row: Prediction = convert(parse_json(line, parse_float=str, parse_int=str), Prediction)
     except MisfitError as error:
-        raise QuestionsError(f"{where}: {error}; write {FORM}") from error
+        raise QuestionsError(f"{where}: {error}. Expected {FORM}") from error
     except ValueError as error:
-        raise QuestionsError(f"{where} is no JSON: {error}; write {FORM}") from error
+        raise QuestionsError(f"{where}: invalid JSON: {error}. Expected {FORM}") from error
     return row
 
 

@@ -1,4 +1,4 @@
-"""The tables of a run for exports, data frames and the report: one row per question or turn."""
+"""Tables of a run for exports, data frames and reports: one row per question or turn."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.util.display import tracked
 
-Diagnoses = Mapping[str, Diagnosis]
-"""Diagnoses by question id; a question without one has empty cells."""
-
-Rows = Callable[[RunData, Diagnoses], Iterator[dict[str, Any]]]
-"""Gives the rows of a run for one of the tables."""
+Diagnoses = Mapping[str, Diagnosis]  # by question id; a question without one has empty cells
+Rows = Callable[[RunData, Diagnoses], Iterator[dict[str, Any]]]  # yields the rows of one table
 
 
 class RunColumns(Struct, frozen=True):
-    """The columns that tell runs apart; each but the first is an option."""
+    """Columns that identify the run; all except `run` and `model` are options."""
 
     run: str
     benchmark: str
@@ -51,13 +48,13 @@ class RunColumns(Struct, frozen=True):
 
 
 class DiagnosisColumns(Struct, frozen=True, kw_only=True):
-    """The columns of a question's diagnosis."""
+    """Columns of a question's diagnosis."""
 
     cause: Annotated[str | None, Column("Cause", cell="text", wide_only=True, filter=True)] = None
     named: str | None = None
     never_seen: str | None = None
     coverage: Annotated[
-        float | None, Column("Seen, %", cell="number", wide_only=True, decimals=0)
+        float | None, Column("Room seen (%)", cell="number", wide_only=True, decimals=0)
     ] = None
     path_metres: float | None = None
     blocked: int | None = None
@@ -65,7 +62,7 @@ class DiagnosisColumns(Struct, frozen=True, kw_only=True):
 
 
 class TurnRow(Cost, frozen=True, kw_only=True):
-    """A turn of a run; the columns from `coverage` on are those of its diagnosis."""
+    """A turn of a run; `coverage` and the columns after it come from the diagnosis."""
 
     run: str
     question_id: str
@@ -77,7 +74,7 @@ class TurnRow(Cost, frozen=True, kw_only=True):
     views: str | None
     """Number and kind of each view, such as "0:top,1:ego"."""
     stood_x: float
-    """Pose in which the views were taken: metres and degrees."""
+    """Pose from which the views were taken, in metres and degrees."""
     stood_y: float
     stood_z: float
     stood_yaw: float
@@ -94,17 +91,17 @@ class TurnRow(Cost, frozen=True, kw_only=True):
     done: bool
     happened: str
     rotation_degrees: float | None = None
-    """Outcome of the move, empty if none was carried out: the rotation before it, positive to the left."""
+    """Rotation before the move, positive to the left; empty if no action was carried out."""
     requested_forward_metres: float | None = None
-    """What was attempted, within the limits of a turn."""
+    """Attempted distance, after clamping to the limits of a turn."""
     requested_left_metres: float | None = None
     requested_up_metres: float | None = None
     moved_forward_metres: float | None = None
-    """What the camera moved."""
+    """Distance that the camera moved."""
     moved_left_metres: float | None = None
     moved_up_metres: float | None = None
     limits: str | None = None
-    """Fields of the reply whose values were limited, such as "forward_meters,pitch_degrees"."""
+    """Fields of the reply whose values were clamped, such as "forward_meters,pitch_degrees"."""
     level_obstacle: str | None = None
     vertical_obstacle: str | None = None
     batch_size: int
@@ -115,16 +112,16 @@ class TurnRow(Cost, frozen=True, kw_only=True):
     chosen: int | None = None
     """Number of the chosen candidate, from 0."""
     chosen_score: float | None = None
-    """Its fused score."""
+    """Fused score of the chosen candidate."""
     coverage: float | None = None
     path_metres: float | None = None
     turned_degrees: float | None = None
     blocked: bool | None = None
     returned: bool | None = None
     largest_share: float | None = None
-    """Visible share of the named object seen best."""
+    """Visible share of the most visible named object, 0 to 1."""
     largest_area: float | None = None
-    """Its pixels."""
+    """Pixels of the most visible named object."""
 
 
 QUESTION_COLUMNS = (
@@ -137,13 +134,13 @@ TURN_COLUMNS = columns_of(TurnRow)
 
 
 def exported(run: RunData) -> Iterator[tuple[QuestionState, Row]]:
-    """Give every question of a run with its row, and show the progress."""
+    """Yield every question of a run with its row, with a progress bar."""
     for state in tracked(run.states, f"exporting {run.name}"):
         yield state, run.rows[state.id]
 
 
 def question_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
-    """Give a row with QUESTION_COLUMNS for every question of a run."""
+    """Yield one row with QUESTION_COLUMNS per question."""
     options = structs.asdict(_run_columns(run))
     for state, row in exported(run):
         diagnosis = diagnosis_columns(diagnoses.get(state.id))
@@ -151,7 +148,7 @@ def question_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]
 
 
 def turn_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
-    """Give a row with TURN_COLUMNS for every turn of a run."""
+    """Yield one row with TURN_COLUMNS per turn."""
     for state, row in exported(run):
         diagnosis = diagnoses.get(state.id)
         by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
@@ -160,7 +157,7 @@ def turn_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
 
 
 def diagnosis_columns(diagnosis: Diagnosis | None) -> DiagnosisColumns:
-    """Return the columns of a diagnosis, empty without one."""
+    """Return the columns of a diagnosis; all None if there is none."""
     if diagnosis is None:
         return DiagnosisColumns()
     return DiagnosisColumns(
@@ -245,11 +242,11 @@ def _outcome(outcome: Outcome | None) -> dict[str, Any]:
 def _choice(turn: Turn) -> dict[str, Any]:
     if turn.evidence is None:
         return {}
-    taken = standings(turn.evidence)[turn.evidence.chosen]
+    chosen = standings(turn.evidence)[turn.evidence.chosen]
     return {
         "candidates": len(turn.evidence.candidates),
-        "chosen": taken.candidate.number,
-        "chosen_score": taken.fused,
+        "chosen": chosen.candidate.number,
+        "chosen_score": chosen.fused,
     }
 
 

@@ -1,4 +1,4 @@
-"""The candidates of a turn, each with what was said of it: for pages, tables and exports."""
+"""Scores and reasons of each candidate reply of a turn, for pages, tables and exports."""
 
 from __future__ import annotations
 
@@ -11,40 +11,39 @@ from render_agent.util.display import listed
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One who scores: a verifier, or one of its members; its place is that of its scores."""
+    """A verifier, or one member of a verifier ensemble. Listed in the order of the scores."""
 
     verifier: str
     name: str
 
     @property
     def label(self) -> str:
-        """The verifier's name, and the member's where it says more."""
+        """The verifier's name, followed by the member's name if they differ."""
         return self.verifier if self.name == self.verifier else f"{self.verifier} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A candidate, and how it stood.
-
-    scores: one a member, None where that could not tell; empty where nobody was asked. reasons: verifier
-    and what it said. why: why it was not scored where others were, else None.
-    """
+    """A candidate with its scores."""
 
     candidate: Candidate
     chosen: bool
     scores: tuple[float | None, ...]
+    """One per member, None if the member could not score it; empty if the candidate was not scored."""
     fused: float | None
     reasons: tuple[tuple[str, str], ...]
+    """(verifier, reason) pairs."""
     why: str | None
+    """Why this candidate was not scored although others were."""
 
     @property
     def name(self) -> str:
-        """Its number from 1, as its picture's file has it."""
+        """Number from 1, as in the name of its image file."""
         return str(self.candidate.number + 1)
 
 
 def members(evidence: Evidence) -> tuple[Member, ...]:
-    """Return everyone who scored the candidates of a turn."""
+    """Return the verifiers, or their members, that scored the candidates of a turn."""
     return tuple(
         Member(judgement.verifier, name)
         for judgement in evidence.judgements
@@ -53,49 +52,51 @@ def members(evidence: Evidence) -> tuple[Member, ...]:
 
 
 def standings(evidence: Evidence) -> list[Standing]:
-    """Return the standing of every candidate."""
+    """Return all candidates of a turn with their scores."""
     rows = {number: row for row, number in enumerate(evidence.weighed)}
-    values = dict(zip(evidence.weighed, evidence.fused, strict=False))
-    standing = []
+    fused_scores = dict(zip(evidence.weighed, evidence.fused, strict=False))
+    result = []
     for candidate in evidence.candidates:
         number = candidate.number
         row = rows.get(number)
-        standing.append(
+        result.append(
             Standing(
                 candidate,
                 chosen=number == evidence.chosen,
                 scores=() if row is None else _scores(evidence, row),
-                fused=values.get(number),
+                fused=fused_scores.get(number),
                 reasons=() if row is None else _reasons(evidence, row),
                 why=_why_unscored(candidate) if row is None and rows else None,
             )
         )
-    return standing
+    return result
 
 
 def how_chosen(evidence: Evidence) -> str:
-    """Return in a sentence how a turn was decided."""
+    """Return a sentence on how the reply of a turn was chosen."""
     verifiers = listed([judgement.verifier for judgement in evidence.judgements])
     candidates = evidence.candidates
+    count = len(candidates)
     chosen = candidates[evidence.chosen]
+    number = chosen.number + 1
     if evidence.ballot is not None:
-        return f"{len(candidates)} replies voted: the answer {evidence.ballot.winner} won."
+        return f"{count} replies voted; the most frequent answer was {evidence.ballot.winner}."
     if evidence.fused:
-        return f"Of {len(candidates)} replies {verifiers} chose number {chosen.number + 1}."
+        return f"Reply {number} of {count} was chosen by {verifiers}."
     if evidence.judgements:
-        return f"Told by nobody ({verifiers}): the first reply that could be read was taken."
+        return f"No scores from {verifiers}; the first readable reply was used."
     moving = sum(candidate.goes_on for candidate in candidates)
     if not any(isinstance(candidate.action, Action) for candidate in candidates):
-        return f"None of {len(candidates)} replies could be read."
+        return f"All {count} replies were unreadable."
     if evidence.agent.startswith("vote:") and chosen.goes_on:
-        return f"{moving} of {len(candidates)} replies go on: the commonest move was made."
+        return f"{moving} of {count} replies continue; the most frequent move was used."
     if not chosen.goes_on:
-        return f"Number {chosen.number + 1} of {len(candidates)} replies says done: no move was weighed."
+        return f"Reply {number} of {count} is final; moves were not scored."
     if any(candidate.view is not None for candidate in candidates):
-        return f"Number {chosen.number + 1} was carried out, and all {moving} moves were shown."
+        return f"Reply {number} was carried out; the views of all {moving} moves were shown."
     if moving < 2:
-        return f"One of {len(candidates)} replies goes on: there was nothing to weigh."
-    return f"It was the last turn: of {len(candidates)} replies none was weighed."
+        return f"Only one of {count} replies continues; nothing to compare."
+    return f"Last turn; none of the {count} replies was scored."
 
 
 def _scores(evidence: Evidence, row: int) -> tuple[float | None, ...]:
@@ -112,7 +113,7 @@ def _reasons(evidence: Evidence, row: int) -> tuple[tuple[str, str], ...]:
 
 def _why_unscored(candidate: Candidate) -> str:
     if isinstance(candidate.action, Malformed):
-        return "it could not be read"
+        return "unreadable"
     if candidate.action.done:
-        return "it says done: moves alone are scored"
-    return "it was not weighed"
+        return "done; only moves are scored"
+    return "not considered"

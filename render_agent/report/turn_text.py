@@ -1,4 +1,4 @@
-"""A turn of the log in lines of text, for a terminal."""
+"""Turns of the log as text for the terminal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from render_agent.runs.read import RunData
 from render_agent.score.beliefs.matching import fates
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 
-PLACE = " " * 6 + "at "
-"""What a line begins with that says where a candidate leads."""
+POSE_PREFIX = " " * 6 + "at "  # before the pose that a candidate leads to
 
 
 def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
-    """Give a turn of `turns.jsonl` in lines of text; folder: of the run.
+    """Yield the views, the reply and the feedback of a turn, and the scores of its candidates if it has several.
 
-    What it was shown, said and did, and where several replies were weighed, how each stood.
+    Args:
+        folder: The run folder, to which file names are relative.
+        turn: A line of `turns.jsonl`.
     """
     if isinstance(turn, Failure):
         yield f"error: {turn.error}"
@@ -36,13 +37,13 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
     for view in turn.views:
         yield f"view {view.number} ({view.kind}): {folder / view.file}"
     yield f"reply: {turn.reply}"
-    yield f"happened: {turn.feedback}"
+    yield f"feedback: {turn.feedback}"
     if turn.evidence:
         yield from evidence_lines(folder, turn.evidence)
 
 
 def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
-    """Give the cause of a question and its last belief in words; nothing if it was not asked for any."""
+    """Yield the cause of a question's result and its last belief; nothing if it was not probed for beliefs."""
     probed = [turn for turn in state.turns if turn.probe]
     if not probed:
         return
@@ -54,39 +55,44 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
             yield words
         probes = diagnosis.belief.probes
     else:
-        # where a file of the truth is no more as it was, what is believed is told alone
-        with suppress(QuestionsError):
+        with suppress(
+            QuestionsError
+        ):  # if a ground-truth file has changed, show the belief unscored
             probes = beliefs_of([state], folder.parts.picture_stress, folder.config.annotations)[
                 state.id
             ]
     belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
     worth = f": {worth_words(probes[-1])}" if probes else ""
     if belief is None:
-        yield f"its belief after turn {probed[-1].number + 1}: none could be read"
+        yield f"belief after turn {probed[-1].number + 1}: unreadable"
         return
-    yield f"its belief after turn {probed[-1].number + 1}{worth}"
+    yield f"belief after turn {probed[-1].number + 1}{worth}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
-    facts = (
+    believed_objects = (
         ((thing, "", None) for thing in belief.objects or ())
         if matching is None
         else fates(belief, matching)
     )
-    for thing, fate, pair in facts:
+    for thing, fate, pair in believed_objects:
         x, y = thing.position
-        sure = "" if thing.sure is None else f", {thing.sure:.0f} % sure"
-        off = "" if pair is None else f", {pair.metres:.2f} m off"
-        yield f"  {thing.category} at ({x:.2f}, {y:.2f}){sure}{': ' if fate else ''}{fate}{off}"
+        confidence = "" if thing.sure is None else f", confidence {thing.sure:.0f} %"
+        error = "" if pair is None else f", position error {pair.metres:.2f} m"
+        fate_text = f": {fate}" if fate else ""
+        yield f"  {thing.category} at ({x:.2f}, {y:.2f}){confidence}{fate_text}{error}"
     for category, number in () if matching is None else matching.missing:
-        yield f"  {category} {number + 1}: not on it"
+        yield f"  {category} {number + 1}: missing"
     for category, count in (belief.counts or {}).items():
-        yield f"  {category}: {count} of them"
+        yield f"  {category}: count {count}"
 
 
 def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
-    """Give a line on how a turn was decided, and one a candidate; the chosen one is marked with >.
+    """Yield how the reply was chosen, then one line per candidate; `>` marks the chosen one.
 
-    Below a candidate that was scored or drawn stands the pose it leads to, with its picture.
-    folder: of the run.
+    A candidate that was scored or rendered is followed by the pose it leads to and its image.
+
+    Args:
+        folder: The run folder, to which file names are relative.
+        evidence: The candidates of the turn.
     """
     yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
     labels = [member.label for member in members(evidence)]
@@ -100,15 +106,15 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
             move += f" ({candidate.feedback})"
         yield f" {mark} {standing.name}: {move}{_scored(standing, labels)}"
         if candidate.view is not None:
-            yield f"{PLACE}{where(candidate.camera)}: {folder / candidate.view.file}"
+            yield f"{POSE_PREFIX}{where(candidate.camera)}: {folder / candidate.view.file}"
         elif standing.scores:
-            yield f"{PLACE}{where(candidate.camera)}"
+            yield f"{POSE_PREFIX}{where(candidate.camera)}"
     for number, text in enumerate(evidence.wordings):
         yield f"   wording {number + 1}: {text}"
     if (ballot := evidence.ballot) is not None:
         votes = ", ".join("none" if vote is None else vote for vote in ballot.votes)
         spread = "" if ballot.spread is None else f", standard deviation {ballot.spread:g}"
-        yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % are {ballot.winner}{spread})"
+        yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % for {ballot.winner}{spread})"
 
 
 def _scored(standing: Standing, labels: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The diagnosis of beliefs: policies with one known fault, and what black pictures lead to."""
+"""Tests of the diagnosis of beliefs, with policies that have one known fault each."""
 
 import json
 import re
@@ -20,17 +20,17 @@ from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 
+# several question types about one room; the views never suffice for one of the questions
 FEW = {
     "id": ("62", "63", "64", "69", "76", "79"),
     "image_size": (160, 120),
     "probe": ("map", "seen"),
 }
-"""Options of a run of questions of several kinds about one room, of which one is never answered by its views."""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The figures of every policy and its run, each played when it is first asked for."""
+    """Return a function that gives the figures and the run of a policy, cached."""
 
     @cache
     def played(name):
@@ -43,7 +43,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAULTS, "misperceiver", "misreasoner"))
-def test_each_fault_is_put_into_its_branch(runs, name):
+def test_each_fault_gets_its_cause(runs, name):
     found, _ = runs(name)
     assert found["right"] == found["expected"] >= 5
     assert found["branches"].get(str(FAULTS[name][1]), 0) >= 5
@@ -51,7 +51,7 @@ def test_each_fault_is_put_into_its_branch(runs, name):
     assert least <= found["seen_found"] <= most
 
 
-def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
+def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     _, folder = runs("misperceiver")
     state = next(state for state in folder.states if state.id == "63")
     diagnosis = diagnose_run(folder, 1, [state])["63"]
@@ -78,7 +78,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     )
 
 
-def test_the_report_plots_them(runs, monkeypatch):
+def test_report_plots_beliefs(runs, monkeypatch):
     _, folder = runs("misreasoner")
     monkeypatch.setattr(run_plots, "draw_svg", draw_svg)
     plots = {plot.name: plot for plot in run_plots.run_plots(folder, diagnose_run(folder, 1))}
@@ -88,7 +88,7 @@ def test_the_report_plots_them(runs, monkeypatch):
     assert all(plot.svg.rstrip().endswith("</svg>") for plot in plots.values())
 
 
-def test_the_command_tells_it(runs, type_in):
+def test_diagnose_prints_beliefs(runs, type_in):
     _, folder = runs("misreasoner")
     code, out, _ = type_in("diagnose", folder.path, "--json", folder=folder.path)
     assert code == 0
@@ -99,7 +99,7 @@ def test_the_command_tells_it(runs, type_in):
     assert beliefs["answer"]["value"] == 0
 
 
-def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):
+def test_compare_includes_beliefs(runs, type_in, tmp_path):
     folders = [runs(name)[1] for name in ("misreasoner", "misperceiver")]
     words = ("compare", *(folder.path for folder in folders), "--page", tmp_path, "--no-diagnosis")
     code, out, told = type_in(*words, "--json", folder=tmp_path)
@@ -117,6 +117,6 @@ def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):
     assert all(LABELS[name] in out for name in beliefs)
 
 
-def test_black_pictures_give_an_empty_map(tmp_path):
+def test_black_images_give_an_empty_map(tmp_path):
     found = run_of("believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black")
     assert (found["found"], found["invented"], found["seen"]) == (0, None, 0)

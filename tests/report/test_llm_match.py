@@ -1,4 +1,4 @@
-"""LLM-Match: what the judge is asked, how its marks are read, and what they come to."""
+"""Tests of LLM-Match: the judge's prompt, parsing of marks, and scores."""
 
 import json
 from dataclasses import replace
@@ -22,11 +22,11 @@ QUESTION = Question(
     [("4", 4), (" 5\n", 5), ("Your mark: 3", 3), ("So.\nYour mark: 2\nThanks", 2), ("Your mark: 6", None),
      ("0", None), ("five", None), ("I give 4", None), ("", None), ("Your mark: 45", None)],
 )  # fmt: skip
-def test_marks_are_read_as_openeqa_reads_them(reply, mark):
+def test_marks_are_parsed_like_openeqa(reply, mark):
     assert read_mark(reply) == mark
 
 
-def test_the_judge_is_asked_with_the_published_prompt():
+def test_judge_prompt_is_the_published_one():
     asked = prompt(QUESTION, "A door. I think")
     assert asked.endswith("Your Turn:\nQuestion: What is red?\nAnswer: the door\nResponse: A door.")
     assert "Extra Answers" not in asked
@@ -35,7 +35,7 @@ def test_the_judge_is_asked_with_the_published_prompt():
 
 
 class Judge:
-    """Marks by whether the answer names the door."""
+    """Gives a high mark if the answer names the door."""
 
     def reply(self, request):
         said = request.messages[0]["content"][0]["text"].rsplit("Response:", 1)[1]
@@ -54,7 +54,7 @@ def run(tmp_path):
     return play(tmp_path, path, ScriptedEngine(Replies(replies)), max_turns=1, views="none")
 
 
-def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in):
+def test_marks_are_saved_separately_from_official_results(run, tmp_path, type_in):
     path, results = run
     assert [row["score"] for row in results["questions"]] == [None] * 4
     assert "4 of 4 questions are for a judge: render-agent score RUN --judge" in results["notes"]
@@ -66,7 +66,7 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
     marks = {"2": "Your mark: 4", "0": "5", "1": "2"}
     lines = [json.dumps({"id": name, "replies": [mark]}) for name, mark in marks.items()]
     (tmp_path / "judge.jsonl").write_text("\n".join(lines))
-    code, out, told = type_in(
+    code, out, err = type_in(
         "score",
         str(path),
         "--judge",
@@ -77,7 +77,7 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
         "--json",
         folder=tmp_path,
     )
-    assert code == 0, told
+    assert code == 0, err
     found = json.loads((path / "results.llm-match.json").read_text())
     assert found["llm_match"] == json.loads(out)["llm_match"]
     assert found["llm_match"]["score"] == pytest.approx(50)  # 1, 0.25, 0.75, 0
@@ -85,8 +85,8 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
     assert found["official_over_scored"] == {"score": pytest.approx(50), "n": 4}
 
 
-def test_a_run_without_such_questions_is_told(tmp_path, type_in):
+def test_judge_requires_free_text_questions(tmp_path, type_in):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
-    code, _, told = type_in("score", str(path), "--judge", folder=tmp_path)
+    code, _, err = type_in("score", str(path), "--judge", folder=tmp_path)
     assert code == 2
-    assert "has no free-text question" in told
+    assert "free-text" in err

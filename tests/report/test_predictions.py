@@ -1,4 +1,4 @@
-"""The score of anybody's predictions, against a calculation of its own from the definition."""
+"""Tests of scores of prediction files, compared with an independent implementation of the metrics."""
 
 import json
 import math
@@ -25,7 +25,7 @@ DIRECTIONS = {f"object_rel_direction_{kind}" for kind in ("easy", "medium", "har
 
 
 def by_definition(rows, predictions):
-    """The score of every type and the overall one, as the benchmark's paper and code define them."""
+    """Return the score of each type and the overall score, as defined in the benchmark's paper and code."""
     thresholds = np.linspace(0.5, 0.95, int((0.95 - 0.5) / 0.05 + 2))
     scores = {}
     for row in rows:
@@ -49,7 +49,7 @@ def by_definition(rows, predictions):
 
 
 def near(row, chance):
-    """The truth, or something that a threshold or the parser decides about."""
+    """Return the ground truth, or a value near a threshold or a parsing edge case."""
     truth = row["ground_truth"]
     if row["question_type"] not in NUMBERS:
         letter = chance.choice([truth, truth.lower(), chance.choice("ABCD"), "AB", ""])
@@ -79,7 +79,7 @@ MAKERS = [uniform, near, adversarial]
 
 
 def predicted(rows, number):
-    """The set of predictions with this number: of three kinds, some of them with half or all missing."""
+    """Return a set of random predictions; `number` selects the kind and the share of missing ones."""
     chance = random.Random(number)
     share = [1, 1, 0.5, 0.03][number // 3 % 4]
     maker = MAKERS[number % 3]
@@ -94,7 +94,7 @@ def benchmark():
 
 
 def every_tenth(benchmark):
-    """Return some rows of every type, and their questions."""
+    """Return every tenth row, which covers all types, and its question."""
     _, rows, questions = benchmark
     return rows[::10], questions[::10]
 
@@ -102,7 +102,7 @@ def every_tenth(benchmark):
 @pytest.mark.parametrize(
     ("number", "whole"), [*((number, False) for number in (0, 1, 2, 7, 11)), (1, True)]
 )
-def test_the_official_figure_is_that_of_the_definition(benchmark, number, whole):
+def test_official_score_matches_the_definition(benchmark, number, whole):
     rows, questions = benchmark[1:] if whole else every_tenth(benchmark)
     predictions = predicted(rows, number)
     types, overall, micro = by_definition(rows, predictions)
@@ -118,7 +118,7 @@ def test_the_official_figure_is_that_of_the_definition(benchmark, number, whole)
     assert low <= overall <= high
 
 
-def test_the_command_gives_the_same_figures_whatever_the_ids_are(benchmark, type_in, tmp_path):
+def test_command_accepts_string_and_number_ids(benchmark, type_in, tmp_path):
     path, rows, _ = benchmark
     predictions = predicted(rows, 7)
     types, overall, micro = by_definition(rows, predictions)
@@ -143,7 +143,7 @@ def test_the_command_gives_the_same_figures_whatever_the_ids_are(benchmark, type
     assert f"{overall:.1f}" in out
 
 
-def test_the_truth_scores_full_marks_under_every_parser(benchmark):
+def test_ground_truth_scores_100_with_every_parser(benchmark):
     for parser in ("lmms-eval", "vlmevalkit", "official"):
         rows, questions = benchmark[1:] if parser == "official" else every_tenth(benchmark)
         truth = {str(row["id"]): row["ground_truth"] for row in rows}
@@ -158,7 +158,7 @@ def test_the_truth_scores_full_marks_under_every_parser(benchmark):
     }
 
 
-def test_another_parser_never_takes_the_official_name(benchmark):
+def test_official_score_does_not_depend_on_the_parser(benchmark):
     rows, questions = every_tenth(benchmark)
     spoken = {str(row["id"]): f"It is {row['ground_truth']}" for row in rows}
     official = score_predictions(questions, spoken)
@@ -170,7 +170,7 @@ def test_another_parser_never_takes_the_official_name(benchmark):
     assert "official" not in loose["intervals"]
 
 
-def test_what_is_in_debiased_is_what_the_column_keeps(benchmark):
+def test_debiased_score_uses_the_unpruned_rows(benchmark):
     rows, questions = every_tenth(benchmark)
     predictions = predicted(rows, 1)
     kept = [row for row in rows if not row["pruned"]]
@@ -193,7 +193,7 @@ def written(folder, *lines):
     return path
 
 
-def test_predictions_stay_as_they_are_written(tmp_path):
+def test_predictions_are_not_normalized(tmp_path):
     path = written(tmp_path, '{"id": 0, "prediction": " A.\\n"}', '{"prediction": 2.50, "id": "1"}')
     assert read_predictions(path, TWO) == {"0": " A.\n", "1": "2.50"}
     path = written(tmp_path, '{"id": 0, "prediction": null}', "", '{"id": 2, "prediction": ""}')
@@ -203,7 +203,7 @@ def test_predictions_stay_as_they_are_written(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "named"),
     [
-        (['{"id": 0, "prediction": "2"}', "{"], "line 2 is no JSON"),
+        (['{"id": 0, "prediction": "2"}', "{"], "line 2: .*JSON"),
         (["2"], "line 1: "),
         (['{"id": 0}'], "line 1: .*prediction"),
         (['{"prediction": "A"}'], "line 1: .*`id`"),
@@ -215,12 +215,12 @@ def test_predictions_stay_as_they_are_written(tmp_path):
         ([""], "predictions.jsonl"),
     ],
 )  # fmt: skip
-def test_lines_that_cannot_be_scored_are_named(tmp_path, lines, named):
+def test_errors_name_the_line(tmp_path, lines, named):
     with pytest.raises(QuestionsError, match=named):
         read_predictions(written(tmp_path, *lines), TWO)
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path, type_in):
+def test_missing_and_binary_files(tmp_path, type_in):
     with pytest.raises(QuestionsError, match="cannot read the predictions"):
         read_predictions(tmp_path / "none.jsonl", TWO)
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\xff")
@@ -235,7 +235,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path, type_in):
         assert "VSI-Bench" not in err
 
 
-def test_missing_and_empty_predictions_are_counted_and_score_nothing():
+def test_missing_and_empty_predictions_score_zero():
     found = score_predictions(TWO, {"0": "2"})
     assert (found["official"], found["status"]) == (50, "partial")
     assert found["counts"] == {
@@ -247,14 +247,14 @@ def test_missing_and_empty_predictions_are_counted_and_score_nothing():
     assert found["counts"]["empty"] == 1
 
 
-def test_order_is_reported_apart_with_the_reason():
+def test_scores_without_appearance_order():
     order = made(3, "obj_appearance_order", "letter", ("A. x", "B. y"), "A")
     found = score_predictions([made(0), order], {"0": "2", "3": "B"})
     assert (found["official"], found["without_order"]) == (50, 100)
     assert not math.isnan(found["types"]["obj_appearance_order"])
 
 
-def test_metrics_that_questions_name_are_reported_beside_the_means():
+def test_metrics_of_questions_are_reported():
     named = replace(made(3), type="what", wanted="text", truth="a chair", metric="exact-match")
     found = score_predictions([made(0), named], {"0": "2", "3": "armchair"})
     assert {name: entry["score"] for name, entry in found["metrics"].items()} == {

@@ -1,4 +1,4 @@
-"""How the candidates of a turn stand, in words, on a terminal and in the log of a real run."""
+"""Tests of the scores of candidates, as text, on the terminal and in the log of a run."""
 
 import json
 from dataclasses import replace
@@ -25,6 +25,7 @@ def candidate(number, action=None, **more):
     )
 
 
+# four replies, two of which continue
 WEIGHED = Evidence(
     agent="lookahead:4",
     candidates=(
@@ -41,64 +42,61 @@ WEIGHED = Evidence(
     ),
     fused=(0.25, 1.0),
 )  # fmt: skip
-"""Four replies of which two go on."""
-
 BAD = Malformed("?")
 
 
-def test_every_score_stands_with_its_candidate_and_its_member():
+def test_scores_belong_to_candidates_and_members():
     assert [member.label for member in members(WEIGHED)] == [
         "geometry surface",
         "geometry named",
         "random",
     ]
-    found = {one.candidate.number: one for one in standings(WEIGHED)}
-    assert [one.candidate.number for one in standings(WEIGHED)] == [0, 1, 2, 3]
-    assert found[2].scores == (0.2, None, 0.6)
-    assert found[2].reasons == (("geometry", "a wall"),)
-    assert [found[n].fused for n in range(4)] == [0.25, None, 1.0, None]
-    assert [n for n in found if found[n].chosen] == [2]
-    assert [n for n in found if found[n].why] == [1, 3]
-    assert (found[1].scores, found[3].scores) == ((), ())
-    assert "could not be read" in found[1].why
-    assert "done" in found[3].why
+    by_number = {standing.candidate.number: standing for standing in standings(WEIGHED)}
+    assert list(by_number) == [0, 1, 2, 3]
+    assert by_number[2].scores == (0.2, None, 0.6)
+    assert by_number[2].reasons == (("geometry", "a wall"),)
+    assert [by_number[n].fused for n in range(4)] == [0.25, None, 1.0, None]
+    assert [n for n in by_number if by_number[n].chosen] == [2]
+    assert [n for n in by_number if by_number[n].why] == [1, 3]
+    assert (by_number[1].scores, by_number[3].scores) == ((), ())
+    assert by_number[1].why != by_number[3].why
 
 
 @pytest.mark.parametrize(
-    ("evidence", "told"),
+    ("evidence", "expected"),
     [
-        (WEIGHED, "geometry and random chose number 3"),
-        (replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3), "Number 4 of 4 replies"),
-        (Evidence("best:2", (candidate(0, BAD), candidate(1, BAD)), 0), "None of 2 replies"),
-        (Evidence("best:2", (candidate(0), candidate(1, BAD)), 0), "One of 2 replies"),
-        (Evidence("best:2", (candidate(0), candidate(1)), 0), "last turn"),
-        (replace(WEIGHED, fused=()), "nobody (geometry and random)"),
-        (Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A",), "A", 1.0, 1.0)), "answer A"),
+        (WEIGHED, "Reply 3 of 4 was chosen by geometry and random"),
+        (replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3), "Reply 4 of 4"),
+        (Evidence("best:2", (candidate(0, BAD), candidate(1, BAD)), 0), "All 2 replies"),
+        (Evidence("best:2", (candidate(0), candidate(1, BAD)), 0), "one of 2 replies"),
+        (Evidence("best:2", (candidate(0), candidate(1)), 0), "Last turn"),
+        (replace(WEIGHED, fused=()), "No scores from geometry and random"),
+        (Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A",), "A", 1.0, 1.0)), "was A"),
     ],
 )
-def test_how_a_turn_was_chosen_is_told(evidence, told):
-    assert told in how_chosen(evidence)
+def test_sentence_on_how_a_reply_was_chosen(evidence, expected):
+    assert expected in how_chosen(evidence)
 
 
-def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
+def test_progress_names_the_chosen_candidate_and_its_score():
     assert choice_summary(WEIGHED) == "took 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
     assert choice_summary(voted) == "took 1 of 1, 50 % agree on A"
 
 
-def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
+def test_show_prints_the_candidates_of_a_run(tmp_path):
     asked = make_questions(tmp_path, 1)
     path, _ = play(tmp_path, asked, mixed_engine(), **options_of("lookahead:3"))
     (state,) = RunData(path).states
-    told = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
+    output = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
     for turn in state.turns:
         line = turn_summary(state, turn)
         assert line.endswith(f"({choice_summary(turn.evidence)})")
         for standing in standings(turn.evidence):
             mark = " > " if standing.chosen else "   "
-            assert f"\n{mark}{standing.name}: " in told
+            assert f"\n{mark}{standing.name}: " in output
             if standing.candidate.view:
-                assert str(path / standing.candidate.view.file) in told
+                assert str(path / standing.candidate.view.file) in output
     logged = json.loads(CliRunner().invoke(cli, ["show", str(path), "0", "--json"]).output)
     assert [line["evidence"]["chosen"] for line in logged] == [
         turn.evidence.chosen for turn in state.turns

@@ -1,1 +1,1 @@
-"""The diagnosis: why a question was answered as it was. Start with `diagnose.py`, then `judge.py`, which finds the cause."""
+"""Diagnosis of why answers are right or wrong. Start with `diagnose.py`, then `judge.py`, which determines the cause."""

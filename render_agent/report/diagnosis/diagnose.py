@@ -1,4 +1,4 @@
-"""The diagnosis of a run: its scenes measured in several processes, its questions judged."""
+"""Diagnosis of a run: measures visibility per scene in parallel processes, then judges each question."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from render_agent.util.processes import cores, map_in_processes
 
 logger = logging.getLogger(__name__)
 
+# An extra process takes seconds to start, so it pays off only for this many scenes or questions.
 SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
-"""A further process is started for so many scenes or questions; it takes seconds until it works."""
 
-
-Progress = tuple[int, Status]
-"""Turns and status of a question: it is diagnosed anew if they have changed."""
+Progress = tuple[
+    int, Status
+]  # number of turns and status; a change invalidates the cached diagnosis
 
 
 @dataclass(frozen=True, eq=False)
 class SceneTask:
-    """The questions of a run about one scene, which one process diagnoses; facts: what is known of it."""
+    """The questions of a run about one scene; diagnosed by one process."""
 
     parts: Parts
     states: Sequence[QuestionState]
     facts: Facts | None
+    """Ground truth of the scene, if known."""
 
 
 _DIAGNOSED: WeakKeyDictionary[RunData, dict[str, tuple[Progress, Diagnosis]]] = WeakKeyDictionary()
@@ -49,43 +50,55 @@ def diagnose_run(
     processes: int | None = None,
     states: Sequence[QuestionState] | None = None,
 ) -> dict[str, Diagnosis]:
-    """Return the diagnosis of every question of a run, by its id; also of a run in progress.
+    """Diagnose the questions of a finished or running run.
 
-    A question is diagnosed once per `RunData`, and again after `reload` if it got on.
-    processes: how many work at it, as many as are worth it unless given; their number changes nothing.
-    They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
-    A counterpart (--change) is judged by its own truth and its own room.
-    states: those questions of the run that are diagnosed, all unless given. Where a scan is gone, or the views show
-    something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed.
-    RunLogError where the log is damaged.
+    Diagnoses are cached per `RunData`; a question is diagnosed again if it has progressed since the
+    last call. Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is
+    missing or the images do not show it (`--pictures black`, `noise`, `shuffled`, or no images),
+    only the camera path is diagnosed.
+
+    Args:
+        run: The run.
+        processes: Number of processes; chosen by the amount of work if None. They are spawned, so
+            scripts that use several need an `if __name__ == "__main__"` guard.
+        states: The questions to diagnose; all questions of the run if None.
+
+    Returns:
+        Diagnoses by question id.
+
+    Raises:
+        RunLogError: The log is damaged.
     """
-    parts, known = run.parts, _DIAGNOSED.setdefault(run, {})
+    parts, cache = run.parts, _DIAGNOSED.setdefault(run, {})
     states = run.states if states is None else states
     progress = {state.id: (len(state.turns), state.status) for state in states}
-    new = [s for s in states if s.id not in known or known[s.id][0] != progress[s.id]]
-    questions = [state.question for state in new]
+    outdated = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
+    questions = [state.question for state in outdated]
     facts = known_facts(questions, run.config.annotations) if parts.faithful else {}
-    tasks = [SceneTask(parts, own, facts.get(own[0].question.scene)) for own in by_scene(new)]
-    with stage("measuring what the views of each scene showed", len(new)) as shown:
-        count = min(processes or worthwhile(new if parts.faithful else ()), len(tasks) or 1)
-        for task, found in zip(tasks, map_in_processes(_diagnosed, tasks, count), strict=True):
-            known |= {name: (progress[name], diagnosis) for name, diagnosis in found.items()}
-            shown.advance(len(task.states))
-    return {name: known[name][1] for name in progress}
+    tasks = [
+        SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(outdated)
+    ]
+    with stage("measuring visibility", len(outdated)) as progress_bar:
+        count = min(processes or worthwhile(outdated if parts.faithful else ()), len(tasks) or 1)
+        results = map_in_processes(_diagnose_scene, tasks, count)
+        for task, diagnoses in zip(tasks, results, strict=True):
+            cache |= {name: (progress[name], diagnosis) for name, diagnosis in diagnoses.items()}
+            progress_bar.advance(len(task.states))
+    return {name: cache[name][1] for name in progress}
 
 
 def by_scene(states: Sequence[QuestionState]) -> list[list[QuestionState]]:
-    """Return the questions by scene, the scene with the most questions first."""
+    """Group questions by scene, largest group first."""
     scenes = defaultdict(list)
     for state in states:
         scenes[state.question.scene].append(state)
     return sorted(scenes.values(), key=len, reverse=True)
 
 
-def _diagnosed(task: SceneTask) -> dict[str, Diagnosis]:
-    """Return the diagnoses of the questions about one scene."""
+def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
+    """Diagnose the questions about one scene."""
     parts = task.parts
-    visibility = _measured(task) if parts.faithful else {}
+    visibility = _measure_visibility(task) if parts.faithful else {}
     return {
         state.id: diagnose(
             state,
@@ -98,14 +111,14 @@ def _diagnosed(task: SceneTask) -> dict[str, Diagnosis]:
     }
 
 
-def _measured(task: SceneTask) -> dict[str, Visibility]:
-    """Return what the views of a scene's questions showed; nothing if it cannot be read or drawn."""
+def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
+    """Measure the visibility in all views of a scene; empty if the scan cannot be read or rendered."""
     from render_agent.render.rasteriser.rasteriser import Rasteriser
 
     questions = [state.question for state in task.states]
-    shown = [state for state in task.states if state.turns]
+    with_turns = [state for state in task.states if state.turns]
     first = questions[0]
-    if not shown or first.scan is None or not first.scan.exists():
+    if not with_turns or first.scan is None or not first.scan.exists():
         return {}
     scenes = task.parts.scenes(questions)
     with closing(Rasteriser(threads=1)) as renderer:
@@ -113,14 +126,14 @@ def _measured(task: SceneTask) -> dict[str, Visibility]:
             scene, space = scenes.get(first), partial(scenes.space, first)
             facts = None if task.facts is None else placed(task.facts, scene)
             size = task.parts.config.image_size
-            return measure_scene(renderer, scene, space, facts, size, shown)
+            return measure_scene(renderer, scene, space, facts, size, with_turns)
         except (SceneError, RenderError) as error:
-            logger.warning("scene %s is not diagnosed: %s", first.scene, error)
+            logger.warning("skipping diagnosis of scene %s: %s", first.scene, error)
             return {}
 
 
 def worthwhile(states: Collection[QuestionState]) -> int:
-    """Return how many processes are worth starting for some questions."""
+    """Return the number of processes to start for these questions, at least 1."""
     scenes = len({state.question.scene for state in states})
-    worth = max(scenes // SCENES_PER_PROCESS, len(states) // QUESTIONS_PER_PROCESS)
-    return max(1, min(cores(), worth, scenes))
+    processes = max(scenes // SCENES_PER_PROCESS, len(states) // QUESTIONS_PER_PROCESS)
+    return max(1, min(cores(), processes, scenes))

@@ -1,4 +1,4 @@
-"""The diagnosis of one question: the cause of a right or wrong answer."""
+"""Diagnosis of one question: the cause of a right or wrong answer."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE
 
+# (category, number) of boxes of which at least one must be on the map; counting questions have one group per box
 Group = frozenset[tuple[str, int]]
-"""Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
 
+# Causes of wrong answers that beliefs can refine.
 WRONGLY_ANSWERED = (Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.UNKNOWN)
-"""The causes that beliefs may tell more of."""
 
 
 def belief_diagnosis(
     state: QuestionState, diagnosis: Diagnosis, truth: str | None
 ) -> BeliefDiagnosis | None:
-    """Return what the beliefs of a question tell, None if none were asked for.
+    """Score the beliefs of a question; return None if it was not probed for beliefs.
 
-    truth: what is right in what was shown.
+    Args:
+        state: The question with its turns.
+        diagnosis: Its diagnosis without beliefs.
+        truth: Ground truth for the images as shown, which may be mirrored.
     """
     if not any(turn.probe for turn in state.turns):
         return None
@@ -42,75 +45,86 @@ def belief_diagnosis(
     last = probes[-1]
     follows = None
     if state.answer is not None and last.answer is not None:
-        with_own_answer = replace(state.question, truth=last.answer, answers=(), metric=None)
-        follows = score_answer(with_own_answer, state.answer) >= RIGHT
+        # Score the given answer with the answer implied by the map as the ground truth.
+        map_as_truth = replace(state.question, truth=last.answer, answers=(), metric=None)
+        follows = score_answer(map_as_truth, state.answer) >= RIGHT
     return BeliefDiagnosis(probes, last.answer, last.worth, follows)
 
 
 def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
-    """Return the named boxes by category, in the order of their numbers."""
+    """Return the named boxes by category, ordered by number."""
     boxes: dict[str, list[OrientedBox]] = {}
     for named in diagnosis.boxes:
         boxes.setdefault(named.category, []).append(named.box)
     return boxes
 
 
-def _cause_in_beliefs(
+def _cause_from_beliefs(
     state: QuestionState,
     diagnosis: Diagnosis,
     when: Mapping[int, int],
     probes: Sequence[ScoredProbe],
     truth: str | None,
 ) -> tuple[Cause, str] | None:
-    """Return what the beliefs say of a wrong answer: its cause, which object and when; None if they do not tell.
+    """Explain a wrong answer by the beliefs.
 
-    when: for the boxes of the diagnosis that were seen well, by index, the first turn in which they were. probes:
-    those that could be read, in order. truth: what is right in what was shown.
+    Args:
+        state: The question with its turns.
+        diagnosis: Its diagnosis without beliefs.
+        when: First turn in which each clearly seen box was clearly visible, by index in `diagnosis.boxes`.
+        probes: Readable probes in order.
+        truth: Ground truth for the images as shown.
+
+    Returns:
+        The cause and a detail such as the object and the turn, or None if the beliefs do not explain the answer.
     """
     groups = _groups(state, diagnosis)
     solved = kind_of(state.question) in SOLVED_TYPES
     known = diagnosis.shown is not None
 
     def is_right(probe: ScoredProbe) -> bool:
-        """Whether all that is needed is on a map, and the right answer follows, where anything does."""
-        there = known and all(_holds(probe, group) for group in groups)
-        return there and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
+        """Return True if the map has all required objects and, if solvable, implies the right answer."""
+        is_complete = known and all(_holds(probe, group) for group in groups)
+        return is_complete and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
 
     last = probes[-1]
     if is_right(last):
-        follows = f"{last.answer} follows from its map" if solved else "its map is right"
-        return Cause.REASONING, f"{follows}, and it answered {state.answer}"
+        reason = f"its map implies {last.answer}" if solved else "its map is correct"
+        return Cause.REASONING, f"{reason}, but it answered {state.answer}"
     no_map = not any(probe.score and probe.score.matching for probe in probes)
     if not diagnosis.shown or (no_map and last.answer is None):
         return None
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):
-            seen = f"seen well in {_seen(group, diagnosis, when)}"
-            return Cause.PERCEPTION, f"{_name(group)}: {seen}, never on its map where it is"
+            seen = f"seen clearly in {_first_seen_turn(group, diagnosis, when)}"
+            return (
+                Cause.PERCEPTION,
+                f"{_name(group)}: {seen}, but never placed correctly on its map",
+            )
     for group in groups:
         if not _holds(last, group):
             held = max(probe.turn for probe in probes if _holds(probe, group))
-            turns = f"after turn {held + 1}, no longer after turn {last.turn + 1}"
+            turns = f"after turn {held + 1}, but not after turn {last.turn + 1}"
             return Cause.MEMORY, f"{_name(group)}: on its map {turns}"
     if earlier := [probe for probe in probes[:-1] if is_right(probe)]:
-        return Cause.MEMORY, f"its map was right after turn {earlier[-1].turn + 1} only"
+        return Cause.MEMORY, f"its map was last correct after turn {earlier[-1].turn + 1}"
     if last.answer is None or (
         groups and solved and not _seen_enough(state, diagnosis, when, truth)
     ):
         return None
-    return Cause.PERCEPTION, f"all is on its map, which answers {last.answer}"
+    return Cause.PERCEPTION, f"its map has all objects but implies {last.answer}"
 
 
 def _seen_enough(
     state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
 ) -> bool:
-    """Whether the right answer follows from a true map of the boxes that were seen well, and of no others."""
+    """Return True if a correct map of only the clearly seen boxes implies the right answer."""
     seen = (diagnosis.boxes[index] for index in when)
-    things = (
+    objects = (
         BelievedObject(box.category, (box.centre[0], box.centre[1]), length=max(box.size))
         for box in seen
     )
-    answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
+    answer = own_answer(state.question, Belief(tuple(objects)), boxes_by_category(diagnosis))
     as_shown = replace(state.question, truth=truth)
     return is_scorable(as_shown) and score_answer(as_shown, answer) >= RIGHT
 
@@ -124,7 +138,7 @@ def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:
 
 
 def _holds(probe: ScoredProbe, group: Group) -> bool:
-    """Whether one of the boxes is on a map; where counts alone were asked for, nobody asks where they are."""
+    """Return True if one of the boxes is on the map, or if only counts were asked for and given."""
     if probe.score is None or probe.score.matching is None:
         return probe.score is not None and probe.score.counts is not None
     return bool(probe.score.matching.found & group)
@@ -135,7 +149,7 @@ def _name(group: Group) -> str:
     return f"{category} {number + 1}" if len(group) == 1 and number else category
 
 
-def _seen(group: Group, diagnosis: Diagnosis, when: Mapping[int, int]) -> str:
+def _first_seen_turn(group: Group, diagnosis: Diagnosis, when: Mapping[int, int]) -> str:
     turns = [
         when[index]
         for index, box in enumerate(diagnosis.boxes)
@@ -152,10 +166,14 @@ def diagnose(
     truth: str | None,
     passive: bool = False,
 ) -> Diagnosis:
-    """Return the diagnosis of one question.
+    """Diagnose one question.
 
-    visibility: its turns, and what their views showed if it was measured. size: of the pictures. truth:
-    what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
+    Args:
+        state: The question with its turns.
+        visibility: Its turns, with measured visibility if available.
+        size: Width and height of the images in pixels.
+        truth: Ground truth for the images as shown, which may be mirrored.
+        passive: True if the views were preselected, so the camera does not move.
     """
     question = state.question
     turns = tuple(visibility.turns)
@@ -164,7 +182,7 @@ def diagnose(
     first_seen = first_shown(question, [box.category for box in visibility.boxes], when)
     shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
-    early = (
+    premature = (
         not passive
         and state.status is Status.ANSWERED
         and len(state.turns) < state.max_turns
@@ -173,23 +191,23 @@ def diagnose(
     cause = _cause(state, truth)
     if cause is Cause.UNKNOWN:
         if unseen:
-            cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
+            cause = Cause.STOPPED_EARLY if premature else Cause.NEVER_LOOKED
         elif shown:
             cause = Cause.MISJUDGED
     diagnosis = Diagnosis(
-        question.id, cause, named, visibility.boxes, turns, first_seen, shown, early
+        question.id, cause, named, visibility.boxes, turns, first_seen, shown, premature
     )
     belief = belief_diagnosis(state, diagnosis, truth)
     readable = [probe for probe in belief.probes if probe.score is not None] if belief else []
-    told = None
+    refined = None
     if readable and cause in WRONGLY_ANSWERED:
-        told = _cause_in_beliefs(state, diagnosis, when, readable, truth)
-    cause, detail = told or (cause, "")
+        refined = _cause_from_beliefs(state, diagnosis, when, readable, truth)
+    cause, detail = refined or (cause, "")
     return replace(diagnosis, cause=cause, detail=detail, belief=belief)
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:
-    """Return the cause as far as it does not depend on what was seen, else UNKNOWN."""
+    """Return the cause if it does not depend on visibility, otherwise UNKNOWN."""
     if state.status in (Status.FAILED, Status.MISSING):
         return Cause.ERROR
     if state.active or truth is None or not is_scorable(state.question):
@@ -201,7 +219,7 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
 
 
 def seen_well_in(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
-    """Return for the boxes that were seen well the first turn in which they were."""
+    """Return the first turn in which each clearly seen box was clearly visible, by box index."""
     when: dict[int, int] = {}
     for turn in turns:
         for sighting in turn.sightings:

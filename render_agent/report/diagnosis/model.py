@@ -1,4 +1,4 @@
-"""The diagnosis of a question: its cause, its turns, and how each named box was seen in them."""
+"""Data of a diagnosis: the cause, the turns, and the visibility of each named box in every turn."""
 
 from __future__ import annotations
 
@@ -16,149 +16,148 @@ from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 
 class Cause(StrEnum):
-    """Why a question went as it did, as far as its log, its beliefs and the boxes of its scene tell."""
+    """Why a question was answered right or wrong, based on its log, its beliefs and the boxes of its scene."""
 
     RIGHT = "right"
-    """The answer scores at least half."""
+    """The answer scores at least 0.5."""
     STOPPED_EARLY = "stopped early"
-    """It said done with turns left while something named was never seen well."""
+    """The model finished with turns left before it had clearly seen every named object."""
     NEVER_LOOKED = "never looked"
-    """It used its turns, and something named was never seen well."""
+    """All turns were used without clearly seeing every named object."""
     MISJUDGED = "misjudged"
-    """All that the question names was seen well, and the answer is wrong. Not that the views could not
-    have been better: a way between two places, say, has no box."""
+    """Every named object was seen clearly, but the answer is wrong. Better views may still have helped:
+    the path between two places, for example, has no box."""
     PERCEPTION = "perception"
-    """Misjudged, and by its beliefs: something was seen well and never came onto its map, or to a wrong place or size."""
+    """Misjudged: a clearly seen object never appeared on the believed map, or with a wrong position or size."""
     MEMORY = "memory"
-    """Misjudged, and by its beliefs: it was on its map, or the map was right, and at the end it no longer was."""
+    """Misjudged: an earlier belief had the object or the correct map, the last one did not."""
     REASONING = "reasoning"
-    """The right answer follows from its last map, and another one was given."""
+    """The last map implies the right answer, but a different one was given."""
     NO_ANSWER = "no answer"
-    """No answer could be read."""
+    """No answer could be parsed."""
     ERROR = "error"
-    """The question failed, or its scan is missing: nothing is said of the model."""
+    """The question failed or its scan is missing; this says nothing about the model."""
     UNKNOWN = "unknown"
-    """It is wrong, and no box says what it would have had to look at; so it is for the order in which a
-    video showed things, too, which no scan can tell."""
+    """The answer is wrong, but the objects to look at have no boxes. Includes appearance order, which
+    depends on the video and not on the scan."""
     OPEN = "open"
-    """It is not finished, or nobody knows its truth."""
+    """Not finished, or no ground truth."""
 
 
 class NamedBox(Struct, frozen=True, array_like=True):
-    """One box of an object that a question names.
-
-    number: of the box within its category, from 0. centre, size: metres, scene frame; axes: the unit
-    vector of each axis.
-    """
+    """Box of an object that a question names, in the scene frame."""
 
     category: str
     number: int
+    """Within the category, from 0."""
     centre: Vector
+    """Metres."""
     size: Vector
+    """Metres along each axis."""
     axes: tuple[Vector, Vector, Vector]
+    """Unit vectors."""
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What tells whether another box is of the same object, which stayed where it was."""
+        """Key that is equal for boxes of the same unmoved object."""
         return self.category, self.centre, self.size, self.axes
 
     @property
     def box(self) -> OrientedBox:
-        """The box itself."""
+        """The box without its category."""
         return OrientedBox(np.array(self.centre), np.array(self.size), np.array(self.axes))
 
 
 @dataclass(frozen=True)
 class TurnDiagnosis:
-    """One turn.
-
-    sightings: of every named box in every view that is new in this turn and taken by the camera; a
-    box that is not in the picture has area 0. coverage: share of the room's visible surface seen up
-    to here, 0 to 1. path: metres walked in this turn. turned: degrees. blocked: whether something
-    stopped or limited the move. returned: whether it went back to where it had been.
-    """
+    """Visibility and movement in one turn."""
 
     turn: int
     sightings: tuple[Sighting, ...] = ()
+    """One per named box and new camera view of this turn; area 0 if the box is not in the image."""
     coverage: float | None = None
+    """Share of the room's visible surface seen up to this turn, 0 to 1."""
     path: float = 0.0
+    """Distance moved, in metres."""
     turned: float = 0.0
+    """Degrees."""
     blocked: bool = False
+    """True if an obstacle or a limit shortened the move."""
     repaired: bool = False
+    """True if the reply was unreadable."""
     returned: bool = False
+    """True if the camera went back to an earlier pose."""
 
 
 @dataclass(frozen=True)
 class BeliefDiagnosis:
-    """What one question's beliefs tell.
-
-    probes: each set against the truth. answer: what follows from the last map, None if nothing does. worth: its
-    official score, 0 to 1. follows: whether the given answer is about that one.
-    """
+    """Beliefs of one question, scored against ground truth."""
 
     probes: tuple[ScoredProbe, ...]
     answer: str | None = None
+    """Answer implied by the last map; None if it implies none."""
     worth: float | None = None
+    """Official score of the implied answer, 0 to 1."""
     follows: bool | None = None
+    """True if the given answer agrees with the implied one."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One question.
-
-    named: the categories that it names. boxes: those of them that are known; without any there are no
-    sightings. first_seen: for every named category that has boxes the turn in which one of them (for
-    counting: the last of them) was first seen well, None where that never happened. shown: whether all
-    that the question is about was seen well, None where nobody can tell; see `was_shown`. cause: see
-    Cause. detail: of a cause found in its beliefs, which object it was and when. premature: whether it said done with
-    turns left before that. belief: None if it was not asked what it believes.
-    """
+    """Diagnosis of one question."""
 
     question_id: str
     cause: Cause
     named: tuple[str, ...]
+    """Categories that the question names."""
     boxes: tuple[NamedBox, ...]
+    """Known boxes of the named categories; without boxes there are no sightings."""
     turns: tuple[TurnDiagnosis, ...]
     first_seen: dict[str, int | None]
+    """Turn in which each category with boxes was first seen clearly (all its boxes for counting questions), or None."""
     shown: bool | None = None
+    """True if everything relevant was seen clearly; None if unknown. See `was_shown`."""
     premature: bool = False
+    """True if the model finished with turns left before everything relevant was seen clearly."""
     detail: str = ""
+    """Object and turn of a cause found in the beliefs."""
     belief: BeliefDiagnosis | None = None
+    """None if the question was not probed for beliefs."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
-        """The named categories with boxes that were never seen well."""
+        """Named categories that have boxes but were never seen clearly."""
         return tuple(name for name, turn in self.first_seen.items() if turn is None)
 
     @property
     def coverage(self) -> float | None:
-        """The share of the room's visible surface seen in all turns; None where it was not computed."""
+        """Share of the room's visible surface seen in all turns; None if not measured."""
         return self.turns[-1].coverage if self.turns else None
 
     @property
     def path(self) -> float:
-        """Metres walked."""
+        """Distance moved, in metres."""
         return sum(turn.path for turn in self.turns)
 
     @property
     def returns(self) -> int:
-        """How often it went back to where it had been."""
+        """Number of backtracks."""
         return sum(turn.returned for turn in self.turns)
 
     @property
     def blocked(self) -> int:
-        """How many moves were stopped or limited."""
+        """Number of moves that were shortened by an obstacle or a limit."""
         return sum(turn.blocked for turn in self.turns)
 
     @property
     def repairs(self) -> int:
-        """How many replies could not be read."""
+        """Number of unreadable replies."""
         return sum(turn.repaired for turn in self.turns)
 
 
 def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
-    """Return a box's category, with its number from 1 where there are several of them."""
-    several = box.number > 0 or any(
+    """Return the category of a box, followed by its number from 1 if the category has several boxes."""
+    is_numbered = box.number > 0 or any(
         other.number == 1 and other.category == box.category for other in boxes
     )
-    return f"{box.category} {box.number + 1}" if several else box.category
+    return f"{box.category} {box.number + 1}" if is_numbered else box.category

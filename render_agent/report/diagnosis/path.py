@@ -1,4 +1,4 @@
-"""The path of the camera through a dialogue: metres, degrees, what stopped it, where it came back."""
+"""Camera path of a dialogue: distance, rotation, blocked moves and backtracks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import TurnDiagnosis
 from render_agent.scans.camera import Camera, wrapped
 
-NEAR_METRES = 0.3
-"""So near to an earlier position the camera is back there."""
-
-SAME_HEADING_DEGREES = 15.0
-"""Headings that differ by less show the same."""
-
-LEAST_TURN_DEGREES = 20.0
-"""A smaller turn is none that could be taken back."""
+NEAR_METRES = 0.3  # positions closer than this count as the same place
+SAME_HEADING_DEGREES = 15.0  # headings closer than this show the same view
+MIN_TURN_DEGREES = 20.0  # smaller rotations are too small to be undone
 
 
 def steps(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
-    """Return the diagnosis of each turn as far as the path of the camera tells it."""
+    """Return the diagnosis of each turn, with the fields that depend only on the camera path."""
     cameras = [turn.stood for turn in turns]
     return [
         TurnDiagnosis(
@@ -38,19 +33,19 @@ def steps(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
 
 
 def _length(start: Camera, end: Camera) -> float:
-    """Return the metres of a path that goes level first, then up or down."""
+    """Return the length in metres of a path that is first horizontal, then vertical."""
     x, y, z = (b - a for a, b in zip(start.position, end.position, strict=True))
     return math.hypot(x, y) + abs(z)
 
 
 def _angle(start: Camera, end: Camera) -> float:
-    """Return the degrees between two directions of view."""
+    """Return the angle in degrees between two viewing directions."""
     cosine = float(start.forward @ end.forward)
     return math.degrees(math.acos(min(max(cosine, -1.0), 1.0)))
 
 
 def _came_back(before: Sequence[Camera], end: Camera) -> bool:
-    """Return whether a move ended near an earlier position that it did not begin near to."""
+    """Return True if a move ended near an earlier position but did not start near it."""
     return any(
         math.dist(camera.position, end.position)
         <= NEAR_METRES
@@ -60,15 +55,18 @@ def _came_back(before: Sequence[Camera], end: Camera) -> bool:
 
 
 def _turned_back(before: Sequence[Camera], end: Camera) -> bool:
-    """Return whether a turn took back the one before it, at the same place."""
-    last = wrapped(end.yaw - before[-1].yaw)
-    if abs(last) < LEAST_TURN_DEGREES or math.dist(before[-1].position, end.position) > NEAR_METRES:
+    """Return True if a rotation undid the previous rotation at the same place."""
+    rotation = wrapped(end.yaw - before[-1].yaw)
+    if (
+        abs(rotation) < MIN_TURN_DEGREES
+        or math.dist(before[-1].position, end.position) > NEAR_METRES
+    ):
         return False
     for earlier, later in zip(before[-2::-1], before[:0:-1], strict=True):
         if math.dist(earlier.position, end.position) > NEAR_METRES:
             return False
-        turn = wrapped(later.yaw - earlier.yaw)
-        if abs(turn) >= LEAST_TURN_DEGREES:
-            opposite = (turn > 0) != (last > 0)
-            return opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_HEADING_DEGREES
+        previous_rotation = wrapped(later.yaw - earlier.yaw)
+        if abs(previous_rotation) >= MIN_TURN_DEGREES:
+            is_opposite = (previous_rotation > 0) != (rotation > 0)
+            return is_opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_HEADING_DEGREES
     return False

@@ -1,4 +1,4 @@
-"""The sentences that say why answers are wrong: of one question, and of a run."""
+"""Sentences that explain wrong answers, for one question and for a whole run."""
 
 from __future__ import annotations
 
@@ -11,113 +11,123 @@ from render_agent.report.diagnosis.summary import WRONG
 from render_agent.runs.build import Parts
 from render_agent.util.display import counted, listed
 
+# Cause -> phrase that follows the number of wrong answers.
 REASONS = {
-    Cause.STOPPED_EARLY: "stopped before everything named had been seen well",
-    Cause.NEVER_LOOKED: "used all turns and had not seen everything named well",
-    Cause.MISJUDGED: "misjudged although everything named had been seen well",
-    Cause.PERCEPTION: "had seen everything named well, and the map was wrong",
-    Cause.MEMORY: "had what was needed on the map and lost it",
-    Cause.REASONING: "contradicted the last map, from which the right answer follows",
-    Cause.NO_ANSWER: "could not be read",
-    Cause.UNKNOWN: "asked about things of which nothing tells whether they were seen",
+    Cause.STOPPED_EARLY: "finished before seeing every named object clearly",
+    Cause.NEVER_LOOKED: "used all turns without seeing every named object clearly",
+    Cause.MISJUDGED: "saw every named object clearly but misjudged the answer",
+    Cause.PERCEPTION: "saw every named object clearly but mapped it incorrectly",
+    Cause.MEMORY: "lost correct information from the map",
+    Cause.REASONING: "contradicted a last map that implies the right answer",
+    Cause.NO_ANSWER: "gave no readable answer",
+    Cause.UNKNOWN: "cannot be explained (no visibility data)",
 }
-"""What wrong answers of each cause have in common."""
 
 
 def reading(figures: Mapping[str, Any]) -> str:
-    """Return one sentence that says why answers are wrong, from the figures of a run or a type."""
+    """Summarize in one sentence why answers are wrong.
+
+    Args:
+        figures: Figures of a run or a question type, see `summarize_diagnoses`.
+    """
     causes = figures["causes"]
     wrong = sum(causes[str(cause)] for cause in WRONG)
     if not wrong:
         unjudged = causes[str(Cause.OPEN)]
         return (
-            f"No answer is known to be wrong; {unjudged:,} not judged."
+            f"No wrong answers so far; {unjudged:,} not judged."
             if unjudged
-            else "No answer is wrong."
+            else "No wrong answers."
         )
-    parts = [f"{causes[str(c)]:,} {words}" for c, words in REASONS.items() if causes[str(c)]]
+    parts = [f"{causes[str(c)]:,} {phrase}" for c, phrase in REASONS.items() if causes[str(c)]]
     return f"Of {counted(wrong, 'wrong answer')}, {'; '.join(parts)}."
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table, one per line; figures: as `summarize_diagnoses` returns them."""
-    everything, beliefs = figures["all"], figures.get("beliefs")
-    lines = [reading(everything)]
-    well, not_well = (everything["seen"][name]["percent"] for name in ("well", "not_well"))
-    if well is not None and not_well is not None:
+    """Return the sentences below the table of causes, one per line.
+
+    Args:
+        figures: As returned by `summarize_diagnoses`.
+    """
+    totals, beliefs = figures["all"], figures.get("beliefs")
+    lines = [reading(totals)]
+    seen, unseen = (totals["seen"][name]["percent"] for name in ("well", "not_well"))
+    if seen is not None and unseen is not None:
         lines.append(
-            f"Right if everything named was seen well: {well:.0f} %; otherwise: {not_well:.0f} %. These are different"
-            " questions, so the difference does not prove that looking helps."
+            f"Right answers: {seen:.0f} % if every named object was seen clearly, {unseen:.0f} % otherwise. These are"
+            " different questions, so the difference does not prove that looking helps."
         )
-    if everything["coverage"]:
-        by_turn = " ".join(f"{100 * value:.0f}" for value in everything["coverage"])
-        lines.append(f"Visible surface seen by turn, %: {by_turn}.")
-    if everything["metres"] is not None:
+    if totals["coverage"]:
+        by_turn = " ".join(f"{100 * value:.0f}" for value in totals["coverage"])
+        lines.append(f"Visible surface seen (%), by turn: {by_turn}.")
+    if totals["metres"] is not None:
         lines.append(
-            f"Per question: {everything['metres']:.1f} m walked, {everything['degrees']:.0f}° turned. In total:"
-            f" {counted(everything['blocked'], 'blocked move')}, {counted(everything['returns'], 'return')},"
-            f" {everything['premature']:,} stopped early,"
-            f" {counted(everything['repairs'], 'unreadable reply', 'unreadable replies')}."
+            f"Mean per question: {totals['metres']:.1f} m moved, {totals['degrees']:.0f}° turned. Total:"
+            f" {counted(totals['blocked'], 'blocked move')}, {counted(totals['returns'], 'backtrack')},"
+            f" {totals['premature']:,} ended before seeing everything,"
+            f" {counted(totals['repairs'], 'unreadable reply', 'unreadable replies')}."
         )
-    if beliefs and (found := beliefs["seen_found"]):
+    if beliefs and (mapped := beliefs["seen_found"]):
         lines.append(
-            f"Of {found['n']:,} objects seen well, {found['value']:.0f} % are on the last maps."
+            f"{mapped['value']:.0f} % of {mapped['n']:,} clearly seen objects are on the last maps."
         )
-    if beliefs and (own := beliefs["own_answer"]):
+    if beliefs and (implied := beliefs["own_answer"]):
         lines.append(
-            f"Answers from the last maps would score {own['value']:.1f}, those given score"
-            f" {beliefs['answer']['value']:.1f} ({counted(own['n'], 'question')})."
+            f"The answers implied by the last maps score {implied['value']:.1f}; the given answers score"
+            f" {beliefs['answer']['value']:.1f} ({counted(implied['n'], 'question')})."
         )
     return lines
 
 
 def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
-    """Return the cause of a question, with what it never saw or why nobody can tell."""
-    cause, lacking = diagnosis.cause, ", ".join(missed(diagnosis, parts.config.image_size))
+    """Describe the cause of a question's result, with the objects that were never seen clearly."""
+    cause, unseen = diagnosis.cause, ", ".join(missed(diagnosis, parts.config.image_size))
     if cause is Cause.UNKNOWN and parts.blind:
-        return "unknown: it was shown nothing"
+        return "unknown: no images were shown"
     if cause is Cause.UNKNOWN and not parts.faithful:
-        return "unknown: its pictures did not show its scene"
+        return "unknown: the images did not show the scene"
     if diagnosis.detail:
         return f"{cause}: {diagnosis.detail}"
-    if lacking and cause is Cause.RIGHT:
-        return f"right, without having seen well: {lacking}"
-    if lacking and cause not in (Cause.ERROR, Cause.OPEN):
-        return f"{cause} (never seen well: {lacking})"
+    if unseen and cause is Cause.RIGHT:
+        return f"right, without clearly seeing: {unseen}"
+    if unseen and cause not in (Cause.ERROR, Cause.OPEN):
+        return f"{cause} (never seen clearly: {unseen})"
     if cause is Cause.UNKNOWN:
-        return "unknown: nothing tells what it would have had to see"
+        return "unknown: no object boxes for this question"
     return str(cause)
 
 
 def wrong_because(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
-    """Return why an answer is wrong, as a sentence; None if it is not wrong or nobody can tell."""
+    """Explain in a sentence why an answer is wrong; return None if it is not wrong or the cause is unknown."""
     if diagnosis.detail:
         return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
     objects = listed(missed(diagnosis, size))
-    lacking = f"{objects} well" if objects else "enough of the room"  # whose size it was asked for
+    unseen = f"{objects} clearly" if objects else "enough of the room"  # room-size questions
     return {
-        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",
-        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {lacking}.",
-        Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
-        Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
+        Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen}.",
+        Cause.NEVER_LOOKED: f"Wrong: it used all turns without seeing {unseen}.",
+        Cause.MISJUDGED: "Wrong: it saw every named object clearly but misjudged the answer.",
+        Cause.NO_ANSWER: "Wrong: it gave no readable answer.",
     }.get(diagnosis.cause)
 
 
 def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
-    """Return what follows from the last map of a question, and whether it answered that; empty if nothing follows."""
+    """Compare the answer implied by the last map with the given answer; empty if the map implies none."""
     belief = diagnosis.belief
     if belief is None or belief.answer is None:
         return ""
-    same = "as it did" if belief.follows else f"it answered {answer or 'nothing'}"
-    return f"From its last map follows {belief.answer}; {same}."
+    if belief.follows:
+        return f"Its last map implies {belief.answer}, as it answered."
+    given = f"it answered {answer}" if answer else "it gave no answer"
+    return f"Its last map implies {belief.answer}, but {given}."
 
 
 def missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
-    """Return what was never seen well: a category, or its boxes if others of it were (when counting)."""
+    """Return the names of objects never seen clearly: the category, or single boxes if others of it were seen."""
     seen = seen_well_in(diagnosis.turns, size)
     names: list[str] = []
     for category in diagnosis.never_seen:
-        own = [(n, box) for n, box in enumerate(diagnosis.boxes) if box.category == category]
-        left = [name_of(box, diagnosis.boxes) for number, box in own if number not in seen]
-        names += left if len(left) < len(own) else [category]
+        boxes = [(n, box) for n, box in enumerate(diagnosis.boxes) if box.category == category]
+        unseen = [name_of(box, diagnosis.boxes) for number, box in boxes if number not in seen]
+        names += unseen if len(unseen) < len(boxes) else [category]
     return names

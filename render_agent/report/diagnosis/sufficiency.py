@@ -1,4 +1,4 @@
-"""Had a dialogue been shown what its question is about? One rule for all who ask."""
+"""Decide whether a dialogue has shown everything that its question is about."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
+# Minimum share of the room's visible surface for room-size questions. A full turn at the centre of
+# a bundled room covers 0.35 to 0.4, and 0.15 to 0.25 of a flat with several rooms.
 MIN_ROOM_COVERAGE = 0.3
-"""Of the room's visible surface: who saw less has not looked at the size of the room. A look all around
-from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of a flat."""
 
 
 def first_shown(
     question: Question, categories: Sequence[str], when: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the first turn by which each category with boxes was seen well, None for those never seen well.
+    """Return the first turn by which each category was seen clearly, or None if it never was.
 
-    categories: that of every box that the question names. when: for the boxes that were seen well, by
-    their place among these, the first turn in which they were. A category counts as seen with the first
-    of its boxes, for counting with the last.
+    A category counts as seen if one of its boxes was; counting questions require all of them.
+
+    Args:
+        question: The question.
+        categories: Category of each named box.
+        when: First turn in which each clearly seen box was clearly visible, by index in `categories`.
     """
     first_turns: dict[str, int | None] = {}
     for category in dict.fromkeys(categories):
-        own = [index for index, name in enumerate(categories) if name == category]
-        turns = [when[index] for index in own if index in when]
+        boxes = [index for index, name in enumerate(categories) if name == category]
+        turns = [when[index] for index in boxes if index in when]
         if kind_of(question) == COUNTING_TYPE:
-            first_turns[category] = max(turns) if len(turns) == len(own) else None
+            first_turns[category] = max(turns) if len(turns) == len(boxes) else None
         else:
             first_turns[category] = min(turns, default=None)
     return first_turns
@@ -36,10 +39,15 @@ def first_shown(
 def was_shown(
     question: Question, first: Mapping[str, int | None], coverage: float | None
 ) -> bool | None:
-    """Return whether all objects of the question were seen well, None where that cannot be known.
+    """Return whether all objects of the question were seen clearly.
 
-    first: as `first_shown` has it. coverage: the share of the room's visible surface that was seen. Nobody
-    can tell where something named has no boxes, and of what a video showed first, which is in no scan.
+    Args:
+        question: The question.
+        first: As returned by `first_shown`.
+        coverage: Share of the room's visible surface that was seen, 0 to 1; None if not measured.
+
+    Returns:
+        None if unknown: a named object has no boxes, or the question is about the order in a video.
     """
     kind = kind_of(question)
     if kind == ROOM_SIZE_TYPE:

@@ -1,4 +1,4 @@
-"""The summary of a run's diagnoses: figures and a table."""
+"""Summary of a run's diagnoses: figures and a table."""
 
 from __future__ import annotations
 
@@ -17,23 +17,16 @@ from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.util.console import plain_table
 
-BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
-"""The causes that only beliefs tell."""
+BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)  # only beliefs can show these causes
 
+# Causes of answers that can be compared with visibility.
 JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
-"""The causes of answers that can be set against what was seen."""
 
-WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)
-"""The causes of questions that are not right."""
+WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
+ALWAYS_SHOWN = JUDGED[:4]  # causes with a column in the table even if no question has them
 
-ALWAYS_SHOWN = JUDGED[:4]
-"""The causes that have a column even without any question."""
-
-Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]
-"""A question that was asked for beliefs, with its diagnosis and what that says of them."""
-
-Part = tuple[float, float, str]
-"""What one question adds above and below the line of a ratio, and its scene."""
+Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]  # a probed question
+Part = tuple[float, float, str]  # contribution to numerator and denominator of a ratio; scene
 
 
 def summarize_diagnoses(
@@ -41,24 +34,36 @@ def summarize_diagnoses(
     diagnoses: Mapping[str, Diagnosis],
     size: tuple[int, int],
 ) -> dict[str, Any]:
-    """Return the figures of a run: `all` of them, those of each of its `types`, and its `beliefs` if it was probed.
+    """Summarize the diagnoses of a run, without counterparts.
 
-    Each holds: `questions`; `causes`, questions by cause; `seen`, how many answers are right and wrong, and the
-    percentage of right ones, if everything named had been seen well and if not; `coverage`, the mean share of the
-    room's visible surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
-    turns until everything named was seen well; `premature`, `blocked`, `returns` and `repairs`, totals; `metres` and
-    `degrees` per question. Counterparts count nowhere. size: of the pictures.
+    Args:
+        states: The questions of the run.
+        diagnoses: Diagnoses by question id.
+        size: Width and height of the images in pixels.
+
+    Returns:
+        Figures over `all` questions, by question type in `types`, and `beliefs` if the run was probed.
+        The first two contain:
+
+        - `questions`, and `causes` (number of questions by cause).
+        - `seen`: right and wrong answers and percentage of right ones, depending on whether every
+          named object was seen clearly (`well`) or not (`not_well`).
+        - `coverage`: mean share of the room's visible surface seen by each turn; a finished question
+          keeps its last value.
+        - `turns_to_see`: mean number of turns until every named object was seen clearly.
+        - `premature`, `blocked`, `returns`, `repairs`: totals.
+        - `metres`, `degrees`: mean per question.
     """
-    own = own_diagnoses(states, diagnoses)
-    asked = [state for state in states if state.id in own]
+    originals = own_diagnoses(states, diagnoses)
+    included = [state for state in states if state.id in originals]
     by_type: dict[str, list[Diagnosis]] = {}
-    for state in asked:
-        by_type.setdefault(state.question.type, []).append(own[state.id])
+    for state in included:
+        by_type.setdefault(state.question.type, []).append(originals[state.id])
     figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
     }
-    probed = ((state, own[state.id], own[state.id].belief) for state in asked)
+    probed = ((state, originals[state.id], originals[state.id].belief) for state in included)
     judged = [(s, d, belief) for s, d, belief in probed if belief is not None]
     return figures | ({"beliefs": _belief_figures(judged, size)} if judged else {})
 
@@ -66,21 +71,21 @@ def summarize_diagnoses(
 def own_diagnoses(
     states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]
 ) -> dict[str, Diagnosis]:
-    """Return the diagnoses without those of counterparts, of which no figure is made."""
-    own = (state.id for state in split_counterparts(states)[0])
-    return {name: diagnoses[name] for name in own if name in diagnoses}
+    """Return the diagnoses without those of counterparts, which no figure includes."""
+    original_ids = (state.id for state in split_counterparts(states)[0])
+    return {name: diagnoses[name] for name in original_ids if name in diagnoses}
 
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
     judged = [d for d in diagnoses if d.shown is not None and d.cause in JUDGED]
-    until = [
+    turns_to_see = [
         1 + max(turn for turn in d.first_seen.values() if turn is not None)
         for d in judged
         if d.shown and d.first_seen
     ]
-    walked = [d for d in diagnoses if d.turns]
-    turned = [sum(turn.turned for turn in d.turns) for d in walked]
+    with_turns = [d for d in diagnoses if d.turns]
+    degrees = [sum(turn.turned for turn in d.turns) for d in with_turns]
     return {
         "questions": len(diagnoses),
         "causes": {str(cause): causes[str(cause)] for cause in Cause},
@@ -88,14 +93,14 @@ def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
             "well": _right([d for d in judged if d.shown]),
             "not_well": _right([d for d in judged if not d.shown]),
         },
-        "coverage": _coverage(walked),
-        "turns_to_see": _mean(until, 2),
+        "coverage": _coverage(with_turns),
+        "turns_to_see": _mean(turns_to_see, 2),
         "premature": sum(d.premature for d in diagnoses),
         "blocked": sum(d.blocked for d in diagnoses),
         "returns": sum(d.returns for d in diagnoses),
         "repairs": sum(d.repairs for d in diagnoses),
-        "metres": _mean([d.path for d in walked], 2),
-        "degrees": _mean(turned, 1),
+        "metres": _mean([d.path for d in with_turns], 2),
+        "degrees": _mean(degrees, 1),
     }
 
 
@@ -122,15 +127,17 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
 
 
 def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
-    """Return how well beliefs follow what was seen, and answers the beliefs.
+    """Return how well beliefs agree with visibility, and answers with beliefs.
 
-    `seen_found`: of the named objects that had been seen well by a probe, those on its map, in percent; in `turns` by
-    turn. `follows`: answers that are what the last map answers. `answer` and `own_answer`: the mean official score of
-    the answers that were given, and of those that follow from the last maps, over the questions that have both.
+    Returns:
+        - `seen_found`: percentage of clearly seen named objects that are on the last map; by turn in `turns`.
+        - `follows`: percentage of answers that agree with the one implied by the last map.
+        - `answer`, `own_answer`: mean official score of the given answers and of those implied by the
+          last maps, over the questions that have both.
     """
     turns = max((probe.turn for *_, belief in judged for probe in belief.probes), default=-1) + 1
     scenes = [(belief, state, state.question.scene) for state, _, belief in judged]
-    both = [
+    answer_scores = [
         (belief.worth, score_answer(state.question, state.answer), scene)
         for belief, state, scene in scenes
         if belief.worth is not None and is_scorable(state.question)
@@ -142,59 +149,63 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
             for turn in range(turns)
         ],
         "follows": _ratio((b.follows, 1, scene) for b, _, scene in scenes if b.follows is not None),
-        "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
-        "answer": _ratio((answered, 1, scene) for _, answered, scene in both),
+        "own_answer": _ratio((implied, 1, scene) for implied, _, scene in answer_scores),
+        "answer": _ratio((given, 1, scene) for _, given, scene in answer_scores),
     }
 
 
 def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
-    kept = [part for part in parts if part[1]]
-    if not kept:
+    counted = [part for part in parts if part[1]]
+    if not counted:
         return None
-    tops, bottoms, scenes = zip(*kept, strict=True)
-    estimate = ratio(tops, scenes, bottoms)
-    return None if estimate is None else written(estimate, int(sum(bottoms)), share=True)
+    numerators, denominators, scenes = zip(*counted, strict=True)
+    estimate = ratio(numerators, scenes, denominators)
+    return None if estimate is None else written(estimate, int(sum(denominators)), share=True)
 
 
 def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset[tuple[str, int]]:
-    """Return the named boxes, by category and number, that a view up to a turn showed well."""
+    """Return (category, number) of the named boxes seen clearly up to a turn."""
     return frozenset(
         (diagnosis.boxes[sighting.box].category, diagnosis.boxes[sighting.box].number)
-        for own in diagnosis.turns
-        if own.turn <= turn
-        for sighting in own.sightings
+        for turn_diagnosis in diagnosis.turns
+        if turn_diagnosis.turn <= turn
+        for sighting in turn_diagnosis.sightings
         if sighting.well(size)
     )
 
 
 def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
-    """Return the boxes on a map, None if there is no map."""
+    """Return the boxes found on the map of a probe, None if it has no map."""
     if probe.score is None or probe.score.matching is None:
         return None
     return probe.score.matching.found
 
 
 def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> Iterator[Part]:
-    """Give of every question's last probe up to a turn the boxes seen well by then and those found."""
+    """Yield for each question's last probe up to a turn how many clearly seen boxes are on its map."""
     for state, diagnosis, belief in judged:
-        until = [probe for probe in belief.probes if probe.turn <= turn]
-        if until and (on_map := _on_map(until[-1])) is not None:
-            seen = seen_by(diagnosis, size, until[-1].turn)
+        probes = [probe for probe in belief.probes if probe.turn <= turn]
+        if probes and (on_map := _on_map(probes[-1])) is not None:
+            seen = seen_by(diagnosis, size, probes[-1].turn)
             yield len(seen & on_map), len(seen), state.question.scene
 
 
 def cause_table(figures: Mapping[str, Any]) -> Table:
-    """Return the causes by type; figures: as `summarize_diagnoses` returns them."""
-    everything = figures["all"]["causes"]
-    shown = [c for c in Cause if c in ALWAYS_SHOWN or everything[str(c)]]
-    table = plain_table("Why answers are right or wrong", "question type", "n", *map(str, shown))
-    for name, own in sorted(figures["types"].items()):
-        table.add_row(name.removeprefix("object_"), *_cells(own, shown))
+    """Return the number of questions by cause and question type.
+
+    Args:
+        figures: As returned by `summarize_diagnoses`.
+    """
+    totals = figures["all"]["causes"]
+    causes = [c for c in Cause if c in ALWAYS_SHOWN or totals[str(c)]]
+    table = plain_table("Why answers are right or wrong", "question type", "n", *map(str, causes))
+    for name, type_figures in sorted(figures["types"].items()):
+        table.add_row(name.removeprefix("object_"), *_cells(type_figures, causes))
     table.add_section()
-    table.add_row("all", *_cells(figures["all"], shown))
+    table.add_row("all", *_cells(figures["all"], causes))
     return table
 
 
-def _cells(figures: Mapping[str, Any], shown: Sequence[Cause]) -> list[str]:
-    counts = [figures["questions"], *(figures["causes"][str(cause)] for cause in shown)]
+def _cells(figures: Mapping[str, Any], causes: Sequence[Cause]) -> list[str]:
+    counts = [figures["questions"], *(figures["causes"][str(cause)] for cause in causes)]
     return [f"{count:,}" for count in counts]

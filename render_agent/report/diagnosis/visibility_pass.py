@@ -1,8 +1,7 @@
-"""Visibility in the views of the questions about one scene: of the named boxes and the room's surface.
+"""Measure the visibility of named boxes and of the room's surface in all views of one scene.
 
-It is all that needs the scene, so that scenes can be dealt out to processes. The map counts neither
-as a look at an object nor for the coverage: it shows a plan, not what things look like. `around`
-counts as its four views.
+Only this step needs the scene, so scenes can be distributed over processes. Top views (maps) are
+ignored because they do not show what objects look like. `around` counts as four views.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from render_agent.tasks.mentions import named_categories
 
 
 class Visibility(NamedTuple):
-    """The known boxes of what a question names, and its turns with what their new views showed."""
+    """Known boxes of the objects that a question names, and its turns with the sightings in their new views."""
 
     boxes: tuple[NamedBox, ...]
     turns: Sequence[TurnDiagnosis]
@@ -44,18 +43,21 @@ def measure_scene(
     size: tuple[int, int],
     states: Sequence[QuestionState],
 ) -> dict[str, Visibility]:
-    """Return the visibility of every question about a scene, by its id.
+    """Measure the visibility for all questions about a scene.
 
     Args:
-        renderer: Draws the views again.
+        renderer: Renders the views again.
         scene: The scene.
-        space: Returns its free space.
-        facts: Ground truth of the scene, in its frame.
+        space: Returns the free space of the scene.
+        facts: Ground truth, in the scene frame.
         size: Width and height of the views in pixels.
         states: The questions with their turns.
 
+    Returns:
+        Visibility by question id.
+
     Raises:
-        RenderError: The scene cannot be drawn.
+        RenderError: The scene cannot be rendered.
     """
     room, renderer = Room(scene, space, facts or NOTHING, size), colourless(renderer)
     named = {state.id: named_categories(state.question) for state in states}
@@ -63,32 +65,32 @@ def measure_scene(
     return {
         state.id: Visibility(
             tuple(box for name in named[state.id] for box in known.get(name, ())),
-            _measured_turns(state, named[state.id], room, renderer),
+            _measure_turns(state, named[state.id], room, renderer),
         )
         for state in states
     }
 
 
-def _measured_turns(
+def _measure_turns(
     state: QuestionState, named: Sequence[str], room: Room, renderer: Renderer
 ) -> list[TurnDiagnosis]:
-    which = [n for name in named for n, label in enumerate(room.labels) if label == name]
+    box_indices = [n for name in named for n, label in enumerate(room.labels) if label == name]
     covered = room.covered((), renderer)
     turns = []
     views_by_turn = new_views([turn.views for turn in state.turns])
     for turn, views in zip(steps(state.turns), views_by_turn, strict=True):
-        taken = [view for view in views if view.kind != "top" and isinstance(view.camera, Camera)]
+        camera_views = [v for v in views if v.kind != "top" and isinstance(v.camera, Camera)]
         sightings: list[Sighting] = []
-        for view in taken:
+        for view in camera_views:
             sightings += (
                 structs.replace(
-                    seen,
+                    sighting,
                     box=box,
-                    area=round(seen.area, 1),
-                    share=round(seen.share, 3),
-                    distance=round(seen.distance, 3),
+                    area=round(sighting.area, 1),
+                    share=round(sighting.share, 3),
+                    distance=round(sighting.distance, 3),
                 )
-                for box, seen in enumerate(room.sightings(view, which, renderer))
+                for box, sighting in enumerate(room.sightings(view, box_indices, renderer))
             )
             covered |= room.covered_by(view, renderer)
         coverage = round(float(covered.mean()), 4) if len(covered) else None
@@ -97,18 +99,18 @@ def _measured_turns(
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
-    """Return of the views of each turn those that no earlier turn showed."""
-    known: set[int] = set()
+    """Return the views of each turn that no earlier turn showed."""
+    shown: set[int] = set()
     new = []
     for views in turns:
-        new.append(tuple(view for view in views if view.number not in known))
-        known.update(view.number for view in views)
+        new.append(tuple(view for view in views if view.number not in shown))
+        shown.update(view.number for view in views)
     return tuple(new)
 
 
 def boxes_by_name(facts: Facts | None, names: Iterable[str]) -> dict[str, tuple[NamedBox, ...]]:
-    """Return the boxes of some categories, in the frame of `facts`, to tenths of a millimetre."""
-    boxes = {} if facts is None else {label.lower(): some for label, some in facts.boxes.items()}
+    """Return the boxes of the given categories in the frame of `facts`, rounded to 0.1 mm."""
+    boxes = {} if facts is None else {label.lower(): group for label, group in facts.boxes.items()}
     return {
         name: tuple(
             NamedBox(name, number, _rounded(box.centre), _rounded(box.size), (x, y, z))

@@ -1,4 +1,4 @@
-"""Training data from dialogues: chat messages, and preference pairs of a better and a worse reply."""
+"""Training data from dialogues: chat messages and preference pairs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from render_agent.runs.read import RunData
 
 def message_lines(
     runs: Sequence[RunData],
-    beside: Path,
+    folder: Path,
     *,
     absolute: bool = False,
     thinking: bool = True,
     truth: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Give a line a dialogue; questions without a reply are left out.
+    """Yield one record per dialogue; questions without a reply are skipped.
 
-    beside: the folder that paths of pictures start from; absolute: they start from the root. thinking:
-    whether think blocks stay in the replies as they were logged. truth: whether a line has it, beside
-    the messages; it and the score are those of the room as shown, which may be mirrored.
+    Args:
+        runs: The runs.
+        folder: Image paths are relative to this folder.
+        absolute: Write absolute image paths instead.
+        thinking: Keep thinking blocks in the replies.
+        truth: Include the ground truth. Like the score, it applies to the scene as shown, which may be mirrored.
     """
-    for run, state, row, base in _questions(runs, beside, absolute):
+    for run, state, row, base in _questions(runs, folder, absolute):
         if state.turns:
             yield {
                 "id": state.id,
@@ -45,36 +48,42 @@ def message_lines(
 
 
 def pair_lines(
-    runs: Sequence[RunData], beside: Path, *, absolute: bool = False, thinking: bool = True
+    runs: Sequence[RunData], folder: Path, *, absolute: bool = False, thinking: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Give a line a pair of replies to the same prompt, one better and one worse.
+    """Yield preference pairs: the chosen reply and a candidate with a lower score for the same prompt.
 
-    Of every turn whose candidates were scored: the move that was taken against each that scored less, where
-    both answer the question as it stands. `prompt` is the dialogue up to there, `chosen` and `rejected` are one reply
-    each; `scores` has both sides' by verifier and member, which compare within the line only. beside,
-    absolute, thinking: as of `message_lines`.
+    Each record has the dialogue so far as `prompt`, one reply each as `chosen` and `rejected`, and
+    the `scores` of both by verifier and member. Scores are comparable only within a record.
+
+    Args:
+        runs: The runs.
+        folder: Image paths are relative to this folder.
+        absolute: Write absolute image paths instead.
+        thinking: Keep thinking blocks in the replies.
     """
-    for run, state, row, base in _questions(runs, beside, absolute):
-        about = {name: getattr(row, name) for name in ("type", "scene", "status")}
+    for run, state, row, base in _questions(runs, folder, absolute):
+        metadata = {name: getattr(row, name) for name in ("type", "scene", "status")}
         for pair in _pairs(state, base, thinking=thinking):
-            yield {"id": state.id, "run": run, **pair, **about}
+            yield {"id": state.id, "run": run, **pair, **metadata}
 
 
 def _questions(
-    runs: Sequence[RunData], beside: Path, absolute: bool
+    runs: Sequence[RunData], folder: Path, absolute: bool
 ) -> Iterator[tuple[str, QuestionState, Row, Path]]:
-    """Give of every question the run's name, its state, its row, and the folder that pictures start from."""
+    """Yield the run's name, the state, the row and the base folder of image paths for every question."""
     for run in runs:
-        folder = run.path.resolve()
-        base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
+        run_folder = run.path.resolve()
+        base = run_folder if absolute else Path(os.path.relpath(run_folder, folder.resolve()))
         for state, row in exported(run):
             yield run.name, state, row, base
 
 
 def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
-    """Return the messages as they were sent, each turn's reply after them.
+    """Return all messages as sent to the model, with the reply of each turn.
 
-    thinking: whether replies keep their think blocks, which are never fed back.
+    Args:
+        state: The question with its turns.
+        thinking: Keep thinking blocks in the replies. They are never sent back to the model.
     """
     messages: list[Message] = []
     for turn in state.turns:
@@ -83,7 +92,7 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
 
 
 def relocated(entry: Message, base: Path) -> Message:
-    """Return a message whose pictures lie in `base` instead of in the run folder."""
+    """Return a message whose image paths start with `base`."""
     content = [
         {**piece, "image": (base / piece["image"]).as_posix()} if "image" in piece else piece
         for piece in entry["content"]
@@ -92,10 +101,10 @@ def relocated(entry: Message, base: Path) -> Message:
 
 
 def reply_piece(reply: str) -> dict[str, str]:
-    """Return a reply as a piece of text with its think blocks, all else harmless to tokenizers."""
+    """Return a reply as a text entry; keeps thinking tags and escapes all other special tokens."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
-    kept = [encodable(part) if number % 2 else harmless(part) for number, part in enumerate(parts)]
-    return {"type": "text", "text": "".join(kept)}
+    escaped = [encodable(part) if index % 2 else harmless(part) for index, part in enumerate(parts)]
+    return {"type": "text", "text": "".join(escaped)}
 
 
 def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict[str, Any]]:
@@ -103,16 +112,16 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
         evidence = turn.evidence
         if evidence is None or not evidence.fused:
             continue
-        own = standings(evidence)
-        best = own[evidence.chosen]
-        if best.candidate.group:  # the prompt was another wording
+        candidates = standings(evidence)
+        best = candidates[evidence.chosen]
+        if best.candidate.group:  # it replied to another wording of the question
             continue
-        before = replace(state, turns=state.turns[: turn.number])
-        prompt = [*dialogue(before, thinking), *turn.messages]
-        for worse in own:
-            if not _is_worse(worse, best):
+        earlier = replace(state, turns=state.turns[: turn.number])
+        prompt = [*dialogue(earlier, thinking), *turn.messages]
+        for other in candidates:
+            if not _is_worse(other, best):
                 continue
-            sides = {"chosen": best, "rejected": worse}
+            sides = {"chosen": best, "rejected": other}
             yield {
                 "turn": turn.number,
                 "prompt": [relocated(entry, base) for entry in prompt],
@@ -126,11 +135,11 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
 
 
 def _is_worse(other: Standing, best: Standing) -> bool:
-    """Return whether a candidate scored less than the one that was taken, for the same prompt."""
+    """Return True if a candidate scored less than the chosen one for the same prompt."""
     if best.fused is None or other.fused is None or other.fused >= best.fused:
         return False
-    same = other.candidate.group == best.candidate.group
-    return same and other.candidate.reply != best.candidate.reply
+    same_prompt = other.candidate.group == best.candidate.group
+    return same_prompt and other.candidate.reply != best.candidate.reply
 
 
 def _reply(reply: str, thinking: bool) -> Message:

@@ -1,4 +1,4 @@
-"""Runs as logs of Inspect AI, which its viewer opens: a sample a question."""
+"""Export of runs as Inspect AI logs, with one sample per question."""
 
 from __future__ import annotations
 
@@ -22,44 +22,48 @@ from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import picture_path
 
-SCORER = "vsi_bench"
-"""The name of the scores in a log."""
-
+SCORER = "vsi_bench"  # name of the scores in a log
 MEANS = ("official", "without_order", "micro", "mean_of_types")
 
-Show = Callable[[str], str]
+ImageUrl = Callable[[str], str]
 
 
 def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool = False) -> None:
-    """Write a run as a log of Inspect AI, in the format that the ending says (.eval or .json).
+    """Write a run as an Inspect AI log. Scores are from 0 to 1, as usual in Inspect.
 
-    Scores are 0 to 1, as Inspect's are. embed: whether pictures stand in the log, as its viewer shows no
-    others; otherwise it shows their paths. SetupError without inspect_ai; OSError where a picture is gone
-    or the log cannot be written.
+    Args:
+        run: The run.
+        file: The log file; its suffix (.eval or .json) selects the format.
+        diagnoses: Diagnoses by question id.
+        embed: Embed images in the log. Inspect's viewer shows only embedded images, and the paths of others.
+
+    Raises:
+        SetupError: inspect_ai is not installed.
+        OSError: An image is missing or the log cannot be written.
     """
-    require("a log for Inspect", "inspect_ai")
+    require("an Inspect log", "inspect_ai")
     from inspect_ai import log
 
     folder = run.path.resolve()
 
-    def show(picture: str) -> str:
+    def image_url(image: str) -> str:
         if not embed:
-            return str(folder / picture)
-        data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
+            return str(folder / image)
+        data = base64.b64encode(picture_path(folder, image).read_bytes()).decode()
         return f"data:image/png;base64,{data}"
 
-    samples = [_sample(run, state, row, diagnoses, show) for state, row in exported(run)]
-    began = _time(run.path / "config.json")
-    finished = run.path / "results.json"
-    done = not run.results["counts"]["active"]
+    samples = [_sample(run, state, row, diagnoses, image_url) for state, row in exported(run)]
+    started_at = _modified(run.path / "config.json")
+    results_file = run.path / "results.json"
+    is_complete = not run.results["counts"]["active"]
     log.write_eval_log(
         log.EvalLog(
-            status="success" if done else "cancelled",
-            eval=_spec(run, began),
+            status="success" if is_complete else "cancelled",
+            eval=_spec(run, started_at),
             results=_results(run),
             stats=log.EvalStats(
-                started_at=began,
-                completed_at=_time(finished) if finished.exists() else "",
+                started_at=started_at,
+                completed_at=_modified(results_file) if results_file.exists() else "",
                 model_usage={
                     run.model: _usage(turn for state in run.states for turn in state.turns)
                 },
@@ -70,7 +74,7 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
     )
 
 
-def _spec(run: RunData, began: str) -> Any:
+def _spec(run: RunData, created: str) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec
     from inspect_ai.model import GenerateConfig
 
@@ -81,7 +85,7 @@ def _spec(run: RunData, began: str) -> Any:
         eval_id=_id("eval", run.name),
         run_id=_id("run", run.name),
         task_id=_id("task", run.name),
-        created=began,
+        created=created,
         task=name,
         task_display_name=f"{name} · {run.name}",
         task_args={
@@ -109,13 +113,13 @@ def _results(run: RunData) -> Any:
     from inspect_ai.log import EvalMetric, EvalResults, EvalScore
 
     figures = run.results
-    named = {name: figures[name] for name in MEANS}
+    means = {name: figures[name] for name in MEANS}
     if figures["official"] is None:
-        named["official_over_scored"] = figures["official_over_scored"]["score"]
+        means["official_over_scored"] = figures["official_over_scored"]["score"]
     scored = sum(row.score is not None for row in run.rows.values())
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
-        for name, value in named.items()
+        for name, value in means.items()
         if value is not None
     }
     return EvalResults(
@@ -133,7 +137,9 @@ def _results(run: RunData) -> Any:
     )
 
 
-def _sample(run: RunData, state: QuestionState, row: Row, diagnoses: Diagnoses, show: Show) -> Any:
+def _sample(
+    run: RunData, state: QuestionState, row: Row, diagnoses: Diagnoses, image_url: ImageUrl
+) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.scorer import Score
 
@@ -147,7 +153,7 @@ def _sample(run: RunData, state: QuestionState, row: Row, diagnoses: Diagnoses, 
         input="\n".join([question.text, *question.options]),
         choices=list(question.options) or None,
         target=row.truth or "",
-        messages=_messages(run, state, show),
+        messages=_messages(run, state, image_url),
         output=_output(run, state, usage),
         scores=None if row.score is None else {SCORER: Score(value=row.score, answer=row.answer)},
         metadata={
@@ -168,22 +174,22 @@ def _sample(run: RunData, state: QuestionState, row: Row, diagnoses: Diagnoses, 
     )
 
 
-def _messages(run: RunData, state: QuestionState, show: Show) -> list[Any]:
+def _messages(run: RunData, state: QuestionState, image_url: ImageUrl) -> list[Any]:
     from inspect_ai import model
 
-    kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
+    message_classes = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
     messages: list[Any] = []
     for turn in state.turns:
         for number, entry in enumerate(turn.messages):
             content = [
-                model.ContentImage(image=show(piece["image"]))
+                model.ContentImage(image=image_url(piece["image"]))
                 if piece["type"] == "image"
                 else model.ContentText(text=piece["text"])
                 for piece in entry["content"]
             ]
             name = _id("message", run.name, state.id, f"{turn.number}.{number}")
-            messages.append(kinds[entry["role"]](id=name, content=content))
-        reasoning, text = _parted(turn.reply)
+            messages.append(message_classes[entry["role"]](id=name, content=content))
+        reasoning, text = _split_thinking(turn.reply)
         thinking = [model.ContentReasoning(reasoning=reasoning)] if reasoning else []
         messages.append(
             model.ChatMessageAssistant(
@@ -204,14 +210,14 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
     last = state.turns[-1]
     stop: Any = "max_tokens" if last.finish == "length" else "stop"
     stop = "content_filter" if CONTENT_FILTER in last.events else stop
-    output = ModelOutput.from_content(run.model, _parted(last.reply)[1], stop_reason=stop)
+    output = ModelOutput.from_content(run.model, _split_thinking(last.reply)[1], stop_reason=stop)
     output.choices[0].message.id = _id("message", run.name, state.id, "output")
     output.usage = usage
     return output
 
 
 def _usage(turns: Iterable[Turn]) -> Any:
-    """Return the tokens of some turns; Inspect counts those from a cache aside."""
+    """Return the token usage of the turns; Inspect counts cached tokens separately."""
     from inspect_ai.model import ModelUsage
 
     tokens = Tokens.total(turn.tokens for turn in turns)
@@ -223,8 +229,8 @@ def _usage(turns: Iterable[Turn]) -> Any:
     )
 
 
-def _parted(reply: str) -> tuple[str, str]:
-    """Return the reasoning of a reply and the rest of it."""
+def _split_thinking(reply: str) -> tuple[str, str]:
+    """Return the reasoning and the remaining text of a reply."""
     blocks, rest = thinking_and_rest(reply)
     return "\n".join(filter(None, map(str.strip, blocks))), rest.strip()
 
@@ -233,5 +239,5 @@ def _id(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:22]
 
 
-def _time(file: Path) -> str:
+def _modified(file: Path) -> str:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")

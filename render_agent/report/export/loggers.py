@@ -1,4 +1,4 @@
-"""Experiment trackers (W&B, Trackio, TensorBoard, MLflow): scalars during a run, the summary and the report's place at its end."""
+"""Experiment trackers (W&B, Trackio, TensorBoard, MLflow): log scalars during a run and final scores at its end."""
 
 from __future__ import annotations
 
@@ -32,11 +32,8 @@ from render_agent.util.redact import without_keys
 
 logger = logging.getLogger(__name__)
 
-PROJECT = "render_agent"
-"""Default project or experiment; each tracker's own environment variable overrides it."""
-
-POINTS = 200
-"""At most this many points per curve."""
+PROJECT = "render_agent"  # default project; overridden by the environment variable of each tracker
+POINTS = 200  # at most, per curve
 
 Say = Callable[[str], None]
 
@@ -45,48 +42,48 @@ class RunLogger(ABC):
     """A run in one tracker. An exception disables the logger and does not stop the run."""
 
     seen_by = ""
-    """How to view the run; `{runs}` stands for the folder of the run folders."""
+    """How to view the run; `{runs}` is replaced by the folder that contains the run folders."""
 
     @abstractmethod
     def __init__(self, folder: RunData, *, anew: bool) -> None:
-        """Open the run, or reopen it if the tracker has it.
+        """Create the run in the tracker, or reopen it if it exists.
 
         Args:
             folder: The run folder.
-            anew: Whether all steps will be logged again, from the run folder.
+            anew: True if all steps will be logged again from the run folder.
         """
 
     @abstractmethod
     def log(self, figures: Mapping[str, float], step: int) -> None:
-        """Log scalars at a step, which is the number of turns of the run."""
+        """Log scalars at a step (the number of turns completed so far)."""
 
     @abstractmethod
     def close(self) -> None:
-        """Send what is buffered and mark the run as finished."""
+        """Flush buffers and mark the run as finished."""
 
 
 class WandbLogger(RunLogger):
-    """Weights & Biases, offline if no key is known; and every tool with its interface."""
+    """Weights & Biases, offline without an API key. Base class for compatible tools."""
 
-    seen_by = "if it was offline, wandb sync wandb/latest-run sends it"
+    seen_by = "if it was offline, upload it with: wandb sync wandb/latest-run"
     tool = "wandb"
 
     def __init__(self, folder: RunData, *, anew: bool) -> None:
         tool = import_module(self.tool)
         project = os.environ.get(f"{self.tool.upper()}_PROJECT", PROJECT)
-        with redirect_stdout(sys.stderr):  # standard output may carry the JSON of --json
+        with redirect_stdout(sys.stderr):  # stdout is reserved for --json
             self.run = tool.init(
                 project=project, config=_options(folder), **self._names(folder, tool)
             )
 
     def _names(self, folder: RunData, tool: Any) -> dict[str, Any]:
         tool.setup(settings=tool.Settings(silent=True))
-        known = "WANDB_MODE" in os.environ or tool.login(prompt=False, verify=False)
+        is_configured = "WANDB_MODE" in os.environ or tool.login(prompt=False, verify=False)
         return {
             "id": _run_id(folder),
             "name": folder.name,
             "resume": "allow",
-            "mode": None if known else "offline",
+            "mode": None if is_configured else "offline",
             "settings": tool.Settings(console="off", silent=True, x_disable_stats=True, disable_git=True, disable_code=True),
         }  # fmt: skip
 
@@ -99,7 +96,7 @@ class WandbLogger(RunLogger):
 
 
 class TrackioLogger(WandbLogger):
-    """Trackio, which has the interface of wandb."""
+    """Trackio, which is API-compatible with wandb."""
 
     seen_by = "view it with: trackio show"
     tool = "trackio"
@@ -109,7 +106,7 @@ class TrackioLogger(WandbLogger):
 
 
 class TensorBoardLogger(RunLogger):
-    """TensorBoard: event files in `tensorboard/NAME` beside the run folders."""
+    """TensorBoard: writes event files to `tensorboard/NAME` in the folder of the run folders."""
 
     seen_by = "view it with: tensorboard --logdir {runs}/tensorboard"
 
@@ -134,7 +131,7 @@ class TensorBoardLogger(RunLogger):
 
 
 class MlflowLogger(RunLogger):
-    """MLflow: scalars as metrics, options as parameters, at MLFLOW_TRACKING_URI."""
+    """MLflow: logs scalars as metrics and options as parameters to MLFLOW_TRACKING_URI."""
 
     seen_by = "view it with: mlflow ui"
     tag = "render_agent.run"
@@ -145,20 +142,20 @@ class MlflowLogger(RunLogger):
 
         self.client = MlflowClient()
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-        known = self.client.get_experiment_by_name(name)
-        number = known.experiment_id if known else self.client.create_experiment(name)
+        experiment = self.client.get_experiment_by_name(name)
+        experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name)  # fmt: skip
         run_id = _run_id(folder)
-        found = [run.info.run_id for run in self.client.search_runs([number], f"tags.`{self.tag}` = '{run_id}'")]  # fmt: skip
+        existing = [run.info.run_id for run in self.client.search_runs([experiment_id], f"tags.`{self.tag}` = '{run_id}'")]  # fmt: skip
         if anew:
-            for old in found:
-                self.client.delete_run(old)
-        if found and not anew:
-            self.id = found[0]
+            for old_id in existing:
+                self.client.delete_run(old_id)
+        if existing and not anew:
+            self.id = existing[0]
             self.client.update_run(self.id, "RUNNING")
             return
         tags = {self.tag: run_id}
-        self.id = self.client.create_run(number, tags=tags, run_name=folder.name).info.run_id
-        # A server takes 100 parameters per call, of 500 characters each.
+        self.id = self.client.create_run(experiment_id, tags=tags, run_name=folder.name).info.run_id
+        # MLflow servers accept at most 100 parameters per call and 500 characters per value.
         options = [Param(name, str(value)[:500]) for name, value in _options(folder).items()]
         for first in range(0, len(options), 100):
             self.client.log_batch(self.id, params=options[first : first + 100])
@@ -179,7 +176,7 @@ def _run_id(folder: RunData) -> str:
 
 
 def _options(folder: RunData) -> dict[str, Any]:
-    """Return the run's options without keys and paths, its model, and where its report is below the output folder."""
+    """Return the run's options without API keys and paths, its model, and the relative path of its report."""
     options = public_options(folder.config.to_json())
     model = str(folder.record["engine"]["model"])
     return options | {"model": model, "report": f"{folder.name}/report/index.html"}
@@ -190,7 +187,7 @@ def _cell(value: object) -> str:
 
 
 class LoggingObserver(Observer):
-    """Passes events on to another observer and scalars to the loggers."""
+    """Forwards events to another observer and logs scalars to the trackers."""
 
     def __init__(self, folder: RunData, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, anew: bool = False) -> None:  # fmt: skip
         self.states, self.to, self.say = states, to, say
@@ -214,36 +211,36 @@ class LoggingObserver(Observer):
         self.to.failed(state)
 
     def log(self, figures: Mapping[str, float]) -> None:
-        """Send scalars to every logger that still works."""
-        for name, each in list(self.loggers.items()):
+        """Send scalars to every active logger."""
+        for name, run_logger in list(self.loggers.items()):
             with self._guarded(name):
-                each.log(figures, self.step)
+                run_logger.log(figures, self.step)
 
     def finish(self, folder: RunData) -> None:
-        """Send the last scalars, unless they were sent, and the final scores."""
+        """Send the final scores, and the last scalars if they were not sent yet."""
         last = scalars(self.states) if self.step % self.stride else {}
         self.log({**last, **final_scalars(folder.score(self.states))})
 
     def close(self) -> None:
-        """Close every logger that still works."""
-        for name, each in list(self.loggers.items()):
+        """Close every active logger."""
+        for name, run_logger in list(self.loggers.items()):
             with self._guarded(name):
-                each.close()
+                run_logger.close()
 
     @contextmanager
     def _guarded(self, name: str) -> Iterator[None]:
-        """Drop a logger that raises, with one warning."""
+        """Disable a logger that raises, with one warning."""
         try:
             yield
         except (Exception, SystemExit) as error:
             self.loggers.pop(name, None)
             logger.warning("logging to %s stopped", name, exc_info=error)
             reason = without_keys(" ".join(str(error).split()) or type(error).__name__)
-            self.say(f"nothing more is logged to {name}: {shortened(reason, LONGEST_REASON)}")
+            self.say(f"logging to {name} stopped: {shortened(reason, LONGEST_REASON)}")
 
 
 def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
-    """Return a run's figures so far: progress, tokens, seconds, the official mean with its 95 % interval in percent."""
+    """Return a run's progress, tokens, seconds and official score with its 95 % confidence interval in percent."""
     turns = [turn for state in states for turn in state.turns]
     status = Counter(state.status for state in states)
     tokens = Tokens.total(turn.tokens for turn in turns)
@@ -266,7 +263,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
 
 
 def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the known figures of `results.json` by name."""
+    """Return the scores and counts in `results.json` by name, without unknown ones."""
     low, high = results["intervals"].get("official") or (None, None)
     figures = {
         "final/score": results["official_over_scored"]["score"],
@@ -281,13 +278,13 @@ def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
 
 @contextmanager
 def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> Iterator[Observer]:
-    """Give an observer that also logs the run to the trackers of `--log-to`.
+    """Context manager for an observer that also logs the run to the trackers of `--log-to`.
 
     Args:
-        run: The run, which may have turns already.
+        run: A new or resumed run.
         observer: Receives all events first.
-        say: Takes the warning about a tracker that failed.
-        note: Takes how to view the run in each tracker.
+        say: Called with a warning if a tracker fails.
+        note: Called with a hint how to view the run in each tracker.
     """
     if not run.config.log_to:
         yield observer
@@ -304,16 +301,16 @@ def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> I
 
 
 def logged_line(name: str, folder: RunData) -> str:
-    """Return the sentence that says where a logged run can be viewed."""
-    seen = registry.load("logger", name).seen_by.format(runs=folder.path.parent)
-    return f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
+    """Return a sentence on where to view a logged run."""
+    hint = registry.load("logger", name).seen_by.format(runs=folder.path.parent)
+    return f"logged {folder.name} to {name}{hint and f'; {hint}'}"
 
 
 def log_finished(folder: RunData, name: str, say: Say) -> bool:
     """Log an existing run to a tracker, turn by turn; return False if the tracker failed."""
     states = [
-        QuestionState(known.question, NO_SCENES, known.max_turns, blind=known.blind)
-        for known in folder.states
+        QuestionState(state.question, NO_SCENES, state.max_turns, blind=state.blind)
+        for state in folder.states
     ]
     by_id = {state.id: state for state in states}
     observer = LoggingObserver(folder, states, [name], Silent(), say, anew=True)

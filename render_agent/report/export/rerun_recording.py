@@ -1,4 +1,4 @@
-"""A question's way through its scene as a recording that Rerun's viewer plays."""
+"""Export of a question's path through its scene as a Rerun recording."""
 
 from __future__ import annotations
 
@@ -19,34 +19,42 @@ from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.contained_paths import picture_path
 
+# RGB colours
 PATH = (217, 154, 43)
 BOX = (31, 119, 180)
-TAKEN = (0, 114, 178)
-LEFT = (140, 148, 156)
-"""Colours, RGB."""
+CHOSEN = (0, 114, 178)
+REJECTED = (140, 148, 156)
 
 
 def write_rerun(
     name: str,
     state: QuestionState,
-    pictures: Path,
+    images: Path,
     scene: Scene | None,
     facts: Facts | None,
     size: tuple[int, int],
     file: Path,
 ) -> None:
-    """Write one question as a recording.
+    """Write one question as a recording with the timelines `turn` and `view`, numbered as in the log.
 
-    name: of the run. pictures: the folder that files of views start from. scene: None where it was not
-    shown or is not there. facts: boxes in the coordinates of the scan. size: of a view in pixels. Two
-    timelines, `turn` and `view`, count as the log does: of several views in one turn, `turn` shows the
-    last. SetupError without rerun; OSError where a picture is gone or the recording cannot be written.
+    Args:
+        name: Name of the run.
+        state: The question with its turns.
+        images: Folder to which the files of views are relative.
+        scene: The scene; None if it was not shown or is missing.
+        facts: Ground-truth boxes, in the scan's frame.
+        size: Width and height of a view in pixels.
+        file: The recording to write.
+
+    Raises:
+        SetupError: rerun is not installed.
+        OSError: An image is missing or the recording cannot be written.
     """
-    require("a recording for Rerun", "rerun")
+    require("a Rerun recording", "rerun")
     import rerun
 
     recording = rerun.RecordingStream("render_agent", recording_id=f"{name}/{state.id}")
-    # not `save`: its thread ends where a disk is full, and is then waited for without end
+    # Not `save`: if the disk is full, its writer thread ends and `disconnect` waits for it forever.
     memory = recording.memory_recording()
     try:
         recording.send_blueprint(_blueprint(), make_active=False)
@@ -58,7 +66,7 @@ def write_rerun(
             if facts is not None:
                 _log_boxes(recording, placed(facts, scene).boxes, named_categories(state.question))
         for turn in state.turns:
-            _log_turn(recording, state, turn, pictures, size)
+            _log_turn(recording, state, turn, images, size)
         file.write_bytes(memory.drain_as_bytes())
     finally:
         recording.disconnect()
@@ -67,9 +75,14 @@ def write_rerun(
 def _log_question(recording: Any, state: QuestionState) -> None:
     import rerun
 
-    words = [state.question.text, *state.question.options]
-    words += [f"Answer: {state.answer}", f"Truth: {state.question.truth}", f"({state.status})"]
-    recording.log("question", rerun.TextDocument("\n".join(words)), static=True)
+    lines = [
+        state.question.text,
+        *state.question.options,
+        f"Answer: {state.answer}",
+        f"Ground truth: {state.question.truth}",
+        f"Status: {state.status}",
+    ]
+    recording.log("question", rerun.TextDocument("\n".join(lines)), static=True)
 
 
 def _log_scene(recording: Any, scene: Scene) -> None:
@@ -90,35 +103,35 @@ def _log_scene(recording: Any, scene: Scene) -> None:
 def _log_boxes(recording: Any, boxes: Mapping[str, Any], named: tuple[str, ...]) -> None:
     import rerun
 
-    for label, some in boxes.items():
+    for label, group in boxes.items():
         if label.lower() not in named:
             continue
-        for number, box in enumerate(some):
+        for number, box in enumerate(group):
             path = f"world/boxes/{rerun.escape_entity_path_part(label)}/{number}"
-            turned = rerun.Transform3D(translation=box.centre, mat3x3=np.asarray(box.axes).T)
+            transform = rerun.Transform3D(translation=box.centre, mat3x3=np.asarray(box.axes).T)
             shape = rerun.Boxes3D(half_sizes=[box.size / 2], labels=[label], colors=[BOX])
-            recording.log(path, turned, shape, static=True)
+            recording.log(path, transform, shape, static=True)
 
 
 def _log_turn(
-    recording: Any, state: QuestionState, turn: Turn, pictures: Path, size: tuple[int, int]
+    recording: Any, state: QuestionState, turn: Turn, images: Path, size: tuple[int, int]
 ) -> None:
     import rerun
 
     recording.set_time("turn", sequence=turn.number)
     for view in turn.views:
         recording.set_time("view", sequence=view.number)
-        picture = rerun.EncodedImage(
-            contents=picture_path(pictures, view.file).read_bytes(), media_type="image/png"
+        image = rerun.EncodedImage(
+            contents=picture_path(images, view.file).read_bytes(), media_type="image/png"
         )
         if view.kind == "ego" and isinstance(view.camera, Camera):
             _log_camera(recording, view.camera, size)
-            recording.log("world/camera", picture)
+            recording.log("world/camera", image)
         else:
-            recording.log(f"views/{view.kind}", picture)
-    walked = [state.turns[number].stood.position for number in range(turn.number + 1)]
-    recording.log("world/path", rerun.LineStrips3D([walked], colors=[PATH], radii=0.02))
-    recording.log("world/path/stood", rerun.Points3D(walked, colors=[PATH], radii=0.05))
+            recording.log(f"views/{view.kind}", image)
+    positions = [state.turns[number].stood.position for number in range(turn.number + 1)]
+    recording.log("world/path", rerun.LineStrips3D([positions], colors=[PATH], radii=0.02))
+    recording.log("world/path/stood", rerun.Points3D(positions, colors=[PATH], radii=0.05))
     if turn.evidence is not None:
         _log_candidates(recording, turn.evidence)
     recording.log("replies", rerun.TextLog(turn.reply, level=rerun.TextLogLevel.INFO))
@@ -127,16 +140,16 @@ def _log_turn(
 
 
 def _log_candidates(recording: Any, evidence: Evidence) -> None:
-    """Log where the candidates of a turn led, an arrow where each looks; the one taken is blue."""
+    """Log the pose of each candidate move as an arrow in the viewing direction; the chosen one is blue."""
     import rerun
 
-    going_on = [standing for standing in standings(evidence) if standing.candidate.goes_on]
-    cameras = [standing.candidate.camera for standing in going_on]
-    names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in going_on]
+    moves = [standing for standing in standings(evidence) if standing.candidate.goes_on]
+    cameras = [standing.candidate.camera for standing in moves]
+    names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in moves]
     arrows = rerun.Arrows3D(
         origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
         vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),
-        colors=[TAKEN if standing.chosen else LEFT for standing in going_on],
+        colors=[CHOSEN if standing.chosen else REJECTED for standing in moves],
         labels=names,
     )
     recording.log("world/candidates", arrows)
@@ -164,7 +177,7 @@ def _blueprint() -> Any:
 
     return blueprint.Blueprint(
         blueprint.Horizontal(
-            blueprint.Spatial3DView(origin="world", name="the way"),
+            blueprint.Spatial3DView(origin="world", name="camera path"),
             blueprint.Vertical(
                 blueprint.Spatial2DView(origin="world/camera", name="view"),
                 blueprint.Spatial2DView(origin="views/top", name="map"),

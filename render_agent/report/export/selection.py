@@ -1,4 +1,4 @@
-"""The questions of runs that an export writes."""
+"""Selection of the questions to export."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def select_questions(
     types: Collection[str] = (),
     least_score: float | None = None,
 ) -> list[RunData]:
-    """Return the runs with the chosen questions only; of runs with the same name the later ones get ~2, ~3, …
+    """Return the runs with the selected questions only. Duplicate run names get a suffix ~2, ~3, …
 
     Args:
         runs: The runs.
         ids: Question ids; all if empty.
         types: Question types; all if empty.
-        least_score: Minimum score, 0 to 1, in the room as it was shown, which may be mirrored.
+        least_score: Minimum score, 0 to 1, for the scene as shown, which may be mirrored.
 
     Raises:
-        UsageError: An id or a type is in none of the runs.
+        UsageError: No run has an id or a type.
         RunLogError: A log is damaged.
     """
     rows = [row for run in runs for row in run.rows.values()]
-    for wanted, known, noun in (
-        (ids, {row.question_id for row in rows}, "question with the id"),
-        (types, {row.type for row in rows}, "question of the type"),
+    for requested, known, noun in (
+        (ids, {row.question_id for row in rows}, "question with id"),
+        (types, {row.type for row in rows}, "question of type"),
     ):
-        if unknown := [name for name in wanted if name not in known]:
+        if unknown := [name for name in requested if name not in known]:
             names = ", ".join(_distinct_names(runs))
-            raise UsageError(f"there is no {noun} {unknown[0]!r} in {names}")
+            raise UsageError(f"no {noun} {unknown[0]!r} in {names}")
     return [
         run.select(
             [
@@ -55,10 +55,10 @@ def _reaches(score: float | None, least: float) -> bool:
 
 
 def _distinct_names(runs: Sequence[RunData]) -> list[str]:
-    """Return a name for every run; runs of several output folders may have begun in the same second."""
-    taken: Counter[str] = Counter()
+    """Return unique names; runs in different output folders can have the same name."""
+    count: Counter[str] = Counter()
     names = []
     for run in runs:
-        taken[run.name] += 1
-        names.append(run.name + (f"~{taken[run.name]}" if taken[run.name] > 1 else ""))
+        count[run.name] += 1
+        names.append(run.name + (f"~{count[run.name]}" if count[run.name] > 1 else ""))
     return names

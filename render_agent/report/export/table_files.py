@@ -1,4 +1,4 @@
-"""Tables as files: CSV or Parquet with typed columns."""
+"""Tables as CSV or Parquet files with typed columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from render_agent.runs.log.columns import Column, Kind
 
 
 def write_csv(file: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as CSV (UTF-8); unknown values stay empty. OSError if the file cannot be written."""
+    """Write rows as UTF-8 CSV; missing values are empty. Raises OSError if the file cannot be written."""
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
         writer = csv.DictWriter(opened, [column.name for column in columns], lineterminator="\n")
         writer.writeheader()
@@ -20,8 +20,8 @@ def write_csv(file: Path, columns: Sequence[Column], rows: Iterable[Mapping[str,
 
 
 def write_parquet(file: Path, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as Parquet; unknown values are null. SetupError without pyarrow."""
-    require("Parquet", "pyarrow", instead="take --format csv")
+    """Write rows as Parquet; missing values are null. Raises SetupError if pyarrow is not installed."""
+    require("Parquet", "pyarrow", instead="use --format csv")
     import pyarrow
     from pyarrow import parquet
 
@@ -40,7 +40,7 @@ def write_parquet(file: Path, columns: Sequence[Column], rows: Sequence[Mapping[
 
 
 def _storable(value: Any, kind: Kind) -> Any:
-    """Return a value as its column holds it; lone surrogates, which UTF-8 lacks, are escaped."""
+    """Convert a value to the type of its column, with lone surrogates escaped (not valid in UTF-8)."""
     if kind == "text" and value is not None:
         return str(value).encode("utf-8", "backslashreplace").decode()
     return value

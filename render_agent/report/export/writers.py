@@ -1,4 +1,4 @@
-"""Write runs in a format for training, tables or viewers; never overwrite silently, never write into a run."""
+"""Write runs as training data, tables or viewer files. Never overwrites silently or writes into a run folder."""
 
 from __future__ import annotations
 
@@ -28,49 +28,54 @@ from render_agent.util.display import counted, tracked
 from render_agent.util.whole_files import json_bytes, json_lines
 from render_agent.views.picture_store import safe_name
 
+# Prefix of the format -> function that yields the rows, columns, noun for a row.
 TABLES: dict[str, tuple[Rows, tuple[Column, ...], str]] = {
     "": (question_rows, QUESTION_COLUMNS, "row"),
     "turns": (turn_rows, TURN_COLUMNS, "turn"),
 }
-"""By the prefix of a format: the function that gives the rows, their columns, and the noun for a row."""
 
+# Formats with one file per run (inspect) or question (rerun) -> suffixes of such a file.
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
-"""Formats whose files hold one run or one question, and the suffixes of such a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Options of the formats.
-
-    Attributes:
-        absolute: Write absolute paths of pictures.
-        thinking: Keep thinking blocks in replies.
-        truth: Add the truth beside the messages.
-        embed: Embed pictures in an Inspect log.
-        diagnose: Diagnose the questions, for the columns of the diagnosis.
-        force: Replace existing files.
-    """
+    """Options of the export formats."""
 
     absolute: bool = False
+    """Write absolute image paths."""
     thinking: bool = True
+    """Keep thinking blocks in replies."""
     truth: bool = False
+    """Include the ground truth in training data."""
     embed: bool = False
+    """Embed images in an Inspect log."""
     diagnose: bool = False
+    """Diagnose the questions to fill the diagnosis columns."""
     force: bool = False
+    """Replace existing files."""
 
 
 def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
-    """Write the chosen questions of runs in a format and return what was written, such as "3 rows".
+    """Export the questions of runs.
 
-    Inspect's logs and Rerun's recordings hold one run and one question each; for several, `to` is a folder.
+    Args:
+        runs: The runs, with the selected questions only.
+        form: The format, a value of `--format`.
+        to: The file to write, or the folder for formats with several files: one Inspect log per run,
+            one Rerun recording per question.
+        options: Options of the formats.
+
+    Returns:
+        What was written, such as "3 rows".
 
     Raises:
-        UsageError: Nothing is chosen, or `to` exists.
+        UsageError: No questions are selected, or `to` exists.
         SetupError: A library is missing, or `to` cannot be written.
         RunLogError: The log of a run is damaged.
     """
     if not any(run.states for run in runs):
-        raise UsageError("no question is selected: there is nothing to export")
+        raise UsageError("nothing to export: no questions are selected")
     folder = _is_folder(runs, form, to)
     check_place(to, [run.path for run in runs], folder=folder, force=options.force)
     if form in ("messages", "pairs"):
@@ -85,21 +90,21 @@ def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
 
 
 def _is_folder(runs: Sequence[RunData], form: str, to: Path) -> bool:
-    """Return whether `to` is a folder. UsageError if one file would have to hold several runs or questions."""
+    """Return whether `to` is a folder. Raises UsageError for a single file but several runs or questions."""
     if form == "maps":
         return True
     if form not in FILE_ENDINGS:
         return False
     if to.suffix not in FILE_ENDINGS[form]:
         return True
-    several = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
-    if several > 1:
+    count = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
+    if count > 1:
         noun = "runs" if form == "inspect" else "questions"
-        raise UsageError(f"--to {to} is a file and can hold only one of {several} {noun}: name a folder")  # fmt: skip
+        raise UsageError(f"--to {to} is a single file, but {count} {noun} are selected. Pass a folder.")  # fmt: skip
     return False
 
 
-def _diagnosed(run: RunData, options: ExportOptions) -> Diagnoses:
+def _diagnoses(run: RunData, options: ExportOptions) -> Diagnoses:
     return diagnose_run(run) if options.diagnose else {}
 
 
@@ -107,23 +112,23 @@ def _lines(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
     places = {"absolute": options.absolute, "thinking": options.thinking}
     if form == "messages":
         lines = list(message_lines(runs, to.parent, truth=options.truth, **places))
-        noun, lacking = "dialogue", "no selected question has a reply"
+        noun, reason = "dialogue", "no selected question has a reply"
     else:
         lines = list(pair_lines(runs, to.parent, **places))
-        noun, lacking = "pair", "no turn of the selected questions had candidates that were scored"
+        noun, reason = "pair", "no turn of the selected questions has scored candidates"
     if not lines:
-        raise UsageError(f"{lacking}: nothing was written")
+        raise UsageError(f"nothing to export: {reason}")
     with replacing(to) as draft:
         draft.write_bytes(json_lines(lines))
     return counted(len(lines), noun)
 
 
 def _table(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
-    kind, _, ending = form.rpartition("-")
-    rows_of, columns, noun = TABLES[kind]
-    rows = [row for run in runs for row in rows_of(run, _diagnosed(run, options))]
+    prefix, _, suffix = form.rpartition("-")
+    rows_of, columns, noun = TABLES[prefix]
+    rows = [row for run in runs for row in rows_of(run, _diagnoses(run, options))]
     with replacing(to) as draft:
-        (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
+        (write_csv if suffix == "csv" else write_parquet)(draft, columns, rows)
     return counted(len(rows), noun)
 
 
@@ -132,19 +137,19 @@ def _inspect(runs: Sequence[RunData], to: Path, options: ExportOptions, *, folde
 
     for run in runs:
         with replacing(to / f"{run.name}.eval" if folder else to) as draft:
-            write_inspect(run, draft, _diagnosed(run, options), embed=options.embed)
+            write_inspect(run, draft, _diagnoses(run, options), embed=options.embed)
     return counted(sum(len(run.states) for run in runs), "sample")
 
 
 def _maps(runs: Sequence[RunData], to: Path) -> str:
-    """Write the true maps of the runs' scenes: on VSI-Bench's grid of 10 × 10, and in metres."""
+    """Write ground-truth maps of the runs' scenes, on VSI-Bench's 10 × 10 grid and in metres."""
     facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
         facts |= known_facts(questions, run.config.annotations)
     if not facts:
         raise UsageError(
-            "the boxes of these scenes are unknown: --format maps needs bundled rooms or a run with --annotations"
+            "no object boxes for these scenes: --format maps needs bundled rooms or a run with --annotations"
         )
     for name, map_of in (("grid", grid_map), ("metric", metric_map)):
         with replacing(to / f"{name}.json") as draft:
@@ -157,44 +162,51 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
 
     for run in runs:
         stress = run.parts.picture_stress
-        # A question that was shown another scene has no boxes of that scene.
+        # If another scene was shown, the boxes of the question's scene do not apply.
         facts = known_facts(run.questions, run.config.annotations) if stress.own_scene else {}
-        within = to / run.name if len(runs) > 1 else to
-        for state in tracked(run.states, f"writing the recordings of {run.name}"):
+        run_folder = to / run.name if len(runs) > 1 else to
+        for state in tracked(run.states, f"writing recordings of {run.name}"):
             try:
                 scene = None if run.parts.blind else run.scenes.get(state.question)
-            except SceneError:  # the recording is useful without the scan
+            except SceneError:  # the recording is useful even without the scan
                 scene = None
-            known = facts.get(state.question.scene)
-            with replacing(within / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
-                write_rerun(run.name, state, run.path, scene, known, run.config.image_size, draft)  # fmt: skip
+            scene_facts = facts.get(state.question.scene)
+            with replacing(run_folder / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
+                write_rerun(run.name, state, run.path, scene, scene_facts, run.config.image_size, draft)  # fmt: skip
     return counted(sum(len(run.states) for run in runs), "recording")
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:
-    """Refuse a place that is taken or lies in a run folder. UsageError, which says so.
+    """Check that an export may be written to `to`.
 
-    folder: whether files are written into it; otherwise it is one file. force: whether files that
-    are there may be replaced.
+    Args:
+        to: Where the export will be written.
+        runs: Run folders, which are never written to.
+        folder: True if `to` is a folder, False if it is a file.
+        force: Allow existing files to be replaced.
+
+    Raises:
+        UsageError: `to` exists, is in a run folder, or is a file instead of a folder or vice versa.
     """
     for run in runs:
         if to.resolve().is_relative_to(run.resolve()):
-            raise UsageError(f"--to {to} lies in the run {run}, which is only read: choose another")
+            raise UsageError(f"--to {to} is inside the run folder {run}. Choose another location.")
     if to.is_dir() and not folder:
-        raise UsageError(f"--to {to} is a folder: name a file")
+        raise UsageError(f"--to {to} is a folder. Pass a file name.")
     if to.exists() and folder and not to.is_dir():
-        raise UsageError(f"--to {to} is a file: name a folder")
-    taken = any(to.iterdir()) if folder and to.is_dir() else to.exists() and not folder
-    if taken and not force:
-        state = "is not empty" if folder else "is there already"
-        raise UsageError(f"{to} {state}: give --force to replace what is there, or another --to")
+        raise UsageError(f"--to {to} is a file. Pass a folder.")
+    exists = any(to.iterdir()) if folder and to.is_dir() else to.exists() and not folder
+    if exists and not force:
+        state = "is not empty" if folder else "already exists"
+        raise UsageError(f"{to} {state}. Pass --force to overwrite, or another --to.")
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Give a path to write to that takes the place of `file` at the end, whole or not at all.
+    """Context manager for a temporary path of the same name that atomically replaces `file` on exit.
 
-    Its name is the same. SetupError where the system does not let it be written.
+    Raises:
+        SetupError: The file cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -205,5 +217,5 @@ def replacing(file: Path) -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or str(error)
         if error.filename and f".{file.name}." not in str(error.filename):
-            reason = f"{error.filename}: {reason}"  # a picture or a scan that it is made of, say
+            reason = f"{error.filename}: {reason}"  # an input file, such as an image or a scan
         raise SetupError(f"cannot write {file}: {reason}") from error

@@ -1,4 +1,4 @@
-"""The runs of a sweep on disk: each cell is found again by the fingerprint of its options."""
+"""Runs of a sweep on disk, matched to cells by the fingerprint of their options."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Watch = Callable[[Run], object]
 
 
 def find_cells(sweep: Sweep) -> dict[str, RunData]:
-    """Return the run of every cell that was begun, by label; of several the one that got farthest.
+    """Return the run of every started cell by label, preferring complete and recent runs.
 
-    A folder that cannot be read as a run is passed over.
+    Folders that are not readable runs are ignored.
     """
     by_fingerprint: dict[str, RunData] = {}
     for path in list_runs(Path(sweep.cells[0].config.output)):
@@ -29,8 +29,8 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
             fingerprint = run.config.fingerprint
         except RenderAgentError:
             continue
-        known = by_fingerprint.get(fingerprint)
-        if known is None or is_complete(run) >= is_complete(known):
+        other = by_fingerprint.get(fingerprint)
+        if other is None or is_complete(run) >= is_complete(other):
             by_fingerprint[fingerprint] = run
     return {
         cell.label: by_fingerprint[cell.config.fingerprint]
@@ -40,19 +40,24 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
 
 
 def is_complete(run: RunData) -> bool:
-    """Whether a run has come to its end and none of its questions failed or is active."""
+    """Return True if a run is finished and none of its questions is failed or active."""
     results = run.saved_results
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 
-def check_cells(sweep: Sweep, begun: Mapping[str, RunData], *, run_code: bool = True) -> None:
-    """Refuse a sweep before anything runs where a cell that is not begun cannot begin.
+def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool = True) -> None:
+    """Check that every cell that has not started can start, without loading a model.
 
-    SetupError, which names the cell. No model is loaded. run_code: whether a policy's file may be run, which
-    shows whether it can.
+    Args:
+        sweep: The sweep.
+        started: Runs of the started cells, by label.
+        run_code: Also execute the file of a policy to check that it works.
+
+    Raises:
+        SetupError: A cell cannot start; the message names it.
     """
     for cell in sweep.cells:
-        if cell.label in begun:
+        if cell.label in started:
             continue
         code = engine_traits(cell.config.engine).code_of(cell.config)
         describe = describe_engine if run_code or not code else _check_file
@@ -62,17 +67,23 @@ def check_cells(sweep: Sweep, begun: Mapping[str, RunData], *, run_code: bool = 
             raise type(error)(f"{cell.label}: {error}") from error
 
 
-def run_cell(cell: Cell, begun: RunData | None, watch: Watch) -> None:
-    """Take a cell to its end: begin it, or go on where it was cut off or failed.
+def run_cell(cell: Cell, started: RunData | None, watch: Watch) -> None:
+    """Run a cell to completion, resuming it if it was started.
 
-    SetupError, EngineError or RunLogError where it has to stop; typed again, it goes on.
+    Args:
+        cell: The cell.
+        started: Its run, None if it has not started.
+        watch: Runs and displays the run.
+
+    Raises:
+        SetupError, EngineError, RunLogError: The run had to stop. The same command resumes it.
     """
     changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
-    watch(start_run(cell.config) if begun is None else resume_run(begun, changes))
+    watch(start_run(cell.config) if started is None else resume_run(started, changes))
 
 
 def _check_file(config: RunConfig) -> dict[str, Any]:
-    """Look whether the file of a policy is there, and do not run it. SetupError where it is not."""
+    """Check that the file of a policy exists, without executing it. Raises SetupError if it is missing."""
     if not Path(config.model or "").is_file():
-        raise SetupError(f"there is no file {config.model}")
+        raise SetupError(f"file not found: {config.model}")
     return {}

@@ -1,4 +1,4 @@
-"""The plan of a sweep, read from its YAML file: its cells, each a run with its own options."""
+"""Plan of a sweep, read from its YAML file: cells, each a run with its own options."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
 
 MAX_FILE_BYTES = 1 << 20
 
+# options that a sweep file must not set
 NOT_IN_FILE = frozenset(
     {"batch", "ply", "question", "option", "shard", "output", "json", "quiet", "verbose"}
 )
-"""Options that a sweep's file may not set."""
 
 Values = Annotated[list[Any], Meta(min_length=1)]
 
 
 class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a sweep's file; the options in it are read by `checked`."""
+    """Keys of a sweep file. The options in it are parsed by `parse_options`."""
 
     name: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\Z")] | None = None
     options: dict[str, Any] = {}
@@ -39,24 +39,26 @@ class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of a sweep: its label, its options, and its row of the table, which it shares with its other seeds."""
+    """One run of a sweep."""
 
     label: str
     config: RunConfig
     row: str
+    """Label of its row in the table; the same for all seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep: its name, its cells in order, and the row that others are compared with."""
+    """A sweep with its cells in order."""
 
     name: str
     cells: tuple[Cell, ...]
     baseline: str
+    """Label of the row that the others are compared with."""
 
     @property
     def rows(self) -> dict[str, list[Cell]]:
-        """The cells of each row of the table, in order."""
+        """Cells of each row of the table, in order."""
         rows: dict[str, list[Cell]] = {}
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
@@ -64,15 +66,15 @@ class Sweep:
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
-    """Return the sweep of a YAML file.
+    """Read a sweep from a YAML file.
 
     Args:
-        file: The sweep's file.
-        typed: Options of the command line, which override those of the file.
-        output: The folder that will contain `sweep_NAME`, the folder of the runs.
+        file: The sweep file.
+        typed: Command-line options, which override the common options of the file.
+        output: The folder in which `sweep_NAME`, the folder of the runs, will be created.
 
     Raises:
-        UsageError: The file cannot be read, an option is wrong, or two cells are the same run.
+        UsageError: The file cannot be read, an option is invalid, or two cells are the same run.
     """
     plan = _read(file)
     try:
@@ -84,17 +86,17 @@ def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
 
 def _read(file: Path) -> SweepFile:
     if not file.is_file():
-        raise UsageError(f"there is no file {file}")
+        raise UsageError(f"file not found: {file}")
     try:
         with os_errors(UsageError, f"read {file}"):
             data = parse_yaml(read_bounded(file, MAX_FILE_BYTES).decode())
     except ValueError as error:
-        raise UsageError(f"{file} is not YAML: {reason_of(error)}") from error
+        raise UsageError(f"{file}: invalid YAML: {reason_of(error)}") from error
     try:
         sweep: SweepFile = convert({} if data is None else data, SweepFile)
     except ValueError as error:
         keys = ", ".join(SweepFile.__struct_fields__)
-        raise UsageError(f"{file}: {error}; the keys of a sweep are {keys}") from error
+        raise UsageError(f"{file}: {error}. Valid keys: {keys}") from error
     return sweep
 
 
@@ -105,25 +107,25 @@ def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[
     runs: dict[str, str] = {}
     for row, options in [*_grid(plan.grid), *_listed(plan.runs)]:
         if seeds and "seed" in {**common, **options}:
-            raise UsageError("seed and seeds are both set: use one of them")
+            raise UsageError("seed and seeds are both set. Use only one of them.")
         for seed in seeds or [{}]:
-            own = {**options, **seed}
-            if taken := sorted(own.keys() & typed.keys()):
-                flag = f"--{taken[0].replace('_', '-')}"
-                raise UsageError(f"{flag} is set here ({shortened(row, 200)}): omit it on the command line")  # fmt: skip
+            cell_options = {**options, **seed}
+            if conflicts := sorted(cell_options.keys() & typed.keys()):
+                flag = f"--{conflicts[0].replace('_', '-')}"
+                raise UsageError(f"{flag} is set in the file ({shortened(row, 200)}). Omit it on the command line.")  # fmt: skip
             label = ", ".join([row, *([_label(seed)] if seed else [])])
-            cell = Cell(label, _config({**common, **own, **typed}, label, output), row)
-            if twin := runs.get(cell.config.fingerprint):
-                raise UsageError(f"{shortened(twin, 200)} and {shortened(label, 200)} are the same run: no option that changes results differs")  # fmt: skip
+            cell = Cell(label, _config({**common, **cell_options, **typed}, label, output), row)
+            if duplicate := runs.get(cell.config.fingerprint):
+                raise UsageError(f"{shortened(duplicate, 200)} and {shortened(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
             if label in labels:
-                raise UsageError(f"two cells are labelled {short_repr(label, 200)}")
+                raise UsageError(f"duplicate label {short_repr(label, 200)}")
             labels.add(label)
             runs[cell.config.fingerprint] = label
             yield cell
 
 
 def _grid(grid: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every combination, the last option changing fastest, with its label."""
+    """Yield label and options of every combination; the last option varies fastest."""
     axes = [[_options({key: value}, "grid") for value in values] for key, values in grid.items()]
     for parts in product(*axes) if axes else ():
         options = {name: value for part in parts for name, value in part.items()}
@@ -131,26 +133,26 @@ def _grid(grid: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _listed(runs: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every run that is listed with its label."""
+    """Yield label and options of every listed run."""
     for number, entry in enumerate(runs, start=1):
         label = entry.get("label")
         options = _options(
             {key: value for key, value in entry.items() if key != "label"}, f"runs, entry {number}"
         )
         if not options and label is None:
-            raise UsageError(f"runs, entry {number}: it has neither a label nor an option")
+            raise UsageError(f"runs, entry {number}: empty. Add a label or an option.")
         yield _label(options) if label is None else str(label), options
 
 
 def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return options as RunConfig takes them. UsageError if one is unknown or out of place."""
-    named = {str(key).replace("-", "_"): value for key, value in options.items()}
-    if wrong := sorted(named.keys() & NOT_IN_FILE):
-        raise UsageError(f"{where}: {wrong[0]} cannot be set in the file of a sweep")
+    """Parse options for RunConfig. Raises UsageError if one is unknown or not allowed in a sweep file."""
+    by_name = {str(key).replace("-", "_"): value for key, value in options.items()}
+    if forbidden := sorted(by_name.keys() & NOT_IN_FILE):
+        raise UsageError(f"{where}: {forbidden[0]} cannot be set in a sweep file")
     try:
-        return parse_options(named)
+        return parse_options(by_name)
     except (UsageError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise UsageError(f"{where}: {short_repr(named)}: {error}") from error
+        raise UsageError(f"{where}: {short_repr(by_name)}: {error}") from error
 
 
 def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
@@ -166,18 +168,18 @@ def _label(options: Mapping[str, Any]) -> str:
 
 
 def _as_typed(name: str, value: Any) -> str:
-    """Return the value of an option as it would be typed."""
+    """Return the value of an option in command-line syntax."""
     separator = OPTIONS[name].metadata.get("separator", ",")
     return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[Cell, ...]) -> str:
-    """Return the first row that has the label or the options of `baseline`; without one, the first row."""
-    wanted = _options(baseline, "baseline") if isinstance(baseline, dict) else {}
+    """Return the first row with the label or the options of `baseline`; the first row if it is None."""
+    options = _options(baseline, "baseline") if isinstance(baseline, dict) else {}
     for cell in cells:
-        fits = all(getattr(cell.config, name) == value for name, value in wanted.items())
-        if fits and (not isinstance(baseline, str) or cell.row == baseline):
+        has_options = all(getattr(cell.config, name) == value for name, value in options.items())
+        if has_options and (not isinstance(baseline, str) or cell.row == baseline):
             return cell.row
     if not cells:
-        raise UsageError("there are no runs: set grid or runs")
-    raise UsageError(f"no run is the baseline {short_repr(baseline)}")
+        raise UsageError("the sweep has no runs. Set grid or runs.")
+    raise UsageError(f"no run matches the baseline {short_repr(baseline)}")

@@ -1,4 +1,4 @@
-"""The table of a sweep: one row per combination of options, over the runs of all its seeds."""
+"""Table of a sweep: one row per combination of options, over all its seeds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from render_agent.score.summary import OFFICIAL, summary
 from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.util.console import plain_table
 
+# status of a row; a complete row can have failed questions
 COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
-"""The status of a row; a complete one may have failed questions."""
 
 Row = dict[str, Any]
 
@@ -28,19 +28,24 @@ HEADS = ("score", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "fa
          "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
 
 CAPTION = (
-    "Scores in percent over the scored questions; differences from the baseline in points, paired by question."
-    " Intervals and p: jackknife over scenes; Holm: p corrected for the number of rows. Turns, renders, tokens and"
-    " seconds (rendering and generating): mean per question."
+    "Score: percent, over scored questions. Difference: percentage points from the baseline, paired by question."
+    " CI and p: jackknife over scenes. Holm: p corrected for the number of rows. Turns, renders, tokens and seconds"
+    " (rendering + generating): mean per question."
 )
 
 
-def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
-    """Return a row of figures for each row of a sweep; begun: the runs of its cells, by label.
+def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
+    """Return the figures of each row of a sweep.
 
-    RunLogError if a log is damaged.
+    Args:
+        sweep: The sweep.
+        started: Runs of the started cells, by label.
+
+    Raises:
+        RunLogError: A log is damaged.
     """
-    runs = {row: _runs(cells, begun) for row, cells in sweep.rows.items()}
-    sides = {row: side_of(found) for row, found in runs.items() if found}
+    runs = {row: _runs(cells, started) for row, cells in sweep.rows.items()}
+    sides = {row: side_of(row_runs) for row, row_runs in runs.items() if row_runs}
     base = sides.get(sweep.baseline)
     rows = []
     for name, cells in sweep.rows.items():
@@ -51,7 +56,7 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
             if len(runs[name]) < len(cells):
                 row["status"] = UNFINISHED
             if cells[0].config.partial:
-                row["notes"].append("PARTIAL: only some of the benchmark's questions")
+                row["notes"].append("PARTIAL: only a subset of the benchmark's questions")
             if base is not None and side is not base:
                 row |= compare(base, side)["differences"].get(OFFICIAL, {})
                 row["notes"] += [f"not comparable with the baseline: {reason}" for reason in incomparable(base, side)]  # fmt: skip
@@ -60,16 +65,16 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
     return rows
 
 
-def _runs(cells: Sequence[Cell], begun: Mapping[str, RunData]) -> list[RunData]:
-    runs = [begun[cell.label] for cell in cells if cell.label in begun]
+def _runs(cells: Sequence[Cell], started: Mapping[str, RunData]) -> list[RunData]:
+    runs = [started[cell.label] for cell in cells if cell.label in started]
     return [run for run in runs if run.has_questions]
 
 
 def _figures(side: Side) -> Row:
     results = side.results
     counts, seconds = results["counts"], results["totals"]["seconds"]
-    number = sum(row["turns"] > 0 for row in results["questions"])
-    spent = seconds["rendering"] + seconds["generating"]
+    num_questions = sum(row["turns"] > 0 for row in results["questions"])
+    total_seconds = seconds["rendering"] + seconds["generating"]
     return {
         "status": UNFINISHED if counts["active"] else COMPLETE,
         "official": results["official_over_scored"]["score"],
@@ -78,7 +83,7 @@ def _figures(side: Side) -> Row:
         **{name: counts[name] for name in ("questions", "failed")},
         "per_question": {
             **(results["totals"]["per_question"] or {}),
-            "seconds": spent / number if number else None,
+            "seconds": total_seconds / num_questions if num_questions else None,
         },
         "notes": list(results["notes"]),
     }
@@ -87,10 +92,10 @@ def _figures(side: Side) -> Row:
 def side_of(runs: Sequence[RunData]) -> Side:
     """Return the runs of a row as one side of a comparison.
 
-    Of runs that differ in their seeds, a question counts once per seed and is paired with its own seed;
+    With several seeds, each question counts once per seed and is paired by seed. Confidence
     intervals are over scenes.
     """
-    # results.json may be older than the log if a run was continued and stopped again
+    # results.json can be older than the log if a run was resumed and stopped again
     results = [(run.saved_results if is_complete(run) else None) or run.results for run in runs]
     subset = {"subset": runs[0].config.subset}
     name = " ".join(run.name for run in runs)
@@ -101,7 +106,7 @@ def side_of(runs: Sequence[RunData]) -> Side:
 
 
 def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the results of runs with different seeds as those of one run, as far as a sweep needs them."""
+    """Pool the results of runs with different seeds; contains only the keys that a sweep needs."""
     runs = by_seed.values()
     rows = [
         {**row, "question_id": f"{row['question_id']} seed {seed}"}
@@ -119,17 +124,17 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "official_over_scored": {"score": figures[OFFICIAL], "n": figures["n"]},
         "intervals": figures["intervals"],
-        "counts": _summed([results["counts"] for results in runs]),
+        "counts": _sum_counts([results["counts"] for results in runs]),
         "notes": list(dict.fromkeys(note for results in runs for note in results["notes"])),
         "questions": rows,
         "totals": {
-            "seconds": _summed([results["totals"]["seconds"] for results in runs]),
+            "seconds": _sum_counts([results["totals"]["seconds"] for results in runs]),
             "per_question": per_question(rows, calls),
         },
     }
 
 
-def _summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _sum_counts(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total: Counter[str] = Counter()
     for entry in counts:
         total.update(entry)
@@ -157,12 +162,10 @@ def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> Table:
 def _texts(row: Row, baseline: str) -> list[str]:
     if row["status"] == NOT_BEGUN:
         return [row["status"]]
-    spent = row["per_question"]
-    counts = [
-        spent.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")
-    ]
-    if not spent.get("tokens_in"):  # not reported: every prompt has tokens
-        counts[2:4] = [None, None]
+    work = row["per_question"]
+    means = [work.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")]
+    if not work.get("tokens_in"):  # not reported: every prompt has tokens
+        means[2:4] = [None, None]
     return [
         figure(row["official"]),
         interval(row["official_interval"]),
@@ -171,5 +174,5 @@ def _texts(row: Row, baseline: str) -> list[str]:
         *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),
         f"{row['scored']} of {row['questions']}",
         str(row["failed"]),
-        *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in counts),
+        *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in means),
     ]

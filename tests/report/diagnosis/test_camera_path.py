@@ -1,4 +1,4 @@
-"""The way of the camera, from turns made by hand."""
+"""Tests of the camera path of hand-made turns."""
 
 import math
 
@@ -13,7 +13,7 @@ from render_agent.scans.camera import Camera
 
 
 def dialogue(*moves):
-    """Return turns, each of an action and the pose (x, y, z, yaw, pitch) that it led to from 0, 0, 1.5."""
+    """Return turns from (action, resulting pose) pairs, starting at (0, 0, 1.5); a pose is (x, y, z, yaw, pitch)."""
     turns, camera = [], Camera((0.0, 0.0, 1.5))
     for number, (action, (x, y, z, yaw, pitch)) in enumerate(moves):
         end = Camera((x, y, z), yaw, pitch)
@@ -22,7 +22,7 @@ def dialogue(*moves):
     return turns
 
 
-def test_metres_go_level_then_up_and_degrees_are_between_the_views():
+def test_path_length_and_rotation():
     action = Action(rotation=90, pitch=0, forward=1.0, left=-1.0, up=0.5)
     (step,) = steps(dialogue((action, (1, 1, 2.0, 90, 0))))
     assert step.path == pytest.approx(math.sqrt(2) + 0.5)
@@ -41,7 +41,7 @@ def test_metres_go_level_then_up_and_degrees_are_between_the_views():
         (Outcome(180.0, limits=("rotation_angle_degrees",)), True),
     ],
 )
-def test_a_move_is_blocked_as_its_outcome_says(outcome, blocked):
+def test_blocked_follows_the_outcome(outcome, blocked):
     (turn,) = dialogue((Action(forward=1.0), (0, 0, 1.5, 0, 0)))
     (step,) = steps([structs.replace(turn, outcome=outcome)])
     assert step.blocked is blocked
@@ -60,7 +60,7 @@ GO = Action(forward=1.0)
         ([(0.1, 0), (0.2, 0), (0.1, 0)], [False, False, False]),
     ],
 )
-def test_coming_back_to_a_place_that_was_left(places, returned):
+def test_return_to_an_earlier_place(places, returned):
     turns = dialogue(*((GO, (x, y, 1.5, 0, 0)) for x, y in places))
     assert [step.returned for step in steps(turns)] == returned
 
@@ -76,11 +76,11 @@ def test_coming_back_to_a_place_that_was_left(places, returned):
         ([10, 0], [False, False]),
     ],
 )
-def test_turning_back_and_forth(yaws, returned):
+def test_rotation_back_to_an_earlier_heading(yaws, returned):
     turns = dialogue(*((Action(rotation=1), (0, 0, 1.5, yaw, 0)) for yaw in yaws))
     assert [step.returned for step in steps(turns)] == returned
 
 
-def test_turning_back_somewhere_else_shows_something_else():
+def test_rotation_back_at_another_place_is_no_return():
     turns = dialogue((GO, (0, 0, 1.5, 60, 0)), (GO, (2, 0, 1.5, 60, 0)), (GO, (2, 0, 1.5, 0, 0)))
     assert [step.returned for step in steps(turns)] == [False] * 3

@@ -1,4 +1,4 @@
-"""Diagnoses of real runs in the bundled rooms and in annotated ones."""
+"""Tests of diagnoses of runs in the bundled rooms and in annotated scenes."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.object_visibility import Sight
 from render_agent.report.diagnosis import diagnose as module
-from render_agent.report.diagnosis.diagnose import _diagnosed, diagnose_run
+from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.sentences import reading, summary_sentences
 from render_agent.report.diagnosis.summary import summarize_diagnoses
@@ -30,9 +30,7 @@ from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
 
 SCENES = TREE / "scenes"
 QUESTIONS = SCENES / "questions.jsonl"
-CORNER = "0.45,0.45,1.9,225"
-"""A place in room00 from which nothing but a corner is seen."""
-
+CORNER = "0.45,0.45,1.9,225"  # pose in room00 that shows only a corner of the room
 MIDDLE = "2.1,2.0,1.6,0"
 ROOM = read_truth(SCENES / "room00.json")
 CHAIRS, DIRECTION, LIGHT, DOOR, SIZE = "0", "7", "13", "14", "19"
@@ -44,7 +42,7 @@ def reply(**fields):
 
 
 def looks_at(*labels, answer):
-    """Return replies that look at the only object of each label, then give an answer and are done."""
+    """Return replies that look at the object of each label, then give the final answer."""
     points = [ROOM.only(label).centre.tolist() for label in labels]
     return [*(reply(look_at=point) for point in points), reply(answer=answer, done=True)]
 
@@ -56,20 +54,20 @@ def run_of(folder, replies, start, **options):
     return RunData(path)
 
 
+# never look at the objects of the question
 STARING = {
     LIGHT: [reply(answer="999", done=True)],
     DOOR: [reply(rotation_angle_degrees=5), reply(answer="999")],
     CHAIRS: ["no JSON"],
 }
-"""Replies that never look at what they are asked about."""
 
+# look at all objects of the question; only the answer about the door is right
 LOOKING = {
     DIRECTION: looks_at("bookshelf", "tv", "door", answer="A"),
     DOOR: looks_at("door", answer="203"),
     LIGHT: looks_at("door", "ceiling light", answer="1"),
     SIZE: [reply(rotation_angle_degrees=90)] * 3 + [reply(answer="50", done=True)],
 }
-"""Replies that look at all of it; the door's answer is right, the others are wrong."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +80,7 @@ def looking(tmp_path_factory):
     return run_of(tmp_path_factory.mktemp("looking"), LOOKING, MIDDLE)
 
 
-def test_an_object_never_looked_at_is_reported_so(staring):
+def test_objects_never_looked_at(staring):
     found = diagnose_run(staring)
     light, door, chairs = (found[name] for name in (LIGHT, DOOR, CHAIRS))
     assert light.never_seen == ("ceiling light",)
@@ -100,7 +98,7 @@ def test_an_object_never_looked_at_is_reported_so(staring):
     assert chairs.repairs == TURNS
 
 
-def test_what_was_looked_at_was_seen_when_it_was(looking):
+def test_turn_in_which_objects_were_first_seen(looking):
     found = diagnose_run(looking)
     assert found[DIRECTION].named == ("bookshelf", "tv", "door")
     assert found[DIRECTION].first_seen["door"] in (0, 3)
@@ -115,7 +113,7 @@ def test_what_was_looked_at_was_seen_when_it_was(looking):
     }
 
 
-def test_sightings_are_those_of_sight(looking):
+def test_sightings_match_a_direct_measurement(looking):
     scene = load_scene(SCENES / "room00.ply", "room00")
     labels = [thing.label for thing in ROOM.objects]
     size = looking.config.image_size
@@ -137,7 +135,7 @@ def test_sightings_are_those_of_sight(looking):
     assert compared >= 6
 
 
-def test_every_box_of_a_counted_category_has_to_be_seen(tmp_path):
+def test_counting_requires_all_boxes_to_be_seen(tmp_path):
     chairs = [thing.centre.tolist() for thing in ROOM.objects if thing.label == "chair"]
     some = [reply(look_at=chairs[0]), reply(answer="1", done=True)]
     every = [reply(look_at=point) for point in chairs] + [reply(answer="1", done=True)]
@@ -151,14 +149,14 @@ def test_every_box_of_a_counted_category_has_to_be_seen(tmp_path):
         assert (one.first_seen["chair"] is not None) == (seen == {0, 1, 2})
 
 
-def test_coverage_grows_with_turning_around(looking):
+def test_coverage_grows_when_turning(looking):
     around = [turn.coverage for turn in diagnose_run(looking)[SIZE].turns]
     assert around == sorted(around)
     assert around[0] < 0.15
     assert 0.3 < around[-1] < 0.6
 
 
-def test_the_map_counts_for_nothing(tmp_path):
+def test_top_views_are_ignored(tmp_path):
     replies = {LIGHT: [reply(view="top"), reply(view="top"), reply(answer="1", done=True)]}
     one = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("top",)))[LIGHT]
     assert [turn.sightings for turn in one.turns] == [(), (), ()]
@@ -166,7 +164,7 @@ def test_the_map_counts_for_nothing(tmp_path):
     assert one.cause is Cause.STOPPED_EARLY
 
 
-def test_around_counts_as_its_four_views(tmp_path):
+def test_around_counts_as_four_views(tmp_path):
     done = [reply(answer="50", done=True)]
     turns = [reply(rotation_angle_degrees=90)] * 3
     around = run_of(tmp_path / "a", {SIZE: done, DOOR: done}, MIDDLE, kinds=("around",))
@@ -178,7 +176,7 @@ def test_around_counts_as_its_four_views(tmp_path):
 
 
 @pytest.mark.slow
-def test_several_processes_find_the_same(tmp_path):
+def test_result_does_not_depend_on_processes(tmp_path):
     ids = ("0", "13", "20", "33")
     replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
     path, _ = play(
@@ -190,7 +188,7 @@ def test_several_processes_find_the_same(tmp_path):
     assert diagnose_run(RunData(path), 2) == alone
 
 
-def test_a_question_is_diagnosed_once_and_again_when_it_got_on(tmp_path, monkeypatch):
+def test_diagnoses_are_cached_until_a_question_progresses(tmp_path, monkeypatch):
     replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
     path, _ = play(
         tmp_path,
@@ -207,10 +205,10 @@ def test_a_question_is_diagnosed_once_and_again_when_it_got_on(tmp_path, monkeyp
     (unfinished,) = (state.id for state in run.states if state.active)
     monkeypatch.setattr(
         module,
-        "_diagnosed",
-        lambda part: measured.extend(s.id for s in part.states) or diagnosed(part),
+        "_diagnose_scene",
+        lambda part: measured.extend(s.id for s in part.states) or diagnose_scene(part),
     )
-    diagnosed = _diagnosed
+    diagnose_scene = _diagnose_scene
     before = diagnose_run(run, 1)
     assert diagnose_run(run, 1) == before
     assert sorted(measured) == ["0", "3"]
@@ -223,7 +221,7 @@ def test_a_question_is_diagnosed_once_and_again_when_it_got_on(tmp_path, monkeyp
     assert diagnose_run(RunData(path), 1) == after
 
 
-def test_without_the_scan_the_way_alone_is_told(tmp_path):
+def test_missing_scan_leaves_only_the_path(tmp_path):
     for name in ("room00.ply", "room00.json"):
         shutil.copy(SCENES / name, tmp_path / name)
     shutil.copy(QUESTIONS, tmp_path / "questions.jsonl")
@@ -244,7 +242,7 @@ def test_without_the_scan_the_way_alone_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"views": "none"}, {"pictures": "black"}], ids=str)
-def test_who_was_shown_nothing_saw_nothing(tmp_path, options):
+def test_no_sightings_without_faithful_images(tmp_path, options):
     replies = {LIGHT: [reply(answer="1", done=True)], CHAIRS: ["nothing"]}
     found = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options))
     assert {name: one.cause for name, one in found.items()} == {
@@ -254,7 +252,7 @@ def test_who_was_shown_nothing_saw_nothing(tmp_path, options):
     assert all(not turn.sightings for one in found.values() for turn in one.turns)
 
 
-def test_a_mirrored_room_shows_the_same_from_the_mirrored_place(tmp_path):
+def test_mirrored_run_has_mirrored_sightings(tmp_path):
     left, right = ({CHAIRS: [reply(rotation_angle_degrees=degrees)] * 4} for degrees in (90, -90))
     runs = (
         run_of(tmp_path / "real", left, "best"),
@@ -270,7 +268,7 @@ def test_a_mirrored_room_shows_the_same_from_the_mirrored_place(tmp_path):
         assert two.coverage == pytest.approx(one.coverage, abs=0.05)
 
 
-def test_passive_views_are_watched_too(tmp_path):
+def test_passive_views_are_measured(tmp_path):
     replies = {LIGHT: [reply(answer="1", done=True)], DOOR: [reply(answer="203", done=True)]}
     found = diagnose_run(run_of(tmp_path, replies, MIDDLE, views="tour", kinds=("ego", "top")))
     (turn,) = found[DOOR].turns
@@ -297,7 +295,7 @@ def test_annotated_rooms_have_boxes(tmp_path):
     assert all(0 < one.coverage <= 1 for one in found.values())
 
 
-def test_the_command_says_why(looking, staring):
+def test_diagnose_command(looking, staring):
     told = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
     assert told.exit_code == 0, told.output
     assert re.search(r"^size_estimation +2 +0 +1 +1 +0", told.stdout, re.MULTILINE)
@@ -319,7 +317,7 @@ def test_the_command_says_why(looking, staring):
     ],
     ids=str,
 )
-def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
+def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
     config = RunConfig(
         batch=True, benchmark="rooms", scene=("room03",), model="witness",
         output=str(tmp_path), **SMALL, **options,
@@ -350,8 +348,8 @@ def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
         assert seen["well"]["right"] + seen["not_well"]["right"] == causes["right"]
 
 
-def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
-    """Of half-known questions the right ones counted as seen well, the wrong ones nowhere."""
+def test_right_answers_without_boxes_are_not_counted_as_seen(tmp_path):
+    """Regression test: right answers without boxes for all named objects were counted as seen clearly."""
     for name in ("room00.ply", "room00.json"):
         shutil.copy(SCENES / name, tmp_path / name)
     rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
@@ -396,7 +394,7 @@ def test_figures_add_up(looking, staring):
         assert summary_sentences(figures)[0] == reading(figures["all"])
 
 
-def test_a_question_whose_truth_nobody_knows_is_open(looking):
+def test_question_without_ground_truth_is_open(looking):
     run = RunData(looking.path)
     states = run.states
     for state in states:

@@ -1,4 +1,4 @@
-"""Candidates of turns exported: preference pairs, columns of turns, arrows in recordings."""
+"""Tests of exported candidates: preference pairs, columns of turns, arrows in recordings."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ ANSWERS = {"0": "3", "1": "A"}
 
 
 class Walker:
-    """Gives samples that differ, one of which cannot be read and one of which thinks; done at turn 3."""
+    """Returns different samples, one unreadable and one with thinking; finishes in turn 3."""
 
     def reply(self, request):
         return self.samples(request)[0]
@@ -33,17 +33,17 @@ class Walker:
         if request.turn == 3:
             answer = {"answer": ANSWERS[request.question_id], "done": True}
             return [json.dumps(answer)] * request.samples
-        told = [
+        replies = [
             json.dumps({"rotation_angle_degrees": 40 * sample + 10, "forward_meters": 0.2})
             for sample in range(request.samples)
         ]
-        told[1] = f"<think>Where to?</think>{told[1]}"
-        return [*told[:-1], "no JSON at all"]
+        replies[1] = f"<think>Where to?</think>{replies[1]}"
+        return [*replies[:-1], "no JSON at all"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The folder of a run with look-ahead over two questions."""
+    """Return the folder of a run with look-ahead on two questions."""
     folder = tmp_path_factory.mktemp("candidates")
     path, _ = play(
         folder,
@@ -56,12 +56,12 @@ def run(tmp_path_factory):
     return path
 
 
-def test_pairs_set_the_move_that_was_taken_against_each_that_scored_less(run, tmp_path):
+def test_pairs_contrast_the_chosen_move_with_lower_scores(run, tmp_path):
     export(run, "--format", "pairs", "--to", tmp_path / "pairs.jsonl")
     export(run, "--format", "messages", "--to", tmp_path / "messages.jsonl")
     dialogues = {line["id"]: line["messages"] for line in json_lines(tmp_path / "messages.jsonl")}
     pairs = json_lines(tmp_path / "pairs.jsonl")
-    assert len(pairs) == 2 * 3 * 2  # questions, turns with moves, others that go on
+    assert len(pairs) == 2 * 3 * 2  # questions × turns with moves × other candidates that continue
     for pair in pairs:
         prompt, whole = pair["prompt"], dialogues[pair["id"]]
         assert whole[: len(prompt)] == prompt
@@ -84,7 +84,7 @@ def test_pairs_set_the_move_that_was_taken_against_each_that_scored_less(run, tm
     assert len(json_lines(bare)) == len(pairs)
 
 
-def test_rows_of_turns_and_questions_say_how_they_were_chosen(run, tmp_path):
+def test_rows_include_the_choice(run, tmp_path):
     export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
     rows = csv_rows(tmp_path / "turns.csv")
     turns = [turn for state in RunData(run).states for turn in state.turns]
@@ -98,8 +98,8 @@ def test_rows_of_turns_and_questions_say_how_they_were_chosen(run, tmp_path):
     assert one == f"1 row in {file}\n"
 
 
-@pytest.mark.skipif(not find_spec("rerun"), reason="there is no rerun here")
-def test_recordings_show_where_the_candidates_led(run, tmp_path):
+@pytest.mark.skipif(not find_spec("rerun"), reason="the extra rerun is not installed")
+def test_recordings_include_candidate_poses(run, tmp_path):
     export(run, "--format", "rerun", "--question", "0", "--to", tmp_path / "0.rrd")
     from test_export_rerun import recorded
 
@@ -120,5 +120,5 @@ def test_a_run_with_one_reply_per_turn_has_no_pairs(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), ScriptedEngine(Walker()))
     words = ["export", str(path), "--format", "pairs", "--to", str(tmp_path / "none")]
     found = CliRunner().invoke(cli, words)
-    assert "nothing was written" in str(found.exception or found.output)
+    assert "nothing to export" in str(found.exception or found.output)
     assert not (tmp_path / "none").exists()

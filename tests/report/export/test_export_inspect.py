@@ -1,4 +1,4 @@
-"""Logs for Inspect AI: read back by its own library, shown by its own viewer."""
+"""Tests of Inspect AI logs, read back with inspect_ai."""
 
 import base64
 import shutil
@@ -21,7 +21,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", [".eval", ".json"])
-def test_a_log_read_back_has_the_same_numbers(run, log, tmp_path, ending):
+def test_log_has_the_same_figures_as_the_run(run, log, tmp_path, ending):
     export(run, "--format", "inspect", "--to", tmp_path / f"a{ending}")
     read = log.read_eval_log(str(tmp_path / f"a{ending}"))
     results = RunData(run).saved_results
@@ -61,7 +61,7 @@ def test_a_log_read_back_has_the_same_numbers(run, log, tmp_path, ending):
     )
 
 
-def test_thinking_is_told_from_what_was_said(run, log, tmp_path):
+def test_thinking_becomes_reasoning_content(run, log, tmp_path):
     export(run, "--format", "inspect", "--question", 0, "--to", tmp_path / "a.json")
     (sample,) = log.read_eval_log(str(tmp_path / "a.json")).samples
     thought, said = sample.messages[-1].content
@@ -70,7 +70,7 @@ def test_thinking_is_told_from_what_was_said(run, log, tmp_path):
     assert sample.output.completion == said.text
 
 
-def test_pictures_stand_in_the_log_where_that_is_asked_for(run, log, tmp_path):
+def test_embed_stores_images_in_the_log(run, log, tmp_path):
     export(run, "--format", "inspect", "--embed", "--question", 3, "--to", tmp_path / "a.eval")
     (sample,) = log.read_eval_log(str(tmp_path / "a.eval"), resolve_attachments=True).samples
     (state,) = (state for state in RunData(run).states if state.id == "3")
@@ -82,9 +82,9 @@ def test_pictures_stand_in_the_log_where_that_is_asked_for(run, log, tmp_path):
         assert base64.b64decode(data) == (run / view.file).read_bytes()
 
 
-def test_several_runs_are_several_logs(run, log, tmp_path):
+def test_one_log_per_run(run, log, tmp_path):
     other = make_run(tmp_path, views="none")
-    with pytest.raises(UsageError, match="one of 2 runs"):
+    with pytest.raises(UsageError, match="2 runs"):
         export(run, other, "--format", "inspect", "--to", tmp_path / "a.eval")
     export(run, other, "--format", "inspect", "--diagnose", "--to", tmp_path / "logs")
     listed = {info.name.rpartition("/")[2] for info in log.list_eval_logs(str(tmp_path / "logs"))}
@@ -93,7 +93,7 @@ def test_several_runs_are_several_logs(run, log, tmp_path):
     assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
 
 
-def test_a_picture_that_is_gone_is_named(tmp_path):
+def test_missing_image_is_named_in_the_error(tmp_path):
     path = make_run(tmp_path)
     shutil.rmtree(path / "views")
     with pytest.raises(SetupError, match=r"\.eval: .*/views/.*\.png: No such file"):

@@ -1,4 +1,4 @@
-"""Every format takes every kind of run: cut off, failed, passive, blind, mirrored, of one question."""
+"""Tests of every export format with every kind of run: interrupted, failed, passive, blind, mirrored, single question."""
 
 import json
 
@@ -14,8 +14,8 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 
-def cut_off(folder):
-    """A run that was killed: question 0 has all its turns, question 1 one, the others none."""
+def interrupted(folder):
+    """Return a killed run: question 0 has all its turns, question 1 has one, the others have none."""
     path = make_run(folder)
     lines = [json.loads(line) for line in (path / "turns.jsonl").read_text().splitlines()]
     kept = [
@@ -32,7 +32,7 @@ def cut_off(folder):
 
 
 def failed(folder):
-    """A run in which the last word on question 2 is an error."""
+    """Return a run in which question 2 failed."""
     path = make_run(folder)
     lines = [json.loads(line) for line in (path / "turns.jsonl").read_text().splitlines()]
     last = next(
@@ -47,7 +47,7 @@ def failed(folder):
 
 
 def single(folder):
-    """One question of one scan, whose truth nobody knows."""
+    """Return a run of one question about one scan, without ground truth."""
     make_questions(folder, 1)
     given = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
     run = start_run(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
@@ -58,19 +58,19 @@ def single(folder):
 
 DONE = ["answered"] * 4
 
+# kind of run -> how to create it, and the expected statuses of its questions
 KINDS = {
-    "cut off": (cut_off, ["answered", "active", "active", "active"]),
+    "interrupted": (interrupted, ["answered", "active", "active", "active"]),
     "failed": (failed, ["answered", "answered", "failed", "answered"]),
     "passive": (lambda folder: make_run(folder, views="tour", max_turns=3), DONE),
     "blind": (lambda folder: make_run(folder, views="none"), DONE),
     "mirrored": (lambda folder: make_run(folder, pictures="mirrored"), DONE),
     "single": (single, ["answered"]),
 }
-"""How each is made, and where its questions stand then."""
 
 
-@pytest.mark.parametrize("kind", mostly_slow(KINDS, "cut off", "failed", "blind"))
-def test_every_format_takes_it(tmp_path, kind):
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, "interrupted", "failed", "blind"))
+def test_every_format_accepts_the_run(tmp_path, kind):
     make, statuses = KINDS[kind]
     run = make(tmp_path)
     states = RunData(run).states

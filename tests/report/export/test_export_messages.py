@@ -1,4 +1,4 @@
-"""Dialogues for training: what was said, with pictures that exist, as a model's own template takes them."""
+"""Tests of training data: messages, image paths, and compatibility with chat templates."""
 
 import csv
 import hashlib
@@ -27,7 +27,7 @@ def pictures_of(line):
 
 
 def contents(folder):
-    """Return every file in a folder with its content's digest and when it was written."""
+    """Return the digest and modification time of every file in a folder."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         path: (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
@@ -35,7 +35,7 @@ def contents(folder):
     }
 
 
-def test_messages_are_those_that_were_sent_and_replied(run, tmp_path):
+def test_messages_match_the_log(run, tmp_path):
     before = contents(run)
     export(run, "--format", "messages", "--without-thinking", "--absolute", "--to", tmp_path / "a")
     lines = json_lines(tmp_path / "a")
@@ -47,7 +47,7 @@ def test_messages_are_those_that_were_sent_and_replied(run, tmp_path):
     assert contents(run) == before
 
 
-def test_pictures_are_found_from_the_folder_of_the_file(run, tmp_path):
+def test_image_paths_are_relative_to_the_file(run, tmp_path):
     export(run, "--format", "messages", "--to", tmp_path / "deep" / "a.jsonl")
     lines = json_lines(tmp_path / "deep" / "a.jsonl")
     shown = [len(state.views) for state in RunData(run).states]
@@ -58,7 +58,7 @@ def test_pictures_are_found_from_the_folder_of_the_file(run, tmp_path):
             assert (tmp_path / "deep" / picture).read_bytes().startswith(b"\x89PNG")
 
 
-def test_only_the_right_ones(run, tmp_path):
+def test_correct_and_least_score_select_questions(run, tmp_path):
     export(run, "--format", "messages", "--correct", "--to", tmp_path / "right")
     lines = json_lines(tmp_path / "right")
     assert [line["id"] for line in lines] == RIGHT
@@ -69,8 +69,8 @@ def test_only_the_right_ones(run, tmp_path):
     assert 0.1 <= scores["2"] < 0.5
 
 
-def test_right_in_a_mirrored_room_is_what_is_right_there(tmp_path):
-    """Questions 1 and 3 ask for left or right, which have changed places; B was right before."""
+def test_score_in_a_mirrored_room_is_for_the_scene_as_shown(tmp_path):
+    """Questions 1 and 3 are about left and right, which are swapped; B was right before."""
     run = make_run(tmp_path, pictures="mirrored")
     export(run, "--format", "messages", "--correct", "--with-truth", "--to", tmp_path / "a")
     lines = {line["id"]: line for line in json_lines(tmp_path / "a")}
@@ -83,7 +83,7 @@ def test_right_in_a_mirrored_room_is_what_is_right_there(tmp_path):
     assert [rows["1"][f"{name}_as_shown"] for name in ("truth", "score")] == ["A", "0.0"]
 
 
-def test_truth_stands_beside_the_messages_only_where_it_is_asked_for(run, tmp_path):
+def test_with_truth_adds_the_ground_truth(run, tmp_path):
     export(run, "--format", "messages", "--with-truth", "--to", tmp_path / "a")
     export(run, "--format", "messages", "--to", tmp_path / "b")
     told, untold = json_lines(tmp_path / "a"), json_lines(tmp_path / "b")
@@ -91,18 +91,18 @@ def test_truth_stands_beside_the_messages_only_where_it_is_asked_for(run, tmp_pa
     assert told == untold
 
 
-def test_thinking_stays_as_it_was_logged_or_goes(run, tmp_path):
+def test_without_thinking_removes_thinking_blocks(run, tmp_path):
     export(run, "--format", "messages", "--question", 0, "--question", 1, "--to", tmp_path / "a")
     first, second = json_lines(tmp_path / "a")
     replies = [entry["content"][0]["text"] for entry in first["messages"][2::2]]
     assert replies == REPLIES["0"]
-    # what would read as a special token is made harmless in either case
+    # special tokens are escaped in both cases
     assert "<|im_end|>" not in second["messages"][2]["content"][0]["text"]
     export(run, "--format", "messages", "--without-thinking", "--to", tmp_path / "b")
     assert "think" not in (tmp_path / "b").read_text()
 
 
-def test_the_chat_template_of_a_model_takes_every_line(run, tmp_path, monkeypatch):
+def test_chat_template_accepts_every_line(run, tmp_path, monkeypatch):
     tokenizer = published_tokenizer(test_data("qwen"))
     tokenizer.chat_template = CHAT_TEMPLATE
     picture, begin, end = tokenizer.convert_tokens_to_ids(
@@ -119,7 +119,7 @@ def test_the_chat_template_of_a_model_takes_every_line(run, tmp_path, monkeypatc
                 assert opened.size == (96, 72)
 
 
-def test_a_run_without_a_reply_has_nothing_to_export(tmp_path):
+def test_run_without_replies(tmp_path):
     blind = start_run(make_config(tmp_path, make_questions(tmp_path, 2), views="none"))
     blind.close()
     with pytest.raises(UsageError, match="no selected question has a reply"):
@@ -132,18 +132,18 @@ def test_a_run_without_a_reply_has_nothing_to_export(tmp_path):
     [
         (["--question", "99"], "'99'"),
         (["--type", "route_planning"], "'route_planning'"),
-        (["--correct", "--question", "3"], "no question is selected"),
+        (["--correct", "--question", "3"], "no questions are selected"),
         (["--correct", "--least-score", "0.2"], "--correct or --least-score"),
         (["--embed"], "--embed.*inspect"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(run, tmp_path, words, said):
+def test_invalid_selections(run, tmp_path, words, said):
     with pytest.raises(UsageError, match=said):
         export(run, "--format", "messages", "--to", tmp_path / "a", *words)
     assert not (tmp_path / "a").exists()
 
 
-def test_nothing_is_overwritten_and_nothing_written_into_a_run(run, tmp_path):
+def test_no_overwriting_and_no_writing_into_a_run(run, tmp_path):
     (tmp_path / "a").write_text("mine")
     before = contents(run)
     with pytest.raises(UsageError, match="--force"):
@@ -152,7 +152,7 @@ def test_nothing_is_overwritten_and_nothing_written_into_a_run(run, tmp_path):
     export(run, "--format", "messages", "--force", "--to", tmp_path / "a")
     assert len(json_lines(tmp_path / "a")) == 4
     for inside in (run / "a", run / "report" / "a", run):
-        with pytest.raises(UsageError, match="which is only read"):
+        with pytest.raises(UsageError, match="run folder"):
             export(run, "--format", "messages", "--force", "--to", inside)
     with pytest.raises(UsageError, match="a run is named twice"):
         export(run, run, "--format", "messages", "--to", tmp_path / "b")
@@ -160,7 +160,7 @@ def test_nothing_is_overwritten_and_nothing_written_into_a_run(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 
 
-def test_runs_are_concatenated(run, tmp_path):
+def test_several_runs_are_concatenated(run, tmp_path):
     other = make_run(tmp_path, seed=1)
     export(run, other, "--format", "messages", "--to", tmp_path / "a")
     lines = json_lines(tmp_path / "a")

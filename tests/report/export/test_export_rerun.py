@@ -1,4 +1,4 @@
-"""Recordings for Rerun, read back by its own library: the scene, the way, the views, the words."""
+"""Tests of Rerun recordings, read back with rerun: scene, camera path, views and replies."""
 
 import shutil
 from collections import defaultdict
@@ -43,7 +43,7 @@ def run(tmp_path_factory):
 
 
 def recorded(file: Path) -> dict[str, dict[str, list]]:
-    """Return what a recording holds: by entity, every component's values with the turns and views."""
+    """Return the values of every component by entity, with the turns and views."""
     from rerun import chunk
 
     reader = chunk.RrdReader(file)
@@ -54,9 +54,7 @@ def recorded(file: Path) -> dict[str, dict[str, list]]:
         batch = part.to_record_batch()
         for name in batch.schema.names:
             column = batch.column(name)
-            if name.startswith(
-                "Mesh3D:"
-            ):  # flat, as there are too many numbers for lists of Python
+            if name.startswith("Mesh3D:"):  # flat: too many numbers for Python lists
                 while hasattr(column, "flatten") and isinstance(column.type, LISTS):
                     column = column.flatten()
                 found[part.entity_path][name].append(column.to_numpy())
@@ -65,7 +63,7 @@ def recorded(file: Path) -> dict[str, dict[str, list]]:
     return found
 
 
-def test_a_recording_holds_the_scene_the_way_the_views_and_the_words(run, tmp_path):
+def test_recording_has_scene_path_views_and_replies(run, tmp_path):
     states = RunData(run).states
     state = states[0]
     export(run, "--format", "rerun", "--question", state.id, "--to", tmp_path / "a.rrd")
@@ -95,7 +93,7 @@ def test_a_recording_holds_the_scene_the_way_the_views_and_the_words(run, tmp_pa
     assert len(found["/views/top"]["EncodedImage:blob"]) == len(tops) > 0
 
 
-def test_named_boxes_stand_where_they_do_in_the_scene(run, tmp_path):
+def test_named_boxes_have_their_pose(run, tmp_path):
     export(run, "--format", "rerun", "--to", tmp_path / "all")
     for state in RunData(run).states:
         found = recorded(tmp_path / "all" / f"{state.id}.rrd")
@@ -115,11 +113,11 @@ def test_named_boxes_stand_where_they_do_in_the_scene(run, tmp_path):
             (axes,) = found[name]["Transform3D:mat3x3"]
             assert np.allclose(half[0], box.size / 2, atol=1e-6)
             assert np.allclose(centre[0], box.centre, atol=1e-6)
-            # Rerun's matrices go column by column: an axis of the box each
+            # Rerun's matrices are column-major: one column per axis of the box
             assert np.allclose(np.array(axes[0]).reshape(3, 3), box.axes, atol=1e-6)
 
 
-def test_a_scan_that_is_gone_leaves_what_was_seen_and_said(tmp_path):
+def test_recording_without_the_scan(tmp_path):
     for name in ("room01.ply", "room01.json", "questions.jsonl"):
         shutil.copy(TREE / "scenes" / name, tmp_path / name)
     run = play(tmp_path, benchmark=str(tmp_path / "questions.jsonl"), limit=1)
@@ -130,8 +128,8 @@ def test_a_scan_that_is_gone_leaves_what_was_seen_and_said(tmp_path):
     assert len(found["/replies"]["turn"]) == 3
 
 
-def test_several_questions_are_several_recordings(run, tmp_path):
-    with pytest.raises(UsageError, match="one of 2 questions"):
+def test_one_recording_per_question(run, tmp_path):
+    with pytest.raises(UsageError, match="2 questions"):
         export(run, "--format", "rerun", "--to", tmp_path / "a.rrd")
     export(run, "--format", "rerun", "--to", tmp_path / "all")
     with pytest.raises(UsageError, match="--force"):
@@ -142,8 +140,8 @@ def test_several_questions_are_several_recordings(run, tmp_path):
     assert len(list((tmp_path / "all").glob("*.rrd"))) == 2
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_is_said_and_not_waited_for(run):
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="requires /dev/full")
+def test_full_disk_raises_instead_of_blocking(run):
     state = RunData(run).states[0]
     with pytest.raises(OSError, match="No space left on device"):
         write_rerun("run", state, run, None, None, (96, 72), Path("/dev/full"))

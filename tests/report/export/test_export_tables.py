@@ -1,4 +1,4 @@
-"""Rows of questions and of turns: typed, equal to the results, with what the diagnosis found."""
+"""Tests of exported question and turn rows: types, values and diagnosis columns."""
 
 import csv
 import math
@@ -26,7 +26,7 @@ def read_csv(file):
         return list(csv.DictReader(opened))
 
 
-def test_a_row_a_question_is_the_row_of_the_results(run, tmp_path):
+def test_question_rows_match_the_results(run, tmp_path):
     export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     results = RunData(run).saved_results
@@ -45,7 +45,7 @@ def test_a_row_a_question_is_the_row_of_the_results(run, tmp_path):
     assert sum(row["repairs"] for row in rows) == results["counts"]["repairs"] == 1
 
 
-def test_a_row_a_turn_is_the_turn_of_the_log(run, tmp_path):
+def test_turn_rows_match_the_log(run, tmp_path):
     export(run, "--format", "turns-parquet", "--to", tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     turns = [(state, turn) for state in RunData(run).states for turn in state.turns]
@@ -75,7 +75,7 @@ def test_a_row_a_turn_is_the_turn_of_the_log(run, tmp_path):
         assert row["done"] == (turn is state.turns[-1])
 
 
-def test_columns_have_types_also_where_nothing_is_known(run, tmp_path):
+def test_empty_columns_have_types(run, tmp_path):
     export(run, "--format", "parquet", "--question", 3, "--to", tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet")
     types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
@@ -86,7 +86,7 @@ def test_columns_have_types_also_where_nothing_is_known(run, tmp_path):
     assert table.column("coverage").to_pylist() == [None]
 
 
-def test_csv_says_the_same_as_parquet(run, tmp_path):
+def test_csv_equals_parquet(run, tmp_path):
     other = make_run(tmp_path, seed=1, views="none")
     for form in ("csv", "turns-csv"):
         beside = form.replace("csv", "parquet")
@@ -104,7 +104,7 @@ def test_csv_says_the_same_as_parquet(run, tmp_path):
     ] * 4
 
 
-def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
+def test_runs_with_the_same_name_get_suffixes(run, tmp_path):
     same = tmp_path / run.name
     shutil.copytree(run, same)
     export(run, same, "--format", "csv", "--to", tmp_path / "a")
@@ -116,7 +116,7 @@ def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
     assert logs == [f"{run.name}.eval", f"{run.name}~2.eval"]
 
 
-def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
+def test_diagnose_fills_the_diagnosis_columns(tmp_path):
     run = make_run(tmp_path)
     found = diagnose_run(RunData(run))
     export(run, "--format", "parquet", "--diagnose", "--to", tmp_path / "a")
@@ -132,7 +132,7 @@ def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
     assert any(row["coverage"] > 0 for row in told)
 
 
-def test_without_pyarrow_one_sentence_says_what_to_do(run, tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_a_remedy(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[parquet\]".*--format csv'):
         export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")

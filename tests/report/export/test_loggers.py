@@ -1,4 +1,4 @@
-"""Runs in experiment trackers: live, resumed and exported; read back by the trackers' own readers."""
+"""Tests of experiment trackers with live, resumed and exported runs, read back with the trackers' own readers."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ from render_agent.runs.runner import resume_run, start_run
 
 
 def go(run, engine, said=()):
-    """Take a run on, told to its loggers; give what they said."""
+    """Continue a run with its loggers; return their warnings."""
     said = list(said)
     try:
         with logged(run, Silent(), said.append) as observer:
@@ -26,21 +26,21 @@ def go(run, engine, said=()):
     return said
 
 
-def gone_after(engine, calls):
-    """Return an engine that is gone after so many calls."""
-    answer, left = engine.answer, iter(range(calls))
+def fail_after(engine, calls):
+    """Make an engine fail after the given number of calls, and return it."""
+    answer, remaining = engine.answer, iter(range(calls))
 
-    def answering(requests):
-        if next(left, None) is None:
-            raise EngineError("the server is gone")
+    def answer_or_fail(requests):
+        if next(remaining, None) is None:
+            raise EngineError("the server stopped responding")
         return answer(requests)
 
-    engine.answer = answering
+    engine.answer = answer_or_fail
     return engine
 
 
 def scalars(folder):
-    """Return what TensorBoard's own reader finds: (step, value) by tag, and tags of texts."""
+    """Return (step, value) pairs by tag, and the tags of texts, as read by TensorBoard."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     read = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
@@ -49,13 +49,13 @@ def scalars(folder):
     return found, set(tags["tensors"])
 
 
-def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_afterwards(tmp_path):
+def test_tensorboard_logs_each_turn_once_live_resumed_or_exported(tmp_path):
     pytest.importorskip("tensorboard")
     questions = make_questions(tmp_path, 4)
     config = make_config(tmp_path, questions, log_to=("tensorboard",), max_turns=4)
     run = start_run(config)
     with pytest.raises(EngineError):
-        go(run, gone_after(walking(4), 2))
+        go(run, fail_after(walking(4), 2))
     run = resume_run(RunData(run.path), {})
     assert RunData(run.path).turns
     assert go(run, walking(4)) == []
@@ -69,12 +69,12 @@ def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_after
     assert live["score"][-1] == (turns, pytest.approx(score))
     assert live["final/score"] == [(turns, pytest.approx(score))]
     assert "options/text_summary" in texts
-    for _ in range(2):  # exporting again replaces what is there
+    for _ in range(2):  # exporting again replaces the existing log
         export(run.path, "--format", "tensorboard")
         assert scalars(folder)[0] == live
 
 
-def test_a_run_says_at_its_end_where_it_was_logged(tmp_path):
+def test_finished_run_names_where_to_view_the_log(tmp_path):
     pytest.importorskip("tensorboard")
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
     noted = []
@@ -85,7 +85,7 @@ def test_a_run_says_at_its_end_where_it_was_logged(tmp_path):
     assert f"tensorboard --logdir {tmp_path}/runs/tensorboard" in line
 
 
-def test_trackio_is_driven_by_the_interface_of_wandb(tmp_path, monkeypatch, capsys):
+def test_trackio_uses_the_wandb_interface(tmp_path, monkeypatch, capsys):
     logs, opened = [], {}
 
     class Run:
@@ -111,7 +111,7 @@ def test_trackio_is_driven_by_the_interface_of_wandb(tmp_path, monkeypatch, caps
     assert opened["config"]["report"] == f"{run.name}/report/index.html"
 
 
-def test_a_logger_that_fails_stops_no_run(tmp_path):
+def test_failing_logger_does_not_stop_the_run(tmp_path):
     pytest.importorskip("tensorboard")
     config = make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",))
     (tmp_path / "runs").mkdir()
@@ -121,7 +121,7 @@ def test_a_logger_that_fails_stops_no_run(tmp_path):
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
-def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
+def test_logger_that_calls_sys_exit_is_reported(tmp_path, monkeypatch):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
 
     def exits(*given, **more):
@@ -133,7 +133,7 @@ def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
-def test_a_logger_that_is_not_installed_is_said_before_there_is_a_run(tmp_path, monkeypatch):
+def test_missing_logger_is_reported_before_the_run_starts(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     config = make_config(tmp_path, make_questions(tmp_path, 1), log_to=("mlflow",))
     with pytest.raises(SetupError, match=r'--log-to mlflow needs mlflow.*"render_agent\[mlflow\]"'):
@@ -141,7 +141,7 @@ def test_a_logger_that_is_not_installed_is_said_before_there_is_a_run(tmp_path, 
     assert not (tmp_path / "runs").exists()
 
 
-def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
+def test_public_options_have_no_keys_paths_or_servers(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sesame-open-1234")
     told = public_options(
         {
@@ -165,7 +165,7 @@ def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
     }
 
 
-@pytest.mark.slow  # wandb starts a process of its own
+@pytest.mark.slow  # wandb starts a separate process
 def test_wandb_offline_has_turns_and_scores(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.chdir(tmp_path)
@@ -176,7 +176,7 @@ def test_wandb_offline_has_turns_and_scores(tmp_path, monkeypatch):
     export(run, "--format", "wandb")
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     turns = RunData(run).saved_results["totals"]["turns"]
-    for _ in range(100):  # wandb's own process may write on after the run was finished
+    for _ in range(100):  # wandb's process may still write after the run has finished
         if file.read_bytes().count(b"tokens/out") >= turns:
             break
         time.sleep(0.1)

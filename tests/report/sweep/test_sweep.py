@@ -1,4 +1,4 @@
-"""Sweeps: what a file asks for, runs that are found again, one table of what they came to."""
+"""Tests of sweeps: parsing of the file, reuse of existing runs, and the table."""
 
 import json
 
@@ -19,7 +19,7 @@ EXAMPLE = TREE / "examples" / "views.yaml"
 
 
 def write(folder, *, count=4, **more):
-    """Write a sweep over small questions; return its file."""
+    """Write a sweep file over small questions and return its path."""
     options = {
         "benchmark": str(make_questions(folder, count)),
         "engine": "scripted",
@@ -36,7 +36,7 @@ GRID = {"model": ["random", "explorer"], "views": ["free", "none"]}
 
 
 def sweep(*words, code=0):
-    """Run the command; return what it printed on standard output."""
+    """Run the command and return its standard output."""
     done = CliRunner().invoke(cli, ["sweep", *map(str, words)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -45,12 +45,12 @@ def sweep(*words, code=0):
 
 
 def table(file, output, *more):
-    """Return the rows of a finished sweep; running it again runs nothing."""
+    """Run a sweep and return its rows."""
     return json.loads(sweep(file, "--output", output, "--json", *more))["cells"]
 
 
 def turns(place):
-    """Return the log of every run with its time of writing."""
+    """Return the content and modification time of every run's log and results."""
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
         for run in list_runs(place)
@@ -60,7 +60,7 @@ def turns(place):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A finished sweep: its file, the folder of its runs, and its rows."""
+    """Return the file, the run folders and the rows of a finished sweep."""
     folder = tmp_path_factory.mktemp("sweep")
     file = write(folder, grid=GRID)
     rows = table(file, folder)
@@ -131,7 +131,7 @@ def test_an_edited_file_adds_and_takes_away_cells_and_redoes_none(done, tmp_path
 
 
 def known(file, output, *more):
-    """Return the table without what may differ between two ways to it: names, time, how calls are shared."""
+    """Return the rows without values that differ between equivalent runs: names, time, number of calls."""
     rows = table(file, output, *more)
     for row in rows:
         del row["runs"], row["per_question"]["seconds"], row["per_question"]["calls"]
@@ -144,15 +144,15 @@ def test_an_error_of_one_cell_does_not_keep_the_others_from_running(tmp_path, mo
     def watch(run, **more):
         if run.config.model == "explorer":
             run.close()
-            raise EngineError("the engine is gone")
+            raise EngineError("the engine stopped")
         return real(run, **more)
 
     real = run_commands.run_with_progress
     with monkeypatch.context() as patched:
         patched.setattr(run_commands, "run_with_progress", watch)
-        told = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
-    assert told["errors"] == {"model=explorer": "the engine is gone"}
-    assert [cell["status"] for cell in told["cells"]] == ["complete", "unfinished", "complete"]
+        output = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
+    assert output["errors"] == {"model=explorer": "the engine stopped"}
+    assert [cell["status"] for cell in output["cells"]] == ["complete", "unfinished", "complete"]
     before = turns_of_complete(tmp_path / "sweep_small")
     assert [row["status"] for row in table(file, tmp_path)] == ["complete"] * 3
     assert before.items() <= turns_of_complete(tmp_path / "sweep_small").items()
@@ -209,9 +209,9 @@ def test_the_command_line_beats_the_options_of_the_file(tmp_path):
 
 def test_a_dry_run_runs_nothing(tmp_path):
     file = write(tmp_path, grid=GRID, baseline={"model": "explorer", "views": "none"})
-    told = sweep(file, "--output", tmp_path / "runs", "--dry-run")
-    assert "model=explorer, views=none (baseline): 4 questions" in told
-    assert told.count("4 questions") == 4
+    output = sweep(file, "--output", tmp_path / "runs", "--dry-run")
+    assert "model=explorer, views=none (baseline): 4 questions" in output
+    assert output.count("4 questions") == 4
     assert not (tmp_path / "runs").exists()
 
 
@@ -228,9 +228,9 @@ def test_a_dry_run_runs_nothing(tmp_path):
         ({"grid": GRID, "seeds": 3}, "seeds"),
         ({"grid": {"seed": [1, 2]}, "seeds": [0]}, "seed and seeds"),
         ({"grid": {"batch_size": [1, 2]}}, "are the same run"),
-        ({"runs": [{"label": "a"}, {"label": "a", "seed": 1}]}, "two cells.*'a'"),
+        ({"runs": [{"label": "a"}, {"label": "a", "seed": 1}]}, "duplicate label 'a'"),
         ({"runs": ["free"]}, "runs"),
-        ({}, "set grid or runs"),
+        ({}, "Set grid or runs"),
         ({"grid": GRID, "baseline": "nobody"}, "baseline 'nobody'"),
         ({"grid": GRID, "name": "../up"}, "name"),
         ({"grid": {"devices": [["cpu", "cuda"]], "workers": [3]}}, "--devices"),
@@ -247,14 +247,14 @@ def test_what_a_file_cannot_ask_for_is_refused(tmp_path, given, said):
     [
         ("a: [", r"line 1"),
         ("- 1", "name, options"),
-        ("", "set grid or runs"),
+        ("", "Set grid or runs"),
     ],
 )
 def test_what_is_no_sweep_is_refused(tmp_path, text, said):
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(UsageError, match=said):
         read_sweep(tmp_path / "a.yaml", {}, tmp_path)
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="b.yaml"):
         sweep(tmp_path / "b.yaml")
 
 
@@ -268,8 +268,8 @@ def test_the_example_runs(tmp_path):
 
 
 def test_the_sweep_of_the_page_is_one(tmp_path):
-    told = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
-    (tmp_path / "a.yaml").write_text(told.split("```yaml\n")[1].split("```")[0])
+    output = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
+    (tmp_path / "a.yaml").write_text(output.split("```yaml\n")[1].split("```")[0])
     asked = read_sweep(tmp_path / "a.yaml", {}, tmp_path)
     assert len(asked.cells) == 4 * 2 + 1
     assert asked.baseline == "views=free, max_turns=9"
