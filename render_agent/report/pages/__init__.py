@@ -1,4 +1,4 @@
-"""The report: HTML pages that are written from a run and work from disk.
+"""HTML report of a run; its pages work when opened from disk.
 
 Start with `build.py`, then `index/index_page.py` and `question/question_page.py`.
 """

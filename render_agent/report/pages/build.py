@@ -1,4 +1,4 @@
-"""The report of a run: its pages, written into its folder."""
+"""Write the HTML report of a run into the run folder."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from render_agent.runs.read import RunData
 from render_agent.util.whole_files import new_folder
 from render_agent.views.picture_store import safe_name
 
-REPORT = "report"
-"""The folder of the pages within the run folder; their pictures are in `views` beside it."""
+REPORT = "report"  # folder of the pages in the run folder; images are in the sibling folder `views`
 
 
 def build_report(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
-    """Write the report of a run into its folder and return its index.
+    """Write the report of a finished or running run and return the path of its index page.
 
-    The pages are written into a new folder, which then takes the place of the earlier report. A run in progress is
-    reported too. RunLogError if the log is damaged or the folder cannot be written.
+    The pages are written to a new folder, which then atomically replaces an existing report.
 
     Args:
         run: The run.
-        processes: Processes that diagnose and write pages; one per core unless given, fewer for a small run.
-        diagnose: Whether to compute what the cameras saw. Without it, pages lack causes, coverage and sightings.
+        processes: Number of processes; if None, one per core, or fewer for a small run.
+        diagnose: Measure visibility. Without it, pages have no causes, coverage or sightings.
+
+    Raises:
+        RunLogError: The log is damaged or the folder cannot be written.
     """
     require("a report", "matplotlib")
     diagnoses = diagnose_run(run, processes) if diagnose else {}
@@ -39,17 +40,22 @@ def build_report(run: RunData, *, processes: int | None = None, diagnose: bool =
 
 
 def missing_assets(run: RunData, pages: Path) -> list[str]:
-    """Return a sentence each about missing scans and missing pictures; pages: the folder of the report."""
-    moved = [state for state in run.states if next(cameras_of(state), None)]
-    scenes = {state.question.scene for state in moved}
-    gone = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
-    files = {file for state in moved for turn in state.turns for file in turn.drawn}
-    lost = [file for file in files if not (run.path / file).is_file()]
-    sentences = []
-    if gone:
-        sentences.append(
-            f"{len(gone)} of {len(scenes)} scans cannot be read: their pages have no plan and no visibility"
+    """Return warnings about unreadable scans and missing images.
+
+    Args:
+        run: The run.
+        pages: The folder of its report.
+    """
+    with_poses = [state for state in run.states if next(cameras_of(state), None)]
+    scenes = {state.question.scene for state in with_poses}
+    no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
+    files = {file for state in with_poses for turn in state.turns for file in turn.drawn}
+    missing = [file for file in files if not (run.path / file).is_file()]
+    warnings = []
+    if no_plan:
+        warnings.append(
+            f"{len(no_plan)} of {len(scenes)} scans cannot be read; their pages have no floor plan and no visibility"
         )
-    if lost:
-        sentences.append(f"{len(lost)} of {len(files)} pictures are missing from views/")
-    return sentences
+    if missing:
+        warnings.append(f"{len(missing)} of {len(files)} images are missing from views/")
+    return warnings

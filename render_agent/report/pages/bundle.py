@@ -1,4 +1,4 @@
-"""A run as one folder or zip that can be handed on: its report, its pictures, its results; no path, no key."""
+"""Bundle a run as a folder or zip to share: report, images and results, without local paths and API keys."""
 
 from __future__ import annotations
 
@@ -18,74 +18,87 @@ from render_agent.util.whole_files import json_bytes, make_folders, whole, write
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">
-<title>render_agent: report</title></head><body><p><a href="report/index.html">The report</a></p></body></html>
+<title>render_agent: report</title></head><body><p><a href="report/index.html">Open the report</a></p></body></html>
 """
 
 
 def bundle(run: RunData, pages: Path, to: Path) -> int:
-    """Write a run and its report, which was built in `pages`, to a folder or a .zip; count files.
+    """Write the report, images, results and options of a run, without paths, servers and keys.
 
-    It holds the pages, the pictures that turns name, the results, and the run's options without paths, servers and
-    keys. Errors: as in `check_free`, and RunLogError if it cannot be written.
+    Args:
+        run: The run.
+        pages: The folder of its report.
+        to: A new or empty folder, or a .zip file.
+
+    Returns:
+        Number of files in the bundle.
+
+    Raises:
+        UsageError: `to` is in use, see `check_free`.
+        RunLogError: The bundle cannot be written.
     """
     check_free(to)
     if to.suffix == ".zip":
-        return _zipped(run, pages, to)
-    number, new = 0, not to.exists()
+        return _write_zip(run, pages, to)
+    num_files, is_new = 0, not to.exists()
     try:
         for name, content in contents(run, pages):
             write_whole(to / name, content, durable=False)
-            number += 1
-    except BaseException:  # half a bundle looks like a whole one
+            num_files += 1
+    except BaseException:  # do not leave a partial bundle, which looks complete
         shutil.rmtree(to, ignore_errors=True)
-        if not new:
+        if not is_new:
             to.mkdir(exist_ok=True)
         raise
-    return number
+    return num_files
 
 
 def check_free(to: Path) -> None:
-    """UsageError where something else lies where a bundle is to be; asked before a report is made."""
+    """Check that a bundle can be written to `to`, before the report is built.
+
+    Raises:
+        UsageError: `to` is a file that is not a zip, or a folder that is not empty.
+    """
     if to.suffix == ".zip":
         if to.exists() and not zipfile.is_zipfile(to):
-            raise UsageError(f"{to} is there and is no zip: name another file")
+            raise UsageError(f"{to} exists and is not a zip file. Choose another name.")
     elif to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise UsageError(f"{to} is there already: name a new folder, or a FILE.zip")
+        raise UsageError(f"{to} already exists. Pass a new folder or a FILE.zip.")
 
 
-def _zipped(run: RunData, pages: Path, to: Path) -> int:
+def _write_zip(run: RunData, pages: Path, to: Path) -> int:
     make_folders(to.parent, durable=False)
     with whole(to) as partial, zipfile.ZipFile(partial, "w") as file:
         for name, content in contents(run, pages):
-            packed = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
-            file.writestr(f"{run.name}/{name}", content, packed)
+            compression = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
+            file.writestr(f"{run.name}/{name}", content, compression)
         return len(file.namelist())
 
 
 def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
-    """Give the files of a bundle by their names in it."""
+    """Yield (name in the bundle, content) of every file."""
     folder = run.path
-    own = [folder.absolute(), folder.absolute().parent, Path.cwd(), PACKAGE.parent]
+    private_paths = [folder.absolute(), folder.absolute().parent, Path.cwd(), PACKAGE.parent]
 
-    def clean(content: bytes) -> bytes:
+    def redact(content: bytes) -> bytes:
         text = content.decode("utf-8", "surrogateescape")
-        return str(public(text, own)).encode("utf-8", "surrogateescape")
+        return str(public(text, private_paths)).encode("utf-8", "surrogateescape")
 
     yield "index.html", START
     record = dict(run.record)
     record["config"] = public_options(record["config"])
     record["engine"] = {name: part for name, part in record["engine"].items() if name != "servers"}
-    yield "config.json", json_bytes(public(record, own))
+    yield "config.json", json_bytes(public(record, private_paths))
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():
-            yield name, clean((folder / name).read_bytes())
+            yield name, redact((folder / name).read_bytes())
     for path in sorted(path for path in pages.rglob("*") if path.is_file()):
-        place = path.relative_to(pages)
+        name_in_report = path.relative_to(pages)
         content = path.read_bytes()
-        is_text = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
-        yield f"{REPORT}/{place.as_posix()}", clean(content) if is_text else content
+        is_text = name_in_report.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
+        yield f"{REPORT}/{name_in_report.as_posix()}", redact(content) if is_text else content
     for file in sorted({file for state in run.states for turn in state.turns for file in turn.drawn}):  # fmt: skip
         try:
             yield file, picture_path(folder, file).read_bytes()
-        except (OSError, RunLogError):  # it is gone from the run, or was never its own
+        except (OSError, RunLogError):  # missing, or outside the run folder
             continue

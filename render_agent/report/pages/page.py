@@ -1,4 +1,4 @@
-"""What the pages of a run share: their frame, names and links."""
+"""Shared parts of all pages of a run: template variables, file names and links."""
 
 from __future__ import annotations
 
@@ -16,34 +16,38 @@ UNFINISHED = "IN PROGRESS"
 
 
 def stamps(run: RunData) -> list[str]:
-    """Return the capital words on every page: that a run is in progress, partial, or a stress test."""
+    """Return the banners on every page of a run that is in progress, partial or a stress test."""
     done = sum(not state.active for state in run.states)
     stamps = []
     if not run.finished:
         stamps.append(f"{UNFINISHED}: {done} of {len(run.states)} questions done")
     if run.config.partial:
-        stamps.append("PARTIAL: some of the benchmark's questions")
+        stamps.append("PARTIAL: only a subset of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":
-        stamps.append("PARTIAL: not every question is scored")
+        stamps.append("PARTIAL: some questions are not scored")
     if stress := run.parts.picture_stress.note:
         stamps.append(stress.replace("stress test", "STRESS TEST"))
     return stamps
 
 
 def notes(run: RunData) -> list[str]:
-    """Return the notes beside every figure of a run, without its stamps."""
+    """Return the caveats of a run, without those that are shown as banners."""
     return [note for note in run.results["notes"] if note != run.parts.picture_stress.note]
 
 
 def frame(run: RunData) -> dict[str, Any]:
-    """Return the variables of `base.html`, except `root`, the path from a page to the folder of the index."""
+    """Return the variables of `base.html`, except `root` (relative path from a page to the report folder)."""
     return {"name": run.name, "stamps": stamps(run), "notes": notes(run)}
 
 
 def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: Any) -> None:
-    """Write a page.
+    """Render a template of `report/pages` to a file.
 
-    template: of this report's. frame: what all pages of the run or the comparison share. values: what this one shows.
+    Args:
+        file: The page to write.
+        template: File name of the template.
+        frame: Variables common to all pages, see `frame`.
+        **values: Variables of this page.
     """
     page = environment("report/pages").get_template(template)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,17 +55,17 @@ def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: An
 
 
 def copy_assets(pages: Path) -> None:
-    """Copy style and scripts into the `assets` of a folder of pages."""
+    """Copy style sheets and scripts to the subfolder `assets`."""
     shutil.copytree(ASSETS, pages / "assets", dirs_exist_ok=True)
 
 
 def page_of(question_id: str) -> str:
-    """Return where a question's page lies, relative to the index."""
+    """Return the path of a question's page relative to the index page."""
     return f"questions/{safe_name(question_id)}.html"
 
 
 def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return by question the files of the pages before and after its own, None where there is none."""
+    """Return the file names of the previous and next page by question id, None at either end."""
     ids = list(question_ids)
     files = [None, *(f"{safe_name(name)}.html" for name in ids), None]
-    return {name: (files[n], files[n + 2]) for n, name in enumerate(ids)}
+    return {name: (files[index], files[index + 2]) for index, name in enumerate(ids)}

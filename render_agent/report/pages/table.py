@@ -1,4 +1,4 @@
-"""Tables of questions: the text of their cells, and the script that filters and sorts them."""
+"""Tables of questions: cell texts, and the data for the script that filters and sorts them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ def cell_text(value: Any) -> str:
 
 
 def table_script(rows: Sequence[Row], columns: Iterable[Column] = ()) -> bytes:
-    """Return `questions.js`, which sets window.REPORT; it is ASCII, whatever the texts hold.
+    """Return the content of `questions.js`, an ASCII script that sets window.REPORT.
 
-    columns: those that the script draws; it can filter and sort by every key of a row.
+    Args:
+        rows: One row per question. The script can filter and sort by every key.
+        columns: The columns to display.
     """
     names = list(rows[0]) if rows else []
     data = {
@@ -33,6 +35,6 @@ def table_script(rows: Sequence[Row], columns: Iterable[Column] = ()) -> bytes:
 
 
 def choices(rows: Sequence[Row], names: Iterable[str]) -> dict[str, list[Any]]:
-    """Return by name the values that a filter offers, without those of which there is only one."""
+    """Return the values of each filter; columns with a single value get no filter."""
     values = {name: sorted({row[name] for row in rows if row[name]}) for name in names}
-    return {name: own for name, own in values.items() if len(own) > 1}
+    return {name: options for name, options in values.items() if len(options) > 1}

@@ -1,4 +1,4 @@
-"""The report of a run in progress: rewritten every few seconds, and served on this machine."""
+"""Live report of a running run, rewritten every few seconds and served on localhost."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from render_agent.runs.read import RunData
 from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
 
-LEAST_SECONDS = 3.0  # between two reports
-
-IDLE_SHARE = (
-    3  # after a report it waits so many times as long as that took, so that the run gets the cores
-)
+MIN_INTERVAL_SECONDS = 3.0  # between two updates
+WAIT_FACTOR = 3  # wait this many times the duration of the last update, to leave the CPU to the run
 
 
 def routes(run: RunData) -> list[BaseRoute]:
-    """Return the pages of a run's report and its pictures."""
+    """Return the routes of a run's report and its images."""
     return [
         Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
         Mount(f"/{REPORT}", PageFiles(run.path / REPORT, ".html", ".js", ".css", ".svg", ".png")),
@@ -38,24 +35,25 @@ def watch(
     processes: int | None = None,
     diagnose: bool = True,
 ) -> None:
-    """Serve the report of a run and rewrite it while the run goes on. Returns only by an exception, as of Ctrl-C.
+    """Serve the report of a run and update it while the run is active, until interrupted (Ctrl-C).
 
     Args:
-        port: 0 for any that is free.
+        run: The run.
+        port: TCP port; 0 picks a free one.
         on_start: Called with the address once the first report is written.
-        processes: As for `build`.
-        diagnose: As for `build`.
+        processes: As for `build_report`.
+        diagnose: As for `build_report`.
     """
     with closing(LocalServer(port)) as server:
         server.start(routes(run))
         started = False
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
             build_report(run, processes=processes, diagnose=diagnose)
             if not started:
                 on_start(server.address)
                 started = True
             if run.finished:
                 server.wait()
-            time.sleep(max(LEAST_SECONDS, IDLE_SHARE * (time.monotonic() - began)))
+            time.sleep(max(MIN_INTERVAL_SECONDS, WAIT_FACTOR * (time.monotonic() - start)))
             run.reload()

@@ -38,7 +38,7 @@ def test_new_turns_come_by_themselves(going, monkeypatch):
     seen, addresses = [], []
 
     def between(seconds):
-        assert seconds >= module.LEAST_SECONDS
+        assert seconds >= module.MIN_INTERVAL_SECONDS
         seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
         view = json.loads((folder.path / "turns.jsonl").read_bytes().splitlines()[0])["views"][0]
         assert fetched(addresses[0] + view["file"]) == (folder.path / view["file"]).read_bytes()

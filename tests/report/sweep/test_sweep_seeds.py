@@ -1,4 +1,4 @@
-"""Rows of a sweep over several seeds."""
+"""Tests of sweeps over several seeds."""
 
 import json
 
@@ -24,7 +24,7 @@ RUNS = [
 
 
 def sweep(*words):
-    """Run the command; return what it printed on standard output as JSON."""
+    """Run the command and return its JSON output."""
     done = CliRunner().invoke(cli, ["sweep", *map(str, words), "--json"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -34,7 +34,7 @@ def sweep(*words):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A finished sweep over two seeds: what it told, where its runs lie, and its file."""
+    """Return the output, the run folders and the file of a finished sweep over two seeds."""
     folder = tmp_path_factory.mktemp("seeds")
     options = {
         "benchmark": str(make_questions(folder, 6)),
@@ -50,19 +50,19 @@ def done(tmp_path_factory):
     return sweep(file, "--output", folder), folder / "sweep_small", file
 
 
-def runs_of(place, label, told):
-    """Return the runs behind a row, by seed."""
-    row = next(row for row in told["cells"] if row["label"] == label)
+def runs_of(place, label, output):
+    """Return the results of the runs of a row by seed, and the row."""
+    row = next(row for row in output["cells"] if row["label"] == label)
     folders = [RunData(place / name) for name in row["runs"]]
     return {folder.config.seed: folder.saved_results for folder in folders}, row
 
 
-def test_a_row_is_the_mean_over_its_seeds(done):
-    told, place, _ = done
-    assert [row["label"] for row in told["cells"]] == [run["label"] for run in RUNS]
+def test_row_is_the_mean_over_seeds(done):
+    output, place, _ = done
+    assert [row["label"] for row in output["cells"]] == [run["label"] for run in RUNS]
     assert len(list_runs(place)) == 6
     for run in RUNS:
-        found, row = runs_of(place, run["label"], told)
+        found, row = runs_of(place, run["label"], output)
         assert found.keys() == {3, 5}
         mean = sum(results["official"] for results in found.values()) / 2
         assert row["official"] == pytest.approx(mean)
@@ -72,20 +72,20 @@ def test_a_row_is_the_mean_over_its_seeds(done):
             assert row["per_question"][name] == pytest.approx(sum(rows) / 12)
 
 
-def test_differences_are_paired_seed_by_seed(done):
-    told, place, _ = done
-    base, _ = runs_of(place, "by chance", told)
-    ours, row = runs_of(place, "as many turns", told)
+def test_differences_are_paired_by_seed(done):
+    output, place, _ = done
+    base, _ = runs_of(place, "by chance", output)
+    ours, row = runs_of(place, "as many turns", output)
     paired = [
         compare(Side("a", base[seed]), Side("b", ours[seed]))["differences"]["official"]
         for seed in (3, 5)
     ]
     assert row["difference"] == pytest.approx(sum(one["difference"] for one in paired) / 2)
-    assert told["baseline"] == "by chance"
+    assert output["baseline"] == "by chance"
 
 
-def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
-    told, place, file = done
+def test_row_with_a_missing_seed_is_unfinished(done, tmp_path):
+    output, place, file = done
     given = yaml.safe_load(file.read_text())
     more = tmp_path / "sweep.yaml"
     more.write_text(yaml.safe_dump({**given, "seeds": [3, 5, 8]}, sort_keys=False))
@@ -95,18 +95,18 @@ def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
     asked = read_sweep(more, {}, place.parent)
     rows = sweep_rows(asked, find_cells(asked))
     assert {row["status"] for row in rows} == {"unfinished"}
-    assert [row["official"] for row in rows] == [row["official"] for row in told["cells"]]
+    assert [row["official"] for row in rows] == [row["official"] for row in output["cells"]]
     with pytest.raises(UsageError, match=r"sweep.yaml: --seed .*\(by chance\)"):
         read_sweep(more, {"seed": 1}, place.parent)
 
 
 @pytest.mark.slow
-def test_the_controls_of_choosing_run(tmp_path):
+def test_example_choose_runs(tmp_path):
     few = tmp_path / "choose.yaml"
     given = yaml.safe_load(EXAMPLE.read_text("utf-8"))
     given["seeds"] = [0]
     given["options"] |= {"model": "wanderer", "image_size": "64x48", "max_turns": 2}
     few.write_text(yaml.safe_dump(given, sort_keys=False))
-    told = sweep(few, "--output", tmp_path, "--scene", "room07", "--limit", 1)
-    assert {row["status"] for row in told["cells"]} == {"complete"}
-    assert len(told["cells"]) == len(given["runs"])
+    output = sweep(few, "--output", tmp_path, "--scene", "room07", "--limit", 1)
+    assert {row["status"] for row in output["cells"]} == {"complete"}
+    assert len(output["cells"]) == len(given["runs"])

@@ -1,1 +1,1 @@
-"""Floor plans with paths, boxes and candidates. Start with `floor_plan.py`, then `path_marks.py`."""
+"""Floor plans with camera paths, object boxes and candidates. Start with `floor_plan.py`, then `path_marks.py`."""

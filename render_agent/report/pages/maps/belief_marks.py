@@ -1,4 +1,4 @@
-"""What is drawn over a floor plan of what a model believes: its objects beside the true ones, its pose beside the true one."""
+"""Overlay of beliefs on a floor plan: believed and actual objects, believed and actual pose."""
 
 from __future__ import annotations
 
@@ -20,41 +20,48 @@ from render_agent.report.pages.maps.path_marks import (
 from render_agent.score.beliefs.matching import fates
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 
-ARROW_PIXELS = 46.0  # length of the arrow of a direction of view
-
-EDGE_PIXELS = 10.0  # an object believed to be outside the plan is drawn this far inside its edge
+ARROW_PIXELS = 46.0  # length of an arrow in the viewing direction
+EDGE_PIXELS = 10.0  # objects outside the plan are drawn at this distance from its edge
 
 
 class TrueMark(NamedTuple):
-    """A true object: its outline, its category's number, whether it is on the map, and seen well by then."""
+    """An actual object."""
 
     name: str
     category: int
+    """Index of its category among the named ones."""
     points: str
+    """Outline in SVG syntax."""
     found: bool
+    """True if the object is on the map."""
     seen: bool
+    """True if the object has been clearly visible up to this turn."""
 
 
 class BelievedMark(NamedTuple):
-    """A believed object: where it is drawn, what became of it, and the middle of the true one, if any.
-
-    outside: whether it is believed to be beyond the edge of the plan. sure: percent. metres: to the true one.
-    """
+    """A believed object."""
 
     name: str
     category: int
+    """Index of its category among the named ones."""
     pixel: Pixel
     fate: str
+    """`found`, `doubled` or `invented`."""
     position: tuple[float, float]
+    """Metres."""
     outside: bool = False
+    """True if its position is outside the plan."""
     sure: float | None = None
+    """Confidence in percent."""
     length: float | None = None
     to: Pixel | None = None
+    """Centre of the matched actual object."""
     metres: float | None = None
+    """Distance to the matched actual object."""
 
 
 class PoseMark(NamedTuple):
-    """Where somebody stands and looks: two pixels; the second is the first where that is not known."""
+    """A pose: the position and the tip of the arrow in the viewing direction, equal if the direction is unknown."""
 
     at: Pixel
     tip: Pixel
@@ -62,23 +69,35 @@ class PoseMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BeliefMap:
-    """One probe as a page shows it; turn: from 1. why: why it is no map, where it is none."""
+    """The map of one probe."""
 
     turn: int
+    """From 1."""
     words: str
+    """Summary of the score."""
     why: str | None
+    """Why the belief could not be read, otherwise None."""
     reply: str
     notes: tuple[str, ...]
     true: tuple[TrueMark, ...] = ()
     believed: tuple[BelievedMark, ...] = ()
     stands: PoseMark | None = None
+    """Actual pose of the camera."""
     thinks: PoseMark | None = None
+    """Believed pose of the camera."""
 
 
 def belief_maps(
     state: QuestionState, diagnosis: Diagnosis | None, plan: Plan | None, size: tuple[int, int]
 ) -> list[BeliefMap]:
-    """Return what is drawn of every probe of a question; size: of its pictures."""
+    """Return the belief maps of a question; empty if it has none.
+
+    Args:
+        state: The question with its turns.
+        diagnosis: Its diagnosis.
+        plan: The floor plan of its scene.
+        size: Width and height of its images in pixels.
+    """
     if diagnosis is None or diagnosis.belief is None or plan is None:
         return []
     return [_belief_map(state, diagnosis, probe, plan, size) for probe in diagnosis.belief.probes]
@@ -117,7 +136,7 @@ def _belief_map(
         stands=_pose(plan, turn.camera.position[:2], turn.camera.yaw),
     )
     if belief is None:
-        reason = getattr(probe.probe.belief, "reason", "it was not read")
+        reason = getattr(probe.probe.belief, "reason", "not parsed")
         return replace(belief_map, why=probe.probe.error or reason)
     return replace(
         belief_map,
@@ -143,36 +162,36 @@ def _believed(
         to = metres = None
         if pair is not None:
             to, metres = plan.pixel(boxes[pair.category, pair.true].centre), pair.metres
-        where = plan.pixel((*thing.position, 0.0))
-        inside = _inside(plan, where)
+        pixel = plan.pixel((*thing.position, 0.0))
+        inside = _inside(plan, pixel)
         yield BelievedMark(
-            name, categories.get(name, 0), inside, fate, thing.position, inside != where,
+            name, categories.get(name, 0), inside, fate, thing.position, inside != pixel,
             thing.sure, thing.length, to, metres,
         )  # fmt: skip
 
 
 def worth_words(probe: ScoredProbe) -> str:
-    """Return what a belief was worth in words, its parts between commas."""
+    """Summarize the score of a belief as comma-separated phrases."""
     score = probe.score
     if score is None:
-        return "no belief could be read"
+        return "unreadable belief"
     parts = []
     if score.matching is not None:
-        parts.append(f"{score.found} of {score.true} found")
+        parts.append(f"{score.found} of {score.true} objects found")
         if score.matching.doubled:
-            parts.append(f"{len(score.matching.doubled)} doubled")
+            parts.append(f"{len(score.matching.doubled)} duplicated")
         if score.matching.invented:
             parts.append(f"{len(score.matching.invented)} invented")
         if score.matching.pairs:
-            apart = sum(pair.metres for pair in score.matching.pairs) / score.found
-            parts.append(f"{apart:.2f} m off")
+            error = sum(pair.metres for pair in score.matching.pairs) / score.found
+            parts.append(f"position error {error:.2f} m")
     if score.counts is not None:
-        off = sum(map(abs, score.counts.values()))
-        parts.append("counts right" if not off else f"counts {off} off")
+        count_error = sum(map(abs, score.counts.values()))
+        parts.append(f"count error {count_error}" if count_error else "counts correct")
     if score.metres is not None:
-        parts.append(f"itself {score.metres:.2f} m off")
+        parts.append(f"self-localisation error {score.metres:.2f} m")
     if probe.answer is not None:
-        parts.append(f"answers {probe.answer}")
+        parts.append(f"implies {probe.answer}")
     return ", ".join(parts)
 
 
@@ -182,7 +201,7 @@ def _pose(plan: Plan, position: tuple[float, float], yaw: float | None) -> PoseM
 
 
 def _inside(plan: Plan, pixel: Pixel) -> Pixel:
-    """Return a pixel moved to the edge of the plan where it lies beyond it."""
+    """Clamp a pixel to the plan."""
     width, height = plan.size
     u, v = (
         max(EDGE_PIXELS, min(limit - EDGE_PIXELS, value))

@@ -1,4 +1,4 @@
-"""Floor plans: one picture a scene, shared by the pages of all its questions."""
+"""Floor plans: one image per scene, shared by the pages of all its questions."""
 
 from __future__ import annotations
 
@@ -21,44 +21,41 @@ from render_agent.report.pages.view3d.scene_file import scene_file, scene_script
 from render_agent.scans.camera import Camera, MapCamera, Vector
 from render_agent.views.picture_store import safe_name
 
-SIZE_PIXELS = (800, 600)
-"""Width and height of a plan."""
-
-COLOURS = 128
-"""So many colours a plan is stored in: a third of the bytes, no difference to the eye."""
-
-MARGIN_METRES = 1.0
-"""Shown around what is known of a scene whose scan cannot be drawn."""
+SIZE_PIXELS = (800, 600)  # width and height of a plan
+COLOURS = 128  # palette size; a third of the bytes without a visible difference
+MARGIN_METRES = 1.0  # around the known points of a scene that cannot be rendered
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A scene from above, without a path.
-
-    file: the picture, relative to the report; None where the scan cannot be drawn. camera: which
-    pixel of a picture of `size` shows which point. scene: the file of the 3D view, relative to the report.
-    """
+    """Top view of a scene, without a path."""
 
     file: str | None
+    """Image, relative to the report; None if the scan cannot be rendered."""
     camera: MapCamera
+    """Maps points to pixels of an image of `size`."""
     size: tuple[int, int] = SIZE_PIXELS
     scene: str | None = None
+    """Data file of the 3D view, relative to the report."""
 
     @property
     def plot(self) -> Plot:
-        """The part of the picture that shows the place."""
+        """The part of the image that shows the scene."""
         return Plot.inside(*self.size)
 
     def pixel(self, point: Vector) -> tuple[float, float]:
-        """Return where a world point, metres, is on the plan, as (u, v)."""
+        """Project a world point in metres to plan pixels (u, v)."""
         (x, y), scale = self.camera.centre, self.camera.metres_per_pixel
         return (point[0] - x) / scale + self.size[0] / 2, self.size[1] / 2 - (point[1] - y) / scale
 
 
 class Plans:
-    """The plans of a run's scenes, each drawn into a folder when first asked for, with its file for the 3D view.
+    """Floor plans and 3D-view files of a run's scenes, created on first use.
 
-    states: of the run, in its order; the first pose in a scene tells the storey.
+    Args:
+        folder: The folder to write to.
+        scenes: Loads the scenes.
+        states: The questions of the run in order; the first pose in a scene determines the storey.
     """
 
     def __init__(self, folder: Path, scenes: SceneSource, states: Sequence[QuestionState]) -> None:
@@ -69,22 +66,22 @@ class Plans:
         self._plans: dict[str, Plan | None] = {}
 
     def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
-        """Return the plan of the scene that a question was asked in; None if the question has no poses."""
+        """Return the plan of a question's scene; None if the question has no poses."""
         if next(cameras_of(state), None) is None:
             return None
         scene = state.question.scene
         if scene not in self._plans:
-            self._plans[scene] = self._drawn(state.question)
+            self._plans[scene] = self._draw(state.question)
         return self._plans[scene] or bare_plan(cameras_of(state), diagnosis)
 
     def close(self) -> None:
         """Close the renderer."""
         self._renderer.close()
 
-    def _drawn(self, question: Question) -> Plan | None:
-        """Draw a scene; None if its scan cannot be read or drawn."""
+    def _draw(self, question: Question) -> Plan | None:
+        """Draw the plan of a scene; return None if its scan cannot be read or rendered."""
         name = question.scene
-        first = next(
+        first_camera = next(
             camera
             for state in self._states
             if state.question.scene == name
@@ -92,11 +89,11 @@ class Plans:
         )
         try:
             scene = self.scenes.get(question)
-            drawn = TopView(self._renderer, SIZE_PIXELS).plan(scene, first)
+            floor_plan = TopView(self._renderer, SIZE_PIXELS).plan(scene, first_camera)
         except (SceneError, RenderError):
             return None
-        plan = Plan(f"plans/{safe_name(name)}.png", drawn.camera, scene=scene_file(name))
-        for file, content in ((plan.file, _encoded(drawn)), (plan.scene, scene_script(scene))):
+        plan = Plan(f"plans/{safe_name(name)}.png", floor_plan.camera, scene=scene_file(name))
+        for file, content in ((plan.file, _png(floor_plan)), (plan.scene, scene_script(scene))):
             assert file is not None
             (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / file).write_bytes(content)
@@ -104,7 +101,7 @@ class Plans:
 
 
 def cameras_of(state: QuestionState) -> Iterator[Camera]:
-    """Yield the poses of a question in order: of its views, and where it stood; none of a blind one."""
+    """Yield the poses of all turns and views of a question in order; nothing for a run without views."""
     for turn in state.turns:
         if state.blind:
             return
@@ -114,14 +111,14 @@ def cameras_of(state: QuestionState) -> Iterator[Camera]:
 
 
 def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
-    """Return a plan without a picture that holds these poses and the boxes of a diagnosis."""
+    """Return a plan without an image that covers the given poses and the boxes of a diagnosis."""
     boxes = () if diagnosis is None else diagnosis.boxes
     points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
     bounds = np.stack([points.min(0) - MARGIN_METRES, points.max(0) + MARGIN_METRES])
     return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS))
 
 
-def _encoded(plan: FloorPlan) -> bytes:
+def _png(plan: FloorPlan) -> bytes:
     image = Image.fromarray(plan.picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=3)

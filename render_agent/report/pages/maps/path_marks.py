@@ -1,4 +1,4 @@
-"""What is drawn over a floor plan: where the camera stood and looked, and what was asked about."""
+"""Overlay of the camera path and the named boxes on a floor plan."""
 
 from __future__ import annotations
 
@@ -17,37 +17,35 @@ from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 
 Pixel = tuple[float, float]
+Pose = tuple[int, Camera, Sequence[str]]  # number on the page, camera, kinds of its views
 
-Pose = tuple[int, Camera, Sequence[str]]
-"""A number on the page, a camera, and the kinds of view that it took."""
-
-WEDGE_PIXELS = 44.0  # length of the wedge that shows where a camera looked
-DISC_PIXELS = 11.0  # radius of the disc that bears a number
-HALF_BAR_PIXELS = 7.0  # half the length of the bar where a move was stopped
-LETTER_PIXELS = 7.0  # width of a letter of a label
-CANDIDATE_LINE_PIXELS = 22.0  # length of the line that says which way a candidate looks
+WEDGE_PIXELS = 44.0  # length of the wedge that shows the field of view
+DISC_PIXELS = 11.0  # radius of a numbered disc
+HALF_BAR_PIXELS = 7.0  # half the length of the bar at a blocked move
+LETTER_PIXELS = 7.0  # approximate width of a letter in a label
+CANDIDATE_LINE_PIXELS = 22.0  # length of the line in a candidate's viewing direction
 
 
 class Stop(NamedTuple):
-    """A pose on the plan: a turn of a free dialogue, a view of one whose views were chosen for it.
-
-    number: as the page numbers it, from 1. target: the id on the page of what belongs to it. spot: the
-    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path.
-    map_only: whether it was shown a map alone.
-    """
+    """A pose on the plan: a turn, or a view if the views were preselected."""
 
     number: int
+    """As numbered on the page, from 1."""
     target: str
+    """HTML id of the turn or view."""
     camera: Camera
     pixel: Pixel
     spot: Pixel
+    """Centre of the numbered disc."""
     wedge: str
+    """Field of view as an SVG path."""
     map_only: bool
+    """True if only a map was shown."""
     words: str
 
 
 class Block(NamedTuple):
-    """Where a move was stopped: the bar across its way (two pixels), and the stop that it began at."""
+    """A blocked move: the turn, and the ends of a bar across the direction of travel."""
 
     number: int
     bar: tuple[Pixel, Pixel]
@@ -55,48 +53,55 @@ class Block(NamedTuple):
 
 
 class BoxMark(NamedTuple):
-    """A named box from above: its outline as SVG writes it, and where its label stands.
-
-    category: the number of its category among those that the question names. spot: where the label is
-    centred, None if there is no room for it. seen: whether it was seen well at any time.
-    """
+    """A named box, seen from above."""
 
     name: str
     category: int
+    """Index of its category among the named ones."""
     points: str
+    """Outline in SVG syntax."""
     spot: Pixel | None
+    """Centre of the label; None if there is no room for it."""
     seen: bool
+    """True if the box was ever clearly visible."""
 
 
 class MapMarks(NamedTuple):
-    """All that is drawn over a plan; line: the path as SVG writes it; end: where the camera stood at last, if that is no stop."""
+    """Everything drawn over a plan."""
 
     stops: Sequence[Stop]
     boxes: Sequence[BoxMark]
     blocks: Sequence[Block] = ()
     line: str = ""
+    """Path in SVG syntax."""
     end: Pixel | None = None
+    """Final position, if it differs from the last stop."""
 
 
 def marks(
     state: QuestionState,
     plan: Plan,
-    picture: tuple[int, int],
+    image_size: tuple[int, int],
     diagnosis: Diagnosis | None = None,
     *,
     passive: bool = False,
     well_seen: frozenset[int] = frozenset(),
 ) -> MapMarks:
-    """Return what is drawn over the plan of a question's scene.
+    """Lay out the path, the boxes and the labels of a question on the plan of its scene.
 
-    picture: width and height of its views in pixels. passive: whether its views were chosen for it.
-    well_seen: the numbers of the boxes that were seen well.
+    Args:
+        state: The question with its turns.
+        plan: The plan.
+        image_size: Width and height of its views in pixels.
+        diagnosis: Provides the named boxes.
+        passive: True if the views were preselected.
+        well_seen: Indices of the boxes that were ever clearly visible.
     """
-    taken = _Taken(plan.plot)
+    occupied = _OccupiedArea(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
     pixels = [plan.pixel(camera.position) for _, camera, _ in poses]
     for pixel in pixels:
-        taken.add(pixel, 4, 4)
+        occupied.add(pixel, 4, 4)
     target = "view" if passive else "turn"
     stops = [
         Stop(
@@ -104,16 +109,16 @@ def marks(
             f"{target}-{number}",
             camera,
             pixel,
-            taken.place_number(pixel, camera.yaw),
+            occupied.place_number(pixel, camera.yaw),
             _circle(pixel)
             if "around" in kinds
-            else _wedge(pixel, camera.yaw, camera.horizontal_fov(*picture)),
+            else _wedge(pixel, camera.yaw, camera.horizontal_fov(*image_size)),
             not kinds,
             where(camera),
         )
         for (number, camera, kinds), pixel in zip(poses, pixels, strict=True)
     ]
-    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, taken, well_seen)
+    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, occupied, well_seen)
     if passive or not state.turns:
         return MapMarks(stops, boxes)
     end = plan.pixel(state.turns[-1].camera.position)
@@ -126,7 +131,7 @@ def marks(
 
 
 class CandidateMark(NamedTuple):
-    """A pose that was not taken: its pixel, the end of the line where it looks, the candidate's number."""
+    """Pose of a rejected candidate: its pixel, the tip of the line in its viewing direction, its number."""
 
     pixel: Pixel
     tip: Pixel
@@ -134,14 +139,14 @@ class CandidateMark(NamedTuple):
 
 
 def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[CandidateMark]]:
-    """Return by the id of a turn on the page where the candidates that were not taken would have led."""
+    """Return the poses of rejected candidates by the HTML id of their turn."""
     turns: dict[str, list[CandidateMark]] = {}
     for turn in state.turns:
         for candidate in turn.evidence.candidates if turn.evidence else ():
             assert turn.evidence is not None
             camera = candidate.camera
-            taken = candidate.number == turn.evidence.chosen or camera == turn.camera
-            if candidate.goes_on and not taken:
+            is_chosen = candidate.number == turn.evidence.chosen or camera == turn.camera
+            if candidate.goes_on and not is_chosen:
                 pixel = plan.pixel(camera.position)
                 tip = towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
                 mark = CandidateMark(pixel, tip, str(candidate.number + 1))
@@ -150,7 +155,7 @@ def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[Candidat
 
 
 def where(camera: Camera) -> str:
-    """Return a pose in words: position in metres, yaw and pitch in degrees."""
+    """Format a pose: position in metres, yaw and pitch in degrees."""
     x, y, z = camera.position
     return (
         f"x {x:.2f}, y {y:.2f}, z {z:.2f} m, yaw {_degrees_text(camera.yaw)}°,"
@@ -160,7 +165,7 @@ def where(camera: Camera) -> str:
 
 def _turns(state: QuestionState) -> Iterator[Pose]:
     for turn in state.turns:
-        # A view that is shown again was taken from elsewhere.
+        # Views that are shown again were taken from other poses.
         kinds = [view.kind for view in turn.views if _taken_here(view.camera, turn.stood)]
         yield turn.number + 1, turn.stood, kinds
 
@@ -178,12 +183,12 @@ def _views(state: QuestionState) -> Iterator[Pose]:
 
 
 def svg_points(pixels: Sequence[Pixel]) -> str:
-    """Return pixels as SVG writes the points of a line."""
+    """Format pixels as the `points` attribute of an SVG line."""
     return " ".join(f"{u:.1f},{v:.1f}" for u, v in pixels)
 
 
 def towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
-    """Return the pixel so far from another in a direction, degrees counter-clockwise from the right."""
+    """Return the pixel at distance `reach` in a direction, in degrees counter-clockwise from the right."""
     angle = math.radians(degrees)
     return pixel[0] + reach * math.cos(angle), pixel[1] - reach * math.sin(angle)
 
@@ -204,21 +209,25 @@ def _circle(pixel: Pixel) -> str:
 
 
 def _block(turn: Turn, plan: Plan) -> Block | None:
-    """Return the mark of a level move that an obstacle stopped, None if nothing did."""
+    """Return the mark of a horizontal move that was blocked by an obstacle, otherwise None."""
     outcome = turn.outcome
     if outcome is None or outcome.level_obstacle is None:
         return None
     forward, left, _ = outcome.requested
-    way = turn.stood.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
+    heading = turn.stood.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
     reach = CLEARANCE_METRES / plan.camera.metres_per_pixel
-    ahead = towards(plan.pixel(turn.camera.position), way, reach)
-    bar = (towards(ahead, way + 90, HALF_BAR_PIXELS), towards(ahead, way - 90, HALF_BAR_PIXELS))
+    ahead = towards(plan.pixel(turn.camera.position), heading, reach)
+    bar = (
+        towards(ahead, heading + 90, HALF_BAR_PIXELS),
+        towards(ahead, heading - 90, HALF_BAR_PIXELS),
+    )
     return Block(turn.number + 1, bar, turn.feedback)
 
 
 def _boxes(
-    diagnosis: Diagnosis, plan: Plan, taken: _Taken, well_seen: frozenset[int]
+    diagnosis: Diagnosis, plan: Plan, occupied: _OccupiedArea, well_seen: frozenset[int]
 ) -> list[BoxMark]:
+    """Return the marks of the named boxes, with labels where there is room."""
     marks = []
     for number, box in enumerate(diagnosis.boxes):
         name, outline = name_of(box, diagnosis.boxes), box_outline(box, plan)
@@ -226,16 +235,16 @@ def _boxes(
         above = middle[0], min(v for _, v in outline) - 9
         below = middle[0], max(v for _, v in outline) + 9
         half = LETTER_PIXELS * len(name) / 2
-        spot = next((s for s in (middle, above, below) if taken.free(s, half, 8)), None)
+        spot = next((s for s in (middle, above, below) if occupied.is_free(s, half, 8)), None)
         if spot is not None:
-            taken.add(spot, half, 8)
+            occupied.add(spot, half, 8)
         category = diagnosis.named.index(box.category)
         marks.append(BoxMark(name, category, svg_points(outline), spot, number in well_seen))
     return marks
 
 
 def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
-    """Return the outline of a box from above: that of the sum of its three edges, in order of direction."""
+    """Return the outline of a box from above: the Minkowski sum of its projected edges."""
     edges = [(x * size, y * size) for (x, y, _), size in zip(box.axes, box.size, strict=True)]
     edges = [(x, y) if (y, x) > (0, 0) else (-x, -y) for x, y in edges]
     edges = [edge for edge in edges if math.hypot(*edge) > 1e-6]
@@ -253,37 +262,38 @@ def _degrees_text(degrees: float) -> str:
 
 
 @dataclass(slots=True)
-class _Taken:
-    """Rectangles of the plan that marks cover already, as (u, v, half width, half height)."""
+class _OccupiedArea:
+    """Rectangles of the plan that are covered by marks."""
 
     plot: Plot
     rectangles: list[tuple[float, float, float, float]] = field(default_factory=list)
+    """(u, v, half width, half height) in pixels."""
 
-    def add(self, pixel: Pixel, wide: float, high: float) -> None:
-        self.rectangles.append((*pixel, wide, high))
+    def add(self, pixel: Pixel, half_width: float, half_height: float) -> None:
+        self.rectangles.append((*pixel, half_width, half_height))
 
-    def free(self, pixel: Pixel, wide: float, high: float) -> bool:
+    def is_free(self, pixel: Pixel, half_width: float, half_height: float) -> bool:
         u, v = pixel
-        inside = (
-            self.plot.left <= u - wide
-            and u + wide <= self.plot.right
-            and self.plot.top <= v - high
-            and v + high <= self.plot.bottom
+        is_inside = (
+            self.plot.left <= u - half_width
+            and u + half_width <= self.plot.right
+            and self.plot.top <= v - half_height
+            and v + half_height <= self.plot.bottom
         )
-        if not inside:
+        if not is_inside:
             return False
-        for x, y, w, h in self.rectangles:  # no generator: it is asked for every spot that is tried
-            if abs(u - x) < wide + w and abs(v - y) < high + h:
+        for x, y, w, h in self.rectangles:  # a plain loop: this is called for every tried spot
+            if abs(u - x) < half_width + w and abs(v - y) < half_height + h:
                 return False
         return True
 
     def place_number(self, pixel: Pixel, yaw: float) -> Pixel:
-        """Take a free spot for a number: where the camera looks, near first, else all around."""
+        """Reserve a free spot for a number, preferably close by in the viewing direction."""
         ahead = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
         around = ((angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20)))
         spots = (towards(pixel, yaw + angle, reach) for angle, reach in chain(ahead, around))
         first = next(spots)
-        free = (s for s in chain([first], spots) if self.free(s, DISC_PIXELS, DISC_PIXELS))
+        free = (s for s in chain([first], spots) if self.is_free(s, DISC_PIXELS, DISC_PIXELS))
         spot = next(free, first)
         self.add(spot, DISC_PIXELS, DISC_PIXELS)
         return spot

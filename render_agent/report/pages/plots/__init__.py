@@ -1,1 +1,1 @@
-"""Plots as SVG files, drawn by matplotlib. Start with `run_plots.py`."""
+"""SVG plots, drawn with matplotlib. Start with `run_plots.py`."""

@@ -1,4 +1,4 @@
-"""The colours of plots: those of Okabe and Ito, which colour-blind readers can tell apart."""
+"""Colours of plots: the colour-blind-safe palette of Okabe and Ito."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ VERMILLION, PURPLE, GREY, PALE = "#d55e00", "#b8578f", "#7f878f", "#c3c9cf"
 
 CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY)
 
+# colour of every cause, in stacking order
 CAUSES = {
     Cause.RIGHT: BLUE,
     Cause.MISJUDGED: VERMILLION,
@@ -23,4 +24,3 @@ CAUSES = {
     Cause.UNKNOWN: SKY,
     Cause.OPEN: PALE,
 }
-"""The colour of every cause, in the order in which they are stacked."""

@@ -1,4 +1,4 @@
-"""The plots of a run: scores, turns, what was seen, causes, beliefs and time."""
+"""Plots of a run: scores, turns, visibility, causes, beliefs and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from render_agent.report.diagnosis.summary import JUDGED, own_diagnoses, summari
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import (
-    causes_meant,
+    explain_causes,
     in_order,
     outcome,
     type_words,
@@ -24,70 +24,71 @@ from render_agent.score.tables import figure, interval
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
 from render_agent.util.display import duration
 
-INTERVALS = f"95 % intervals: jackknife over scenes, none below {LEAST_SCENES} scenes."
+INTERVALS = f"95 % CI: jackknife over scenes (at least {LEAST_SCENES} scenes)."
 
 MIRRORED = {
-    "scored": " Right: by the truth of the room that is not mirrored, as in the scores above.",
-    "shown": " Right: by the truth of the mirrored room, unlike the scores above.",
+    "scored": " Right answers: by the ground truth of the original room, as in the scores above.",
+    "shown": " Right answers: by the ground truth of the mirrored room, unlike the scores above.",
 }
 
 ALL_TYPES = "all types"
 
+# chance level -> marker and colour
 CHANCE = {"random": ("|", palette.SOFT), "frequency": ("D", palette.GREY)}
-"""Mark and colour of every chance level."""
 
+# figure of the beliefs -> label, colour and marker
 CURVES = {
     "found": ("named objects on its map", palette.BLUE, "o"),
     "right": ("objects on its map that exist", palette.GREEN, "s"),
     "seen_found": ("clearly visible objects on its map", palette.ORANGE, "^"),
 }
-"""Figures of beliefs by turn: label, colour and mark."""
 
-Scene = tuple[str, str]
-"""Data set and name of a scene."""
-
-Diagnoses = Mapping[str, Diagnosis]
+Scene = tuple[str, str]  # data set, name
+Diagnoses = Mapping[str, Diagnosis]  # by question id
 
 Cell = str | float | int | None
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot as the pages show it; alt: the drawing in words; columns, rows: its figures as a table, if any."""
+    """A plot with its texts."""
 
     name: str
     title: str
     alt: str
+    """Description of the drawing for screen readers."""
     svg: str
     note: str = ""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Cell]] = ()
+    """The plotted values as a table; may be empty."""
 
 
 class Share(NamedTuple):
-    """A share of n questions in percent, and its 95 % interval over scenes if there are enough of them."""
+    """Share of n questions."""
 
     n: int
     percent: float
     bounds: Sequence[float] | None
+    """95 % confidence interval over scenes; None for too few scenes."""
 
 
 def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
-    """Return the plots of a run, without those for which it has no figures."""
-    own = own_diagnoses(run.states, diagnoses)
+    """Return the plots of a run, without those that have no data."""
+    originals = own_diagnoses(run.states, diagnoses)
     plots = (
         turns_used(run),
-        causes(run, own),
-        seen(run, own),
-        coverage(run, own),
-        maps_by_turn(run, own),
+        causes(run, originals),
+        seen(run, originals),
+        coverage(run, originals),
+        maps_by_turn(run, originals),
         seconds(run),
     )
     return [plot for plot in plots if plot is not None]
 
 
 def share(values: Sequence[tuple[Scene, float]]) -> Share:
-    """Return the mean of values from 0 to 1 in percent, each of a question about a scene."""
+    """Return the mean in percent of one value from 0 to 1 per question."""
     estimate = ratio([value for _, value in values], [scene for scene, _ in values])
     if estimate is None:
         return Share(0, 0.0, None)
@@ -95,12 +96,12 @@ def share(values: Sequence[tuple[Scene, float]]) -> Share:
 
 
 def scene_of(row: Row) -> Scene:
-    """Return which scene a row of the results is about."""
+    """Return the scene of a row of the results."""
     return row.dataset, row.scene
 
 
 def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-    """Return n and score of every type that was scored, the three directions below their task."""
+    """Return n and score of every scored type, with the three direction types after their task."""
     types = results["types"]
     directions = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
     scores: dict[str, tuple[int, float | None]] = {}
@@ -112,7 +113,7 @@ def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
 
 
 def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
-    """The score of every type with its interval, against chance."""
+    """Plot the score of every type with its confidence interval and the chance levels."""
     scores = type_scores(results)
     if not scores:
         return None
@@ -139,17 +140,17 @@ def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
         name_rows(axes, [f"{type_words(name)} (n = {n})" for name, (n, _) in scores.items()])
         axes.set_xlim(-1, 101)
         axes.grid()
-        axes.set_xlabel("score, %")
+        axes.set_xlabel("score (%)")
         legend(axes)
 
     return Plot(
         "types",
         "Score by question type",
-        "A dot per type with its 95 % interval, beside marks at the chance levels.",
+        "One dot per type with its 95 % confidence interval, and marks at the chance levels.",
         _draw(paint, 1.0 + 0.27 * len(scores)),
-        f"{INTERVALS} Random: a uniform choice among the options. Frequency: the most frequent answer of each type, fitted"
-        " on these questions.",
-        ("type", "n", "score, %", "95 % interval", *(f"{name}, %" for name in CHANCE)),
+        f"{INTERVALS} Random: uniform choice among the options. Frequency: most-frequent-answer baseline, fitted to these"
+        " questions by type.",
+        ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
         [
             (
                 type_words(name),
@@ -164,7 +165,7 @@ def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
 
 
 def turns_used(run: RunData) -> Plot | None:
-    """Right and wrong answers by the number of turns used."""
+    """Plot right and wrong answers by the number of turns used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
         if row.score is not None:
@@ -189,49 +190,49 @@ def turns_used(run: RunData) -> Plot | None:
         axes.set_ylabel("questions")
         legend(axes)
 
-    note = "Above each bar: the share of right answers (score at least 50 %)."
+    note = "Labels: share of right answers (score of at least 50 %)."
     return Plot(
         "turns",
         "Right and wrong answers by turns used",
         "Stacked bars: right and wrong answers for each number of turns used.",
         _draw(paint),
         note + _mirrored(run, "scored"),
-        ("turns", "right", "wrong", "right, %", "95 % interval"),
+        ("turns", "right", "wrong", "right (%)", "95 % CI"),
         [
-            (turn, f"{yes:.0f}", f"{no:.0f}", *_cells(share(by_turns[turn]))[1:])
-            for turn, yes, no in zip(turns, right, wrong, strict=True)
+            (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(share(by_turns[turn]))[1:])
+            for turn, num_right, num_wrong in zip(turns, right, wrong, strict=True)
         ],
     )
 
 
 def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Why questions went as they did, by type."""
+    """Plot the causes of right and wrong answers by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
     for question_id, diagnosis in diagnoses.items():
         by_type[run.rows[question_id].type][diagnosis.cause] += 1
-    present = [cause for cause in palette.CAUSES if any(own[cause] for own in by_type.values())]
+    present = [cause for cause in palette.CAUSES if any(c[cause] for c in by_type.values())]
     if set(present) <= {Cause.OPEN}:
         return None
     counts = {kind: by_type[kind] for kind in in_order(by_type)}
     return Plot(
         "causes",
         "Causes by question type",
-        "A stacked bar per type: the share of questions with each cause.",
-        _stacked(
-            {type_words(kind): own for kind, own in counts.items()},
+        "One stacked bar per type: the share of questions with each cause.",
+        _stacked_bars(
+            {type_words(kind): counter for kind, counter in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
-        causes_meant(present, passive=run.parts.passive) + _mirrored(run, "shown"),
+        explain_causes(present, passive=run.parts.passive) + _mirrored(run, "shown"),
         ("type", "n", *map(str, present)),
         [
-            (type_words(kind), own.total(), *(own[c] for c in present))
-            for kind, own in counts.items()
+            (type_words(kind), counter.total(), *(counter[c] for c in present))
+            for kind, counter in counts.items()
         ],
     )
 
 
 def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """The share of right answers by type: all named objects clearly visible, against the others."""
+    """Plot the share of right answers by type, with and without clear views of all named objects."""
     rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = defaultdict(
         lambda: {True: [], False: []}
     )
@@ -247,22 +248,22 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         type_words(kind): (share(rights[kind][True]), share(rights[kind][False]))
         for kind in (ALL_TYPES, *in_order(rights.keys() - {ALL_TYPES}))
     }
-    sides = (("all objects seen", palette.BLUE, "o"), ("some never seen", palette.ORANGE, "s"))
+    sides = (("all clearly visible", palette.BLUE, "o"), ("not all", palette.ORANGE, "s"))
 
     def paint(axes: Any) -> None:
         for side, (label, colour, mark) in enumerate(sides):
-            known = [
-                (y + 0.32 * side - 0.16, both[side])
-                for y, both in enumerate(shares.values())
-                if both[side].n
+            points = [
+                (y + 0.32 * side - 0.16, pair[side])
+                for y, pair in enumerate(shares.values())
+                if pair[side].n
             ]
-            for y, point in known:
+            for y, point in points:
                 interval_line(axes, point.bounds, y, colour)
-            axes.plot([point.percent for _, point in known], [y for y, _ in known], mark, color=colour, ms=4.5, label=label, clip_on=False)  # fmt: skip
+            axes.plot([point.percent for _, point in points], [y for y, _ in points], mark, color=colour, ms=4.5, label=label, clip_on=False)  # fmt: skip
         name_rows(axes, [f"{kind} (n = {a.n + b.n})" for kind, (a, b) in shares.items()])
         axes.set_xlim(-1, 101)
         axes.grid(axis="x")
-        axes.set_xlabel("right, %")
+        axes.set_xlabel("right (%)")
         legend(axes)
 
     return Plot(
@@ -270,63 +271,63 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Right answers by visibility of the named objects",
         "Two dots per type: the share of right answers with and without clear views of all named objects.",
         _draw(paint, 1.0 + 0.27 * len(shares)),
-        f"{INTERVALS} The two groups are different questions, so a difference is a hint, not a proof."
+        f"{INTERVALS} The groups contain different questions, so a difference does not prove that visibility helps."
         f"{_mirrored(run, 'shown')}",
         (
             "type",
-            "seen: n",
-            "right, %",
-            "95 % interval",
-            "not seen: n",
-            "right, %",
-            "95 % interval",
+            "n (all clearly visible)",
+            "right (%)",
+            "95 % CI",
+            "n (not all)",
+            "right (%)",
+            "95 % CI",
         ),
         [(kind, *_cells(a), *_cells(b)) for kind, (a, b) in shares.items()],
     )
 
 
 def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """The share of the room's surface seen after every turn, for right and wrong answers."""
+    """Plot the share of the room's surface seen by each turn, for right and wrong answers."""
     sides: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
     for question_id, diagnosis in diagnoses.items():
-        shown = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
+        shares = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = run.rows[question_id]
-        if shown and outcome(row) in sides:
-            sides[outcome(row)].append((scene_of(row), shown))
-    longest = max((len(shown) for own in sides.values() for _, shown in own), default=0)
-    if not longest:
+        if shares and outcome(row) in sides:
+            sides[outcome(row)].append((scene_of(row), shares))
+    num_turns = max((len(shares) for group in sides.values() for _, shares in group), default=0)
+    if not num_turns:
         return None
     curves = {
         side: [
-            # a question that has ended keeps what it had seen, so that every point is over the same questions
-            share([(scene, shown[min(turn, len(shown) - 1)]) for scene, shown in own])
-            for turn in range(longest)
+            # finished questions keep their last value, so that all points are over the same questions
+            share([(scene, shares[min(turn, len(shares) - 1)]) for scene, shares in group])
+            for turn in range(num_turns)
         ]
-        for side, own in sides.items()
-        if own
+        for side, group in sides.items()
+        if group
     }
 
     def paint(axes: Any) -> None:
-        turns = range(1, longest + 1)
+        turns = range(1, num_turns + 1)
         for side, points in curves.items():
             colour, mark = (palette.BLUE, "o-") if side == "right" else (palette.VERMILLION, "s--")
             label = f"{side} (n = {points[0].n})"
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
             _band(axes, turns, [p.bounds for p in points], colour)
         axes.set_ylim(bottom=0)
-        _by_turn(axes, "surface seen so far, %")
+        _label_turn_axes(axes, "surface seen so far (%)")
 
     return Plot(
         "coverage",
         "Share of the room's visible surface seen, by turn",
-        "Two rising curves: the mean share of the surface seen, for right and for wrong answers.",
+        "Two rising curves: the mean share of the surface seen, for right and wrong answers.",
         _draw(paint),
-        f"Means over questions. {INTERVALS}{_mirrored(run, 'scored')}",
+        f"Mean over questions. {INTERVALS}{_mirrored(run, 'scored')}",
     )
 
 
 def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """How much of what a question names is on the model's map after every turn, and how much of the map is true."""
+    """Plot recall and precision of the model's map by turn."""
     if "beliefs" not in run.results:
         return None
     beliefs = run.results["beliefs"]
@@ -341,49 +342,52 @@ def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     def paint(axes: Any) -> None:
         for name in curves:
             label, colour, mark = CURVES[name]
-            known = [(row["turn"] + 1, row[name]) for row in rows if row.get(name)]
-            turns, points = [turn for turn, _ in known], [point for _, point in known]
+            known_rows = [row for row in rows if row.get(name)]
+            turns, points = (
+                [row["turn"] + 1 for row in known_rows],
+                [row[name] for row in known_rows],
+            )
             label = f"{label} (n = {points[-1]['n']})"
             axes.plot(turns, [p["value"] for p in points], mark + "-", color=colour, ms=4, label=label)  # fmt: skip
             _band(axes, turns, [p["interval"] for p in points], colour)
         axes.set_ylim(0, 100)
-        _by_turn(axes, "objects, %", 1)
+        _label_turn_axes(axes, "objects (%)", 1)
 
     return Plot(
         "beliefs",
         "The model's map by turn",
-        "Curves over turns: the share of named objects on its map, and of objects on its map that exist.",
+        "Curves by turn: the share of named objects on its map, and of objects on its map that exist.",
         _draw(paint, 3.3),
-        f"An object is on the map if the map has one of its category within {beliefs['radius_metres']:g} m of its centre."
-        f" {INTERVALS}",
+        f"An object counts as on the map if the map has an object of its category within {beliefs['radius_metres']:g} m"
+        f" of its centre. {INTERVALS}",
     )
 
 
 def seconds(run: RunData) -> Plot | None:
-    """Where the time of all turns went."""
-    longest = max((len(state.turns) for state in run.states), default=0)
+    """Plot the time spent on rendering, waiting and generating by turn."""
+    num_turns = max((len(state.turns) for state in run.states), default=0)
     turns = [
-        [state.turns[n] for state in run.states if len(state.turns) > n] for n in range(longest)
+        [state.turns[n] for state in run.states if len(state.turns) > n] for n in range(num_turns)
     ]
     parts = {
-        "rendering": (palette.GREEN, [sum(t.seconds.rendering for t in own) for own in turns]),
-        "waiting": (palette.PALE, [sum(t.seconds.waiting for t in own) for own in turns]),
-        # the seconds of generation are the batch's
+        "rendering": (palette.GREEN, [sum(t.seconds.rendering for t in group) for group in turns]),
+        "waiting": (palette.PALE, [sum(t.seconds.waiting for t in group) for group in turns]),
+        # generation time is recorded for the whole batch
         "generating": (
             palette.BLUE,
-            [sum(t.seconds.generating / t.batch_size for t in own) for own in turns],
+            [sum(t.seconds.generating / t.batch_size for t in group) for group in turns],
         ),
     }
     if not any(sum(values) for _, values in parts.values()):
         return None
 
     def paint(axes: Any) -> None:
-        bottom = [0.0] * longest
+        bottom = [0.0] * num_turns
         for part, (colour, values) in parts.items():
             label = f"{part} {duration(sum(values))}"
-            axes.bar(range(1, longest + 1), values, bottom=bottom, color=colour, label=label, width=0.72)  # fmt: skip
+            axes.bar(range(1, num_turns + 1), values, bottom=bottom, color=colour, label=label, width=0.72)  # fmt: skip
             bottom = [a + b for a, b in zip(bottom, values, strict=True)]
-        axes.set_xticks(range(1, longest + 1))
+        axes.set_xticks(range(1, num_turns + 1))
         axes.set_ylim(0, 1.05 * max(bottom))
         axes.set_xlabel("turn")
         axes.set_ylabel("seconds")
@@ -391,10 +395,10 @@ def seconds(run: RunData) -> Plot | None:
 
     return Plot(
         "time",
-        "Where the time went, by turn",
-        "A stacked bar per turn: seconds of rendering, waiting and generating.",
+        "Time by turn",
+        "One stacked bar per turn: seconds of rendering, waiting and generating.",
         _draw(paint),
-        "Summed over questions that ran side by side, so more than the time on the clock.",
+        "Total over concurrent questions, so more than the wall-clock time.",
     )
 
 
@@ -402,25 +406,25 @@ def _draw(paint: Callable[[Any], None], height: float = 3.0) -> str:
     return draw_svg(lambda figure: paint(figure.subplots()), height=height)
 
 
-def _stacked(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]) -> str:
-    """Draw a horizontal bar of 100 % for every name, divided by what was counted."""
+def _stacked_bars(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]) -> str:
+    """Draw one horizontal 100 % stacked bar per counter."""
 
     def paint(axes: Any) -> None:
         left = [0.0] * len(counts)
         for part, colour in colours.items():
-            percents = [100 * own[part] / own.total() for own in counts.values()]
+            percents = [100 * counter[part] / counter.total() for counter in counts.values()]
             axes.barh(range(len(counts)), percents, left=left, color=colour, label=str(part), height=0.72)  # fmt: skip
             left = [a + b for a, b in zip(left, percents, strict=True)]
-        name_rows(axes, [f"{name} (n = {own.total()})" for name, own in counts.items()])
+        name_rows(axes, [f"{name} (n = {counter.total()})" for name, counter in counts.items()])
         axes.set_xlim(0, 100)
-        axes.set_xlabel("questions, %")
+        axes.set_xlabel("questions (%)")
         legend(axes, 4)
 
     return _draw(paint, 1.1 + 0.27 * len(counts))
 
 
-def _by_turn(axes: Any, label: str, columns: int = 3) -> None:
-    """Label the axes of curves over turns."""
+def _label_turn_axes(axes: Any, label: str, columns: int = 3) -> None:
+    """Set up the axes of a plot by turn."""
     axes.grid(axis="y")
     axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axes.set_xlabel("turn")
@@ -431,10 +435,11 @@ def _by_turn(axes: Any, label: str, columns: int = 3) -> None:
 def _band(
     axes: Any, turns: Iterable[int], bounds: Sequence[Sequence[float] | None], colour: str
 ) -> None:
-    known = [(turn, *own) for turn, own in zip(turns, bounds, strict=True) if own is not None]
-    if known:
-        places, low, high = zip(*known, strict=True)
-        axes.fill_between(places, low, high, color=colour, alpha=0.15, lw=0)
+    """Shade the confidence intervals of a curve."""
+    band = [(turn, *ends) for turn, ends in zip(turns, bounds, strict=True) if ends is not None]
+    if band:
+        x, low, high = zip(*band, strict=True)
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def _cells(share: Share) -> tuple[Cell, ...]:
@@ -443,5 +448,6 @@ def _cells(share: Share) -> tuple[Cell, ...]:
     return share.n, figure(share.percent), interval(share.bounds) or "–"
 
 
-def _mirrored(run: RunData, what: str) -> str:
-    return MIRRORED[what] if run.parts.picture_stress.changes_truth else ""
+def _mirrored(run: RunData, truth: str) -> str:
+    """Return which ground truth a plot uses if the run mirrors rooms: a key of MIRRORED."""
+    return MIRRORED[truth] if run.parts.picture_stress.changes_truth else ""

@@ -1,4 +1,4 @@
-"""From matplotlib to SVG: one style and one function for every plot of the project."""
+"""SVG output with matplotlib: shared style and helpers for all plots."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from render_agent.extras import require
 from render_agent.report.pages.plots.palette import CYCLE, INK, LINE, PAPER, SOFT
 from render_agent.util.sanitize import visible
 
-WIDTH = 5.2  # inches; about as many points as a phone is wide
-
-LONGEST_NAME = 34  # characters of a row's name: about half the width of a plot
+WIDTH = 5.2  # inches; about the width of a phone in points
+LONGEST_NAME = 34  # characters of a row label; about half the width of a plot
 
 STYLE = {
-    "svg.hashsalt": "render-agent",  # the same plot gets the same ids
+    "svg.hashsalt": "render-agent",  # reproducible ids
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a $ in a name is a $
+    "text.parse_math": False,  # treat $ literally
     "font.family": "sans-serif",
     "font.size": 9.5,
     "axes.edgecolor": SOFT,
@@ -44,12 +43,15 @@ STYLE = {
 
 
 def draw_svg(paint: Callable[[Any], None], *, width: float = WIDTH, height: float = 3.0) -> str:
-    """Return a figure as SVG.
+    """Render a figure as SVG.
 
     Args:
-        paint: Draws on the matplotlib Figure that it is given.
-        width: Inches.
-        height: Inches.
+        paint: Draws on a matplotlib Figure.
+        width: Width in inches.
+        height: Height in inches.
+
+    Raises:
+        SetupError: matplotlib is not installed.
     """
     require("a plot", "matplotlib")
     import matplotlib
@@ -72,15 +74,15 @@ def legend(axes: Any, columns: int = 3) -> None:
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Name the rows of a plot at y = 0, 1, …, the first on top; long names lose their middle."""
+    """Label the rows of a plot at y = 0, 1, … from top to bottom; long labels are elided in the middle."""
     head = LONGEST_NAME // 3
-    shown = [visible(name) for name in names]
-    short = [n if len(n) <= LONGEST_NAME else f"{n[:head]}…{n[head + 1 - LONGEST_NAME :]}" for n in shown]  # fmt: skip
-    axes.set_yticks(range(len(names)), short)
+    printable = [visible(name) for name in names]
+    labels = [n if len(n) <= LONGEST_NAME else f"{n[:head]}…{n[head + 1 - LONGEST_NAME :]}" for n in printable]  # fmt: skip
+    axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
 def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
-    """Draw an interval as a horizontal line, nothing if there is none."""
+    """Draw a confidence interval as a horizontal line, if there is one."""
     if bounds is not None:
         axes.plot(bounds, [y, y], color=colour, lw=1.7, solid_capstyle="butt")

@@ -1,4 +1,4 @@
-"""What the 3D view of one question draws over the scan: its turns, their views, and the boxes that it names."""
+"""Overlay data for the 3D view of a question: turns, views and named boxes."""
 
 from __future__ import annotations
 
@@ -11,50 +11,53 @@ from render_agent.render.around import cell_places, cell_size, direction_of
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis, name_of
 from render_agent.scans.camera import Camera
 
+# The scene is initially cut this far above the highest camera, to hide the ceiling.
 EYE_MARGIN_METRES = 0.3
-"""What lies higher than this above the highest camera, as a ceiling does, is cut off at first."""
 
 
 def view_data(
     state: QuestionState,
     diagnosis: Diagnosis | None,
     size: tuple[int, int],
-    pictures: str,
+    image_root: str,
     *,
     passive: bool = False,
 ) -> dict[str, Any] | None:
-    """Return the data of a question's 3D view, ready for JSON; None where it has no pose to show.
+    """Return the JSON-serializable data of a question's 3D view; None if it has no poses.
 
-    size: width and height of its pictures. pictures: the way from its page to the folder that holds `views`.
-    passive: whether its views were chosen for it: then each is a step of its own, in the place of a turn, beside the
-    last reply.
+    Args:
+        state: The question with its turns.
+        diagnosis: Provides sightings and named boxes.
+        size: Width and height of its images in pixels.
+        image_root: Relative path from the page to the run folder, which contains `views`.
+        passive: True if the views were preselected. Each view is then shown as a separate step.
     """
     if state.blind or not state.turns:
         return None
     boxes = () if diagnosis is None else diagnosis.boxes
-    seen = {turn.turn: turn for turn in (diagnosis.turns if diagnosis else ())}
+    diagnoses = {turn.turn: turn for turn in (diagnosis.turns if diagnosis else ())}
     steps: list[dict[str, Any]] = []
     for turn in state.turns:
-        sightings = seen.get(turn.number, TurnDiagnosis(turn.number)).sightings
-        shown = [view for view in turn.views if isinstance(view.camera, Camera)]
-        groups = [[view] for view in shown] if passive else [shown]
+        sightings = diagnoses.get(turn.number, TurnDiagnosis(turn.number)).sightings
+        camera_views = [view for view in turn.views if isinstance(view.camera, Camera)]
+        groups = [[view] for view in camera_views] if passive else [camera_views]
         for views in groups:
-            own = [s for s in sightings if not passive or s.view == views[0].number]
-            replied = state.turns[-1] if passive else turn
+            step_sightings = [s for s in sightings if not passive or s.view == views[0].number]
+            reply_turn = state.turns[-1] if passive else turn
             steps.append(
                 {
                     "number": views[0].number if passive else turn.number + 1,
                     **_pose(views[0].camera if passive else turn.stood),
-                    "said": " ".join(replied.reply.split())[:400],
-                    "happened": replied.feedback,
-                    "views": [part for view in views for part in _parts(view, size, pictures)],
-                    "well": sorted({s.box for s in own if s.well(size)}),
-                    "seen": sorted({s.box for s in own if s.area > 0}),
+                    "said": " ".join(reply_turn.reply.split())[:400],
+                    "happened": reply_turn.feedback,
+                    "views": [part for view in views for part in _parts(view, size, image_root)],
+                    "well": sorted({s.box for s in step_sightings if s.well(size)}),
+                    "seen": sorted({s.box for s in step_sightings if s.area > 0}),
                 }
             )
     if not steps:
         return None
-    eye = max(step["position"][2] for step in steps)
+    eye_height = max(step["position"][2] for step in steps)
     return {
         "size": size,
         "step": "View" if passive else "Turn",
@@ -63,15 +66,15 @@ def view_data(
             {"name": name_of(box, boxes), "centre": box.centre, "size": box.size, "axes": box.axes}
             for box in boxes
         ],
-        "cut": eye + EYE_MARGIN_METRES,
+        "cut": eye_height + EYE_MARGIN_METRES,
     }
 
 
-def _parts(view: View, size: tuple[int, int], pictures: str) -> list[dict[str, Any]]:
-    """Return what was taken by a camera in a view: all of it, or the four directions of one all around.
+def _parts(view: View, size: tuple[int, int], image_root: str) -> list[dict[str, Any]]:
+    """Return the perspective images in a view: one, or the four directions of an `around` view.
 
-    part: left, top, width and height in pixels of the view's picture. None of a kind that is a package's own, since
-    nobody knows where in its picture the camera's is.
+    `part` is (left, top, width, height) in pixels. Views of other kinds are skipped: the layout of their
+    images is unknown.
     """
     camera = view.camera
     if not isinstance(camera, Camera) or view.kind not in ("ego", "around"):
@@ -82,13 +85,16 @@ def _parts(view: View, size: tuple[int, int], pictures: str) -> list[dict[str, A
             (direction_of(camera, size, number), (*place, *cell_size(size)))
             for number, place in enumerate(cell_places(size))
         ]
-    return [{"file": pictures + view.file, "part": part, **_pose(own)} for own, part in parts]
+    return [
+        {"file": image_root + view.file, "part": part, **_pose(part_camera)}
+        for part_camera, part in parts
+    ]
 
 
-# A turn stands where its view was taken, and many questions begin at the same place.
+# Cached because turns and views often have the same pose, and many questions start at the same one.
 @lru_cache(maxsize=1024)
 def _pose(camera: Camera) -> dict[str, Any]:
-    """Return where a camera is and how it looks: metres, unit vectors, the vertical angle in degrees."""
+    """Return the position in metres, the axes as unit vectors, and the vertical field of view in degrees."""
     axes = camera.pose[:3].tolist()
     return {
         "position": [round(value, 4) for value in camera.position],

@@ -1,4 +1,4 @@
-"""A scene as a file for the 3D view: small enough for a browser, written once a scene."""
+"""Scene files of the 3D view, reduced to a size that browsers can handle; one file per scene."""
 
 from __future__ import annotations
 
@@ -15,38 +15,32 @@ from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
 from render_agent.views.picture_store import safe_name
 
-MAX_FACES, MAX_POINTS = 150_000, 300_000
-"""A browser draws so many at ease; larger scenes are made coarser."""
+MAX_FACES, MAX_POINTS = (
+    150_000,
+    300_000,
+)  # rendered smoothly by browsers; larger scenes are simplified
+FINEST_METRES, COARSER_FACTOR = 0.01, 1.25  # first cell size of vertex clustering, and its growth
+COMPRESSION_LEVEL = 2  # zlib level; 6 takes four times as long for 2 % fewer bytes
+STEPS = 65_535  # position steps along the longest side of the scene: 0.3 mm for 20 m
 
-FINEST_METRES, COARSER_FACTOR = 0.01, 1.25
-"""Metres: vertices that share such a cell become one; cells grow by the factor until few enough are left."""
+# Scale of a splat in metres: MIN_SCALE_METRES * 2 ** (byte / SCALE_STEPS), up to 31 m.
+MIN_SCALE_METRES, SCALE_STEPS = 0.0005, 16
 
-DEFLATED = 2
-"""How hard it is compressed: 6 takes four times as long for 2 % fewer bytes."""
-
-STEPS = 65_535
-"""Positions are whole steps of the scene's longest side divided by so many: 0.3 mm of a hall of 20 m."""
-
-
-LEAST_SCALE_METRES, SCALE_STEPS = 0.0005, 16
-"""A splat's standard deviation is the first times two to the power of a byte divided by the second, up to 31 m."""
-
-AROUND_METRES = 0.5
-"""Of a splat what lies farther outside of the room is left out."""
+AROUND_METRES = 0.5  # splats farther outside the room are dropped
 
 
 def scene_file(scene: str) -> str:
-    """Return where the file of a scene lies, relative to the report."""
+    """Return the path of a scene's file relative to the report."""
     return f"scenes3d/{safe_name(scene)}.js"
 
 
 def scene_script(scene: Scene) -> bytes:
-    """Return a scene as a script that hands it to the 3D view.
+    """Return a script that passes a scene to the 3D view.
 
-    Pages that are opened from disk may load scripts and nothing else. The numbers are deflated and in
-    base64: positions as steps (n, 3) uint16, colours (n, 3) uint8, faces (m, 3) uint32; of a splat in the
-    place of faces scales (n, 3) uint8 (see SCALE_STEPS), rotations (n, 4) int8 in parts of 127, opacities (n,)
-    uint8.
+    It is a script because pages opened from disk cannot load data files. The arrays are compressed with
+    zlib and encoded in base64: positions (n, 3) uint16 in steps, colours (n, 3) uint8, and faces (m, 3)
+    uint32. For splats, faces are replaced by scales (n, 3) uint8 (see SCALE_STEPS), rotations (n, 4)
+    int8 (divided by 127) and opacities (n,) uint8.
     """
     if scene.gaussians is not None:
         scene = most_visible(scene)
@@ -63,49 +57,52 @@ def scene_script(scene: Scene) -> bytes:
     steps = np.rint((points - low) / step).astype("<u2")
     numbers = steps.tobytes() + colours.tobytes() + faces.astype("<u4").tobytes()
     if (shapes := scene.gaussians) is not None:
-        logs = np.log2(np.maximum(shapes.scales, LEAST_SCALE_METRES) / LEAST_SCALE_METRES)
+        logs = np.log2(np.maximum(shapes.scales, MIN_SCALE_METRES) / MIN_SCALE_METRES)
         numbers += np.clip(np.rint(SCALE_STEPS * logs), 0, 255).astype(np.uint8).tobytes()
         numbers += np.rint(127 * shapes.rotations).astype(np.int8).tobytes()
         numbers += np.rint(255 * shapes.opacities).astype(np.uint8).tobytes()
-    text = base64.b64encode(zlib.compress(numbers, DEFLATED)).decode()
+    text = base64.b64encode(zlib.compress(numbers, COMPRESSION_LEVEL)).decode()
     return f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode()
 
 
 def most_visible(scene: Scene) -> Scene:
-    """Return a splat with those MAX_POINTS Gaussians in and around the room that cover and hide most."""
+    """Return a splat with the MAX_POINTS largest and most opaque Gaussians in and around the room."""
     shapes = scene.gaussians
     assert shapes is not None
     low, high = scene.bounds[0] - AROUND_METRES, scene.bounds[1] + AROUND_METRES
     near = ((scene.points >= low) & (scene.points <= high)).all(axis=1)
     largest = np.sort(shapes.scales, axis=1)[:, 1:].prod(axis=1)
     order = np.argsort(-np.where(near, shapes.opacities * largest, -1.0), kind="stable")
-    kept = np.sort(order[: min(MAX_POINTS, int(near.sum()))])
+    indices = np.sort(order[: min(MAX_POINTS, int(near.sum()))])
     return replace(
         scene,
-        points=scene.points[kept],
-        colours=scene.colours[kept],
-        gaussians=shapes.where(kept),
+        points=scene.points[indices],
+        colours=scene.colours[indices],
+        gaussians=shapes.where(indices),
     )
 
 
 def coarser(
     scene: Scene,
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.int32]]:
-    """Return the points (n, 3), colours (n, 3) and faces (m, 3) of a scene, few enough for a browser.
+    """Simplify a scene by vertex clustering until it has at most MAX_FACES faces, or MAX_POINTS points for a cloud.
 
-    The vertices in a cell become their mean, and so do their colours; faces that have lost their area go
-    (Rossignac and Borrel 1993, "Multi-resolution 3D approximations"). A cloud has no faces.
+    Vertices in a cell are replaced by their mean, and degenerate faces are removed (Rossignac and
+    Borrel 1993, "Multi-resolution 3D approximations").
+
+    Returns:
+        Points (n, 3), colours (n, 3) and faces (m, 3); a cloud has no faces.
     """
-    none = np.empty((0, 3), np.int32)
-    faces = none if scene.faces is None else scene.faces
+    no_faces = np.empty((0, 3), np.int32)
+    faces = no_faces if scene.faces is None else scene.faces
     points, colours, cell = scene.points, scene.colours, FINEST_METRES
     while len(faces) > MAX_FACES or (scene.is_cloud and len(points) > MAX_POINTS):
-        points, colours, faces = _clustered(scene, cell)
+        points, colours, faces = _cluster_vertices(scene, cell)
         cell *= COARSER_FACTOR
     return points, colours, faces
 
 
-def _clustered(scene: Scene, cell: float) -> tuple[Any, Any, Any]:
+def _cluster_vertices(scene: Scene, cell: float) -> tuple[Any, Any, Any]:
     _, cluster = np.unique(cell_keys(scene.points, cell), return_inverse=True)
     count = np.bincount(cluster)
 
