@@ -1,1 +1,1 @@
-"""The pages that compare two or more runs. Start with `comparison_page.py`."""
+"""Pages that compare two or more runs. Start with `comparison_page.py`."""

@@ -1,4 +1,4 @@
-"""The questions that changed sides between runs."""
+"""Questions that are right in one run and wrong in another."""
 
 from __future__ import annotations
 
@@ -13,40 +13,38 @@ from render_agent.runs.read import RunData
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A question that is right in one run and wrong in another.
-
-    rows: of the results of every run; None where a run does not have it or has not scored it.
-    """
+    """A question that is right in one run and wrong in another."""
 
     question_id: str
     text: str
     rows: tuple[Row | None, ...]
+    """Row of the results of each run; None if the run has not scored the question."""
 
     @property
     def first(self) -> Row:
-        """The row of the first run that has it."""
+        """Row of the first run that has scored it."""
         return next(row for row in self.rows if row is not None)
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """`right`, `wrong` or `open` for every run."""
+        """`right`, `wrong` or `open` for each run."""
         return tuple(outcome(row) for row in self.rows)
 
     @property
     def change(self) -> str:
-        """How it changed, in words: gained or lost between two runs, else in which runs it is right."""
+        """`gained` or `lost` for two runs, otherwise the runs in which it is right."""
         if len(self.rows) == 2:
             return "gained" if self.sides[1] == "right" else "lost"
-        right = (
+        letters = (
             letter
             for letter, side in zip(ascii_uppercase, self.sides, strict=False)
             if side == "right"
         )
-        return f"right in {', '.join(right)}"
+        return f"right in {', '.join(letters)}"
 
 
 def changed_questions(runs: Sequence[RunData]) -> list[Change]:
-    """Return the questions that changed sides between any two runs, in the order of the first run."""
+    """Return the questions that are right in one run and wrong in another, in the order of the first run."""
     changes = []
     for state in runs[0].states:
         rows = tuple(_scored(run.rows.get(state.id)) for run in runs)

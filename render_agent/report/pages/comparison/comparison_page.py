@@ -1,4 +1,4 @@
-"""The pages of a comparison: the runs side by side, and a page for every question that changed sides."""
+"""Pages of a comparison: the runs side by side, and one page for each question with a changed outcome."""
 
 from __future__ import annotations
 
@@ -41,35 +41,33 @@ from render_agent.score.tables import belief_cells, figure, interval, probabilit
 from render_agent.util.display import tracked
 from render_agent.views.picture_store import safe_name
 
-MOST_RUNS = len(LETTERS)
-"""So many runs can be compared at once: each has a letter."""
+MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
 
 Pairs = Sequence[Mapping[str, Any]]
 
-MARKS = "osD^vP"
-"""How the runs are told apart, beside the colours of the palette."""
-
-MEANS = (OFFICIAL, "micro")
-"""The means beside the types."""
+MARKS = "osD^vP"  # markers of the runs in a plot
+MEANS = (OFFICIAL, "micro")  # aggregate scores shown in addition to the types
 
 
 def write_comparison(
     runs: Sequence[RunData], pairs: Pairs, folder: Path, *, diagnose: bool = True
 ) -> Path:
-    """Write all pages of a comparison into a folder and return its index; their images stay in the run folders.
+    """Write the pages of a comparison and return the path of the index page.
+
+    The pages refer to the images in the run folders.
 
     Args:
         runs: Two or more runs of the same questions.
         pairs: The comparison of each later run with the first, from `compare_alike`.
-        folder: Where the pages go.
-        diagnose: Whether to compute what the cameras saw, for the questions that changed sides.
+        folder: The folder to write to.
+        diagnose: Measure visibility for the questions with changed outcomes.
 
     Raises:
-        UsageError: There are too many runs.
+        UsageError: Too many runs.
         RunLogError: A file cannot be written.
     """
-    if len(runs) > MOST_RUNS:
-        raise UsageError(f"at most {MOST_RUNS} runs can be compared at once, not {len(runs)}")
+    if len(runs) > MAX_RUNS:
+        raise UsageError(f"cannot compare {len(runs)} runs: the maximum is {MAX_RUNS}")
     changes = changed_questions(runs)
     warnings: list[Sequence[str]] = [(), *(pair["warnings"] for pair in pairs)]
     shared = _frame(runs, warnings)
@@ -92,9 +90,9 @@ def write_comparison(
                     "questions": len(run.states),
                     "scored": run.results["official_over_scored"]["n"],
                     "took": _took(run),
-                    "remarks": [*stamps(run), *own, *notes(run)],
+                    "remarks": [*stamps(run), *run_warnings, *notes(run)],
                 }
-                for run, letter, own in zip(runs, LETTERS, warnings, strict=False)
+                for run, letter, run_warnings in zip(runs, LETTERS, warnings, strict=False)
             ],
             table=_table(runs, pairs),
             beliefs=_beliefs(pairs),
@@ -115,40 +113,40 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
 
 def _frame(runs: Sequence[RunData], warnings: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Return the variables of `base.html`, except `root`."""
-    unlike = [
-        f"NOT COMPARABLE, {letter}: {why}"
-        for letter, own in zip(LETTERS, warnings, strict=False)
-        for why in own
+    not_comparable = [
+        f"NOT COMPARABLE, {letter}: {warning}"
+        for letter, run_warnings in zip(LETTERS, warnings, strict=False)
+        for warning in run_warnings
     ]
     return {
-        "name": " against ".join(run.name for run in runs),
-        "stamps": _with_letters([stamps(run) for run in runs]) + unlike,
+        "name": " vs. ".join(run.name for run in runs),
+        "stamps": _with_letters([stamps(run) for run in runs]) + not_comparable,
         "notes": _with_letters([notes(run) for run in runs]),
     }
 
 
 def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
-    """Return each text once, after the letters of its runs."""
+    """Merge equal texts of several runs and prefix each with the letters of its runs."""
     letters: dict[str, list[str]] = {}
-    for letter, own in zip(LETTERS, texts, strict=False):
-        for text in own:
+    for letter, run_texts in zip(LETTERS, texts, strict=False):
+        for text in run_texts:
             letters.setdefault(text, []).append(letter)
     return [f"{', '.join(runs)}: {text}" for text, runs in letters.items()]
 
 
 def _head(run: RunData, letter: str) -> dict[str, Any]:
-    """Return how the pages call a run: its letter, its name, and what it ran in short."""
+    """Return the letter, the name and a short description of a run."""
     config, parts = run.config, run.parts
-    words = [parts.model_name, f"views {config.views}"]
+    words = [parts.model_name, f"views: {config.views}"]
     if parts.picture_stress.note:
-        words.append(f"pictures {config.pictures}")
+        words.append(f"images: {config.pictures}")
     if parts.agent.chooses:
         words.append(parts.agent_words)
     return {"letter": letter, "name": run.name, "what": ", ".join(words)}
 
 
 def _took(run: RunData) -> str:
-    """Return what a question took on average."""
+    """Describe the mean cost per question."""
     work = run.results["totals"]["per_question"]
     return took(work) if work else "–"
 
@@ -161,14 +159,14 @@ def _write_changed(
     *,
     diagnose: bool,
 ) -> None:
-    """Write a page per changed question, with its dialogue in every run."""
+    """Write one page per changed question, with its dialogue in every run."""
     ids = {change.question_id for change in changes}
     states = [{state.id: state for state in run.states if state.id in ids} for run in runs]
     diagnoses = [
-        diagnose_run(run, states=list(own.values())) if diagnose else {}
-        for run, own in zip(runs, states, strict=True)
+        diagnose_run(run, states=list(run_states.values())) if diagnose else {}
+        for run, run_states in zip(runs, states, strict=True)
     ]
-    beside = neighbours(change.question_id for change in changes)
+    adjacent = neighbours(change.question_id for change in changes)
     with ExitStack() as stack:
         plans = [
             stack.enter_context(closing(Plans(folder / _scene_set(run), run.scenes, run.states)))
@@ -177,13 +175,13 @@ def _write_changed(
         for change in tracked(changes, "writing pages"):
             name = change.question_id
             sides = [
-                _side(run, letter, _question(run, own.get(name), found, drawn), folder)
-                for run, letter, own, found, drawn in zip(
+                _side(run, letter, _question(run, run_states.get(name), found, run_plans), folder)
+                for run, letter, run_states, found, run_plans in zip(
                     runs, LETTERS, states, diagnoses, plans, strict=False
                 )
             ]
             turns = (side["q"].state.turns if side["q"] else () for side in sides)
-            before, after = beside[name]
+            before, after = adjacent[name]
             write_page(
                 folder / page_of(name),
                 "compared.html",
@@ -203,7 +201,7 @@ def _question(
     diagnoses: Mapping[str, Diagnosis],
     plans: Plans,
 ) -> QuestionView | None:
-    """Return what the page shows of a question in one run, None if the run does not have it."""
+    """Return the template data of a question in one run, None if the run does not have it."""
     if state is None:
         return None
     diagnosis = diagnoses.get(state.id)
@@ -212,49 +210,49 @@ def _question(
 
 
 def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> dict[str, Any]:
-    """Return one run's part of the page of a question; paths are relative to the page."""
-    place = folder / "questions"
+    """Return the template data of one run for the page of a question; paths are relative to the page."""
+    page_folder = folder / "questions"
     return _head(run, letter) | {
         "q": q,
         "stamps": stamps(run),
-        "page": q and _own_page(run, page_of(q.question.id), place),
-        "prefix": f"{letter.lower()}-",  # of ids on the page
-        "pictures": f"{_way(run.path, place)}/",
+        "page": q and _own_page(run, page_of(q.question.id), page_folder),
+        "prefix": f"{letter.lower()}-",  # of HTML ids
+        "pictures": f"{_relative_url(run.path, page_folder)}/",
         "plans": f"../{_scene_set(run)}/",
     }
 
 
 def _scene_set(run: RunData) -> str:
-    """Return the name of the scenes that a run was shown; shuffled scenes are its own."""
+    """Return the folder name of a run's floor plans; runs that show the same scenes share it."""
     return run.parts.picture_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
 
 
-def _own_page(run: RunData, page: str, place: Path) -> str | None:
-    """Return the path from a folder of the comparison to a page of a run's own report, None if there is none."""
+def _own_page(run: RunData, page: str, folder: Path) -> str | None:
+    """Return the relative URL from `folder` to a page of a run's report, None if there is no such page."""
     path = run.path / REPORT / page
-    return _way(path, place) if path.is_file() else None
+    return _relative_url(path, folder) if path.is_file() else None
 
 
-def _way(path: Path, place: Path) -> str:
-    return quote(Path(os.path.relpath(path, place)).as_posix())
+def _relative_url(path: Path, folder: Path) -> str:
+    return quote(Path(os.path.relpath(path, folder)).as_posix())
 
 
 def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
-    """Return the means and types that both runs of any pair have, the mean of tasks first."""
-    known = {name for pair in pairs for name in pair["differences"]}
+    """Return the aggregate scores, then the types, that both runs of any pair have."""
+    compared = {name for pair in pairs for name in pair["differences"]}
     types = {row.type for run in runs for row in run.rows.values()}
-    return [name for name in MEANS if name in known] + in_order(types & known)
+    return [name for name in MEANS if name in compared] + in_order(types & compared)
 
 
 def words_of(name: str, names: Sequence[str]) -> str:
-    """Return a mean or a type in words; names: all that are compared."""
+    """Return the display name of an aggregate score or type; `names` are all compared ones."""
     if name == OFFICIAL:
         return row_names(names)[OFFICIAL]
-    return "mean of questions" if name == "micro" else type_words(name)
+    return "mean over questions" if name == "micro" else type_words(name)
 
 
 def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | None]:
-    """Return a run's own score in percent by the name of a mean or type, and its interval."""
+    """Return a run's score in percent for an aggregate or type, and its confidence interval."""
     bounds = results["intervals"].get(name)
     if name == OFFICIAL:
         return results["official_over_scored"]["score"], bounds
@@ -264,7 +262,7 @@ def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | Non
 
 
 def differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
-    """The paired differences from the first run by type; None if the runs have nothing in common."""
+    """Plot the paired differences from the first run by type; None if no scores are common to the runs."""
     names = names_of(runs, pairs)
     if not names:
         return None
@@ -274,43 +272,43 @@ def differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
         axes = figure.subplots()
         for number, (letter, pair) in enumerate(zip(others, pairs, strict=True), 1):
             colour, mark = palette.CYCLE[number % len(palette.CYCLE)], MARKS[number % len(MARKS)]
-            aside = (number - (len(others) + 1) / 2) * 0.6 / len(others)
+            offset = (number - (len(others) + 1) / 2) * 0.6 / len(others)
             points = []
             for y, name in enumerate(names):
                 entry = pair["differences"].get(name)
                 if entry and entry["difference"] is not None:
-                    interval_line(axes, entry["interval"], y + aside, colour)
-                    points.append((entry["difference"], y + aside))
+                    interval_line(axes, entry["interval"], y + offset, colour)
+                    points.append((entry["difference"], y + offset))
             if points:
                 label = f"{letter} − {first}"
                 axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
         name_rows(axes, [words_of(name, names) for name in names])
         axes.grid(axis="x")
         axes.axvline(0, color=palette.INK, lw=0.9)
-        reach = max(5.0, *(abs(end) for end in axes.get_xlim()))
-        axes.set_xlim(-reach, reach)
-        axes.set_xlabel(f"difference from {first}, points")
+        limit = max(5.0, *(abs(end) for end in axes.get_xlim()))
+        axes.set_xlim(-limit, limit)
+        axes.set_xlabel(f"difference from {first} (percentage points)")
         legend(axes, 6)
 
     return Plot(
         "differences",
         f"Paired differences from {first}",
-        f"A mark per run at its difference from {first} with its 95 % interval; right of zero is better.",
+        f"One mark per run at its difference from {first} with its 95 % confidence interval; values above zero are better.",
         draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(others) / 2)),
-        f"Over the questions that both runs have scored; right of zero is better than {first}. {INTERVALS}",
+        f"Over the questions that both runs have scored; values above zero are better than {first}. {INTERVALS}",
     )
 
 
 def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
-    """Return a row for every mean and type: the score of each run, and how each differs."""
+    """Return one row per aggregate score and type: the score of each run, and its difference from the first."""
     names = names_of(runs, pairs)
     return [
         {
             "name": words_of(name, names),
             "mean": name == OFFICIAL,
             "scores": [
-                (figure(score), interval(within))
-                for score, within in (mean_score(run.results, name) for run in runs)
+                (figure(score), interval(bounds))
+                for score, bounds in (mean_score(run.results, name) for run in runs)
             ],
             "differences": [_difference(pair["differences"].get(name)) for pair in pairs],
         }
@@ -333,11 +331,11 @@ def _difference(entry: Any) -> dict[str, Any] | None:
 
 
 def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:
-    """Return McNemar's tests: the pair, what of, how many, right in one alone, p, p by Holm."""
+    """Return the rows of McNemar's tests: pair, type, n, gained, lost, p, corrected p."""
     return [
         (
-            f"{letter} against {LETTERS[0]}",
-            "all choices" if name == "choices" else type_words(name),
+            f"{letter} vs. {LETTERS[0]}",
+            "all multiple-choice" if name == "choices" else type_words(name),
             test["n"],
             test["only_b"],
             test["only_a"],
@@ -350,7 +348,7 @@ def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:
 
 
 def _beliefs(pairs: Pairs) -> list[tuple[str, str, list[str]]]:
-    """Return a row a figure of beliefs and run but the first: what it is, the pair, how many questions, its cells."""
+    """Return one row per figure of the beliefs and later run: label, pair, and cells starting with n."""
     return [
         (LABELS[name], f"{letter} − {LETTERS[0]}", [f"{entry['n']:,}", *belief_cells(entry)])
         for name in LABELS
@@ -360,7 +358,7 @@ def _beliefs(pairs: Pairs) -> list[tuple[str, str, list[str]]]:
 
 
 def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
-    """Return what the filter offers, with how many questions each keeps."""
+    """Return the values of each filter with the number of matching questions."""
     return {
         "outcome": sorted(Counter(change.change for change in changes).items()),
         "type": sorted(Counter(change.first.type for change in changes).items()),
@@ -368,7 +366,7 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
 
 
 def _rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Return what the filter reads of every question: its type, scene and truth from the first run that has it."""
+    """Return the data that the filter script uses; type, scene and ground truth come from the first run."""
     return [
         {
             **{name: getattr(change.first, name) for name in ("type", "dataset", "scene", "truth")},

@@ -1,4 +1,4 @@
-"""What was found in a run, in sentences: each is said only where figures and their intervals carry it."""
+"""Key findings of a run as sentences, limited to those that the confidence intervals support."""
 
 from __future__ import annotations
 
@@ -20,89 +20,91 @@ from render_agent.util.display import listed
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
 
+# (causes, phrase) that most wrong answers can have in common, most specific first
 SHARED: tuple[tuple[tuple[Cause, ...], str], ...] = (
     *(((cause,), words) for cause, words in REASONS.items() if cause is not Cause.UNKNOWN),
-    ((EARLY, NEVER), "came without everything named having been seen well"),
-)
-"""What most wrong answers may have in common, the narrowest first."""
-
-MOST = (
-    50  # percent; a reason is that of most wrong answers if the interval of its share is above it
+    ((EARLY, NEVER), "were given without seeing every named object clearly"),
 )
 
-LEAST_FITTED = 8
-"""Of fewer truths a type the commonest answer is nearly fitted to each of them: to be below it says nothing."""
+MOST = 50  # percent; "most" requires a confidence interval above this share
 
-NAMED_TYPES = 3
-"""So many types a sentence names at the most."""
+# With fewer questions per type, the most-frequent-answer baseline is overfitted and hard to beat.
+MIN_PER_TYPE = 8
+
+MAX_NAMED_TYPES = 3  # per sentence
 
 
 class Finding(NamedTuple):
-    """A sentence, and where in the index the questions are that it counts; "" where no filter keeps just them."""
+    """A sentence."""
 
     sentence: str
     link: str = ""
+    """URL fragment that filters the table to the questions it counts; empty if there is none."""
 
 
 def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
-    """Return what was found, at most three sentences; none where figures or intervals do not carry any."""
-    told = (against_chance(run.results), by_types(run.results))
-    found = [Finding(sentence) for sentence in told if sentence is not None]
+    """Return up to three findings; empty if the confidence intervals support none."""
+    sentences = (against_chance(run.results), by_types(run.results))
+    found = [Finding(sentence) for sentence in sentences if sentence is not None]
     return [*found, *filter(None, [reasons(run.rows, own_diagnoses(run.states, diagnoses))])]
 
 
 def reasons(rows: Mapping[str, Row], diagnoses: Mapping[str, Diagnosis]) -> Finding | None:
-    """What most wrong answers have in common: of all wrong ones, by the share's 95 % interval over scenes."""
+    """Return the cause that most wrong answers have in common, if any."""
     wrong = [
         (scene_of(rows[name]), diagnosis.cause)
         for name, diagnosis in diagnoses.items()
         if diagnosis.cause in WRONG and name in rows
     ]
-    for own, words in SHARED:
-        bounds = share([(scene, float(cause in own)) for scene, cause in wrong]).bounds
+    for causes, phrase in SHARED:
+        bounds = share([(scene, float(cause in causes)) for scene, cause in wrong]).bounds
         if bounds and bounds[0] > MOST:
-            number = sum(cause in own for _, cause in wrong)
-            link = f"#{urlencode({'cause': str(own[0])})}" if len(own) == 1 else ""
-            return Finding(f"Of {len(wrong):,} wrong answers, {number:,} {words}.", link)
+            count = sum(cause in causes for _, cause in wrong)
+            link = f"#{urlencode({'cause': str(causes[0])})}" if len(causes) == 1 else ""
+            return Finding(f"Of {len(wrong):,} wrong answers, {count:,} {phrase}.", link)
     return None
 
 
 def by_types(results: Mapping[str, Any]) -> str | None:
-    """Which type is farthest above the commonest answer to it, and which cannot be told from it or are below.
+    """Compare question types with the most-frequent-answer baseline: best, above, below and not significant.
 
-    The three directions count as their one task.
+    The three direction types count as one task.
     """
     levels, rows = results["chance"]["frequency"], type_scores(results)
     rows = {n: row for n, row in rows.items() if n not in DIRECTION_TYPES or DIRECTION not in rows}
     bounds = {name: results["intervals"].get(name) for name in rows}
-    known = [name for name in rows if bounds[name] is not None and levels.get(name) is not None]
-    above = {n: rows[n][1] - levels[n] for n in known if bounds[n][0] > levels[n]}
-    below = [n for n in known if bounds[n][1] < levels[n] and rows[n][0] >= LEAST_FITTED]
-    level = [name for name in known if name not in above and name not in below]
+    comparable = [n for n in rows if bounds[n] is not None and levels.get(n) is not None]
+    above = {n: rows[n][1] - levels[n] for n in comparable if bounds[n][0] > levels[n]}
+    below = [n for n in comparable if bounds[n][1] < levels[n] and rows[n][0] >= MIN_PER_TYPE]
+    similar = [name for name in comparable if name not in above and name not in below]
+    baseline = "the most-frequent-answer baseline"
     clauses = []
     if above:
         best = max(above, key=lambda name: above[name])
-        clauses.append(f"{type_words(best)} is {_points(above[best])} above the commonest answer")
+        clauses.append(f"{type_words(best)} is {_points(above[best])} above {baseline}")
     if above and (others := [name for name in above if name != best]):
-        clauses.append(f"{_listed(others)} above it, too")
+        clauses.append(f"{_subject(others, 'is', 'are')} above it, too")
     if below:
-        clauses.append(f"{_listed(below)} below {'it' if clauses else 'the commonest answer'}")
-    if level and clauses:
-        clauses.append(f"{_listed(level)} not shown to differ from it")
+        target = "it" if clauses else baseline
+        clauses.append(f"{_subject(below, 'is', 'are')} below {target}")
+    if similar and clauses:
+        verb = _subject(similar, "does not", "do not")
+        clauses.append(f"{verb} differ significantly from it")
     return _capital("; ".join(clauses)) + "." if clauses else None
 
 
 def against_chance(results: Mapping[str, Any]) -> str | None:
-    """How the run scores against the most frequent answers."""
+    """Compare the score with the most-frequent-answer baseline; None if not significantly different."""
     score, bounds = results["official_over_scored"]["score"], results["intervals"].get(OFFICIAL)
     level = results["chance"]["frequency"].get(MACRO)
     if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
         return None
-    way = "above" if score > level else "below"
-    numbers = [part["n"] for part in results["types"].values()]
-    if way == "below" and sum(numbers) < LEAST_FITTED * len(numbers):
+    direction = "above" if score > level else "below"
+    counts = [part["n"] for part in results["types"].values()]
+    if direction == "below" and sum(counts) < MIN_PER_TYPE * len(counts):
         return None
-    return f"The score is {_points(abs(score - level))} {way} that of the commonest answers."
+    difference = _points(abs(score - level))
+    return f"The score is {difference} {direction} the most-frequent-answer baseline."
 
 
 def _points(difference: float) -> str:
@@ -110,12 +112,12 @@ def _points(difference: float) -> str:
     return f"{number} point" if number == "1" else f"{number} points"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return some types with the verb behind them."""
+def _subject(names: Sequence[str], singular: str, plural: str) -> str:
+    """List question types, followed by the verb in the singular or plural form."""
     words = [type_words(name) for name in names]
-    if len(words) > NAMED_TYPES:
-        return f"{len(words)} other types are"
-    return f"{listed(words)} {'is' if len(words) == 1 else 'are'}"
+    if len(words) > MAX_NAMED_TYPES:
+        return f"{len(words)} other types {plural}"
+    return f"{listed(words)} {singular if len(words) == 1 else plural}"
 
 
 def _capital(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The index of a report: the score of the run, its plots, and the table of its questions."""
+"""Index page of a report: the score of the run, its plots and the table of its questions."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.util.display import counted
 from render_agent.views.picture_store import safe_name
 
-ROWS_SHOWN = 100  # rows of the table that are on the page at once
+ROWS_SHOWN = 100  # rows of the table per page
 
 COLUMNS = tuple(column for column in QUESTION_COLUMNS if column.cell)
+
+# column name -> label of its filter
 FILTERS = {column.name: column.header for column in QUESTION_COLUMNS if column.filter}
-FILTERS |= {"outcome": "Right or wrong"}
-"""Header by name of the values that the table can be filtered by."""
+FILTERS |= {"outcome": "Result"}
 
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
-    """Write the index, the page of the pairs, the plots and `questions.js`."""
+    """Write the index page, the pairs page, the plots and `questions.js`."""
     rows = table_rows(run, diagnoses)
     lead, plots = scores_by_type(run.results), run_plots(run, diagnoses)
     write_plots(folder, [*([lead] if lead else []), *plots])
@@ -71,29 +72,29 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
 
 
 def write_plots(folder: Path, plots: list[Plot]) -> None:
-    """Write plots as files into the `plots` of a folder of pages."""
+    """Write plots to the subfolder `plots`."""
     (folder / "plots").mkdir(exist_ok=True)
     for plot in plots:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
 def _facts(run: RunData) -> list[tuple[str, str]]:
-    """Return what the run was, as names and values."""
+    """Return the properties of the run as (name, value)."""
     config, record = run.config, run.record
-    asked = [state.question.unchanged for state in run.states]
-    scenes = {(question.dataset, question.scene) for question in asked}
+    questions = [state.question.unchanged for state in run.states]
+    scenes = {(question.dataset, question.scene) for question in questions}
     width, height = config.image_size
     facts = [
         ("Model", run.parts.model_name),
         ("Engine", config.engine),
         ("Benchmark", _benchmark(run)),
-        ("Questions", f"{len(run.states):,} about {counted(len(scenes), 'scene')}"),
+        ("Questions", f"{len(run.states):,} in {counted(len(scenes), 'scene')}"),
         (
             "Views",
             f"{config.views}, {config.pictures}" if run.parts.picture_stress.note else config.views,
         ),
         ("Turns", _turns(config)),
-        ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
+        ("Images", f"{width} × {height} pixels, {config.field_of_view:g}° field of view"),
         ("Seed", str(config.seed)),
     ]
     if run.parts.toolset.note:
@@ -101,15 +102,15 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     if run.parts.agent.chooses:
         facts.insert(5, ("Agent", run.parts.agent_words))
     if config.probe:
-        facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every turn"))
+        facts.append(("Belief probes", f"{', '.join(config.probe)}, every turn"))
     if work := run.results["totals"]["per_question"]:
-        facts.append(("A question took", took(work)))
-    with suppress(UsageError, KeyError):  # too few scenes; a run of before errors were written
+        facts.append(("Mean per question", took(work)))
+    with suppress(UsageError, KeyError):  # too few scenes, or an old run without standard errors
         (half,) = (row for row in plan(run.results, 1, 0.8)["needs"] if row["correlation"] == 0.5)
         facts.append(
             (
-                "Least difference it can show",
-                f"{half['seen']:.1f} points, to another run of these questions (power 80 %, correlation 0.5)",
+                "Minimum detectable difference",
+                f"{half['seen']:.1f} points between two runs of these questions (power 80 %, correlation 0.5)",
             )
         )
     if commit := record.get("commit"):
@@ -120,13 +121,13 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
 def _benchmark(run: RunData) -> str:
     config = run.config
     if not config.batch:
-        return "a question of one's own"
+        return "single question"
     name = Path(config.benchmark).name
     return f"{name}, {config.subset}" if config.asks_vsibench else name
 
 
 def _head(run: RunData) -> dict[str, Any]:
-    """Return the official score with what must stand beside it."""
+    """Return the official score with its confidence interval, sample size, chance levels and counts."""
     results = run.results
     score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
     counts, chance = results["counts"], results["chance"]
@@ -144,19 +145,19 @@ def _head(run: RunData) -> dict[str, Any]:
 
 
 def _turns(config: RunConfig) -> str:
-    """Return how many turns a question has, and how many of them were batched."""
+    """Describe the maximum number of turns, and how many of them are batched."""
     batched = min(config.max_batched_turns, config.max_turns)
-    part = "all of them" if batched == config.max_turns else f"the first {batched}"
+    part = "all" if batched == config.max_turns else f"the first {batched}"
     return f"at most {config.max_turns}, {part} batched"
 
 
 def table_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict[str, Any]]:
-    """Return a row per question, in the order of the run."""
+    """Return one row per question, in the order of the run."""
     return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.states]
 
 
 def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """Return the values of COLUMNS and FILTERS of a question, and what its first cell shows."""
+    """Return the values of COLUMNS and FILTERS for a question, its page, text and last image."""
     values = structs.asdict(row) | structs.asdict(diagnosis_columns(diagnosis))
     return {
         **{
@@ -173,7 +174,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
 
 
 def _shown(column: Column, value: Any) -> Any:
-    """Return a value as the table shows it: a share in percent, anything else unchanged."""
+    """Convert shares to percent; return other values unchanged."""
     if value is None or column.decimals is None:
         return value
     return round(100 * value, column.decimals or None)

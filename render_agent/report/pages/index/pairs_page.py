@@ -1,4 +1,4 @@
-"""The page of the pairs: the figures of every change, and the questions with their counterparts side by side."""
+"""Pairs page: figures of each change, and the questions with their counterparts side by side."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from render_agent.runs.read import RunData
 from render_agent.score.causal import WORDS, pair_of, verdict
 from render_agent.score.tables import figure, interval, probability, signed
 
-MOST_SHOWN = 60  # pairs with pictures of every verdict
+MAX_PAIRS = 60  # pairs shown per verdict
 
+# verdict -> CSS class and text, most informative first
 VERDICTS = {
-    "keeps": ("wrong", "kept its answer though it must change"),
-    "strays": ("wrong", "changed its answer though it must not"),
-    "other": ("wrong", "changed its answer, not to the right one"),
-    "unanswered": ("open", "gave no answer to both"),
-    "follows": ("right", "followed the change"),
-    "stays": ("right", "kept its answer, as it must"),
-    None: ("", "not done"),
+    "keeps": ("wrong", "should have changed, but did not"),
+    "strays": ("wrong", "should not have changed, but did"),
+    "other": ("wrong", "changed to a wrong answer"),
+    "unanswered": ("open", "not answered twice"),
+    "follows": ("right", "changed correctly"),
+    "stays": ("right", "correctly unchanged"),
+    None: ("", "not finished"),
 }
-"""What became of a pair, the most telling first: the class of its mark, and the words."""
 
 
 class ShownPair(NamedTuple):
-    """A question and its counterpart; right: whether each was answered rightly; verdict: one of VERDICTS."""
+    """A question and its counterpart."""
 
     change: Change
     states: tuple[QuestionState, QuestionState]
     right: tuple[bool, bool]
+    """Whether each answer is right."""
     verdict: str | None
+    """A key of VERDICTS."""
 
     def views(self, state: QuestionState) -> Sequence[View]:
-        """Return the first views; none if only words changed."""
+        """Return the views of the first turn; empty if only the wording changed."""
         return state.turns[0].views if self.change.edits and state.turns else ()
 
 
@@ -54,7 +56,7 @@ def write_pairs(run: RunData, folder: Path) -> None:
         root="",
         figures=figure_rows(run.results["causal"]),
         left_out=run.results["causal"]["left_out"],
-        pairs=[p for name in VERDICTS for p in [p for p in pairs if p.verdict == name][:MOST_SHOWN]],
+        pairs=[p for name in VERDICTS for p in [p for p in pairs if p.verdict == name][:MAX_PAIRS]],
         total=len(pairs),
         verdicts=VERDICTS,
         type_words=type_words,
@@ -63,22 +65,23 @@ def write_pairs(run: RunData, folder: Path) -> None:
 
 
 def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
-    """Return the pairs of a run in its order."""
-    known = {state.id: state for state in states}
+    """Return the pairs of a run in order."""
+    states_by_id = {state.id: state for state in states}
     pairs = []
     for second in states:
         change = second.question.change
-        if change is not None and change.of in known:
-            first = known[change.of]
+        if change is not None and change.of in states_by_id:
+            first = states_by_id[change.of]
             pair = pair_of(first, second)
             right = (False, False) if pair is None else pair.right
-            name = None if pair is None else verdict(pair)
-            pairs.append(ShownPair(change, (first, second), right, name))
+            pairs.append(
+                ShownPair(change, (first, second), right, None if pair is None else verdict(pair))
+            )
     return pairs
 
 
 def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
-    """Return for all pairs, every change and every type its rows: what is counted, of how many, the share, its interval."""
+    """Return (label, rows) over all pairs, by change and by type; a row is (figure, n, share, confidence interval)."""
     parts = {"all changes": causal, **causal["changes"]}
     if len(causal["changes"]) == 1:
         del parts["all changes"]
@@ -92,10 +95,10 @@ def _rows(part: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
         for name, words in WORDS.items()
         if name in part and part[name]["n"]
     ]  # fmt: skip
-    apart = part["difference"]
-    certain = f", p {probability(apart['p'])}" if apart["p"] is not None else ""
-    if apart.get("p_holm") is not None:
-        certain += f", by Holm {probability(apart['p_holm'])}"
-    score = signed(apart["points"]), f"{interval(apart['interval'])}{certain}"
-    both = f"{figure(part['changed'])} less {figure(part['original'])}"
-    return [*rows, (f"score, changed less original, points: {both}", f"{part['n']:,}", *score)]
+    difference = part["difference"]
+    p_values = f", p = {probability(difference['p'])}" if difference["p"] is not None else ""
+    if difference.get("p_holm") is not None:
+        p_values += f", Holm p = {probability(difference['p_holm'])}"
+    label = f"score difference, changed − original (points): {figure(part['changed'])} − {figure(part['original'])}"
+    cells = signed(difference["points"]), f"{interval(difference['interval'])}{p_values}"
+    return [*rows, (label, f"{part['n']:,}", *cells)]

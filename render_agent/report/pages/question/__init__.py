@@ -1,1 +1,1 @@
-"""The page of a question: its turns, candidates and diagnosis. Start with `question_page.py`."""
+"""Question pages: turns, candidates and diagnosis. Start with `question_page.py`."""

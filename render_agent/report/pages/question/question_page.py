@@ -1,4 +1,4 @@
-"""The pages of the questions: what each asks, what was seen, said and done, and how it ended."""
+"""Write the question pages of a report."""
 
 from __future__ import annotations
 
@@ -24,46 +24,50 @@ from render_agent.util.processes import map_in_processes
 
 @dataclass(frozen=True, eq=False)
 class PageTask:
-    """The questions about one scene, whose pages one process writes.
-
-    folder: of the report. frame: what all pages share. questions: all of the run where they tell which scenes are
-    shown. beside: the files of the pages beside its own, by question id.
-    """
+    """The questions about one scene; their pages are written by one process."""
 
     parts: Parts
     folder: Path
+    """The report folder."""
     frame: Mapping[str, Any]
+    """Variables common to all pages."""
     states: Sequence[QuestionState]
     questions: Sequence[Question]
+    """The questions that determine the scenes shown: all of the run if scenes are shuffled."""
     diagnoses: Mapping[str, Diagnosis]
-    beside: Mapping[str, tuple[str | None, str | None]]
+    adjacent: Mapping[str, tuple[str | None, str | None]]
+    """File names of the previous and next page, by question id."""
 
 
 def write_pages(
     run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path, processes: int | None = None
 ) -> None:
-    """Write the pages of a run's questions into the `questions` of its report's folder.
+    """Write the question pages of a run.
 
-    processes: how many write at once; None chooses by the number of scenes.
+    Args:
+        run: The run.
+        diagnoses: Diagnoses by question id.
+        folder: The report folder; pages are written to its subfolder `questions`.
+        processes: Number of processes; chosen by the amount of work if None.
     """
-    shared, beside = frame(run), neighbours(state.id for state in run.states)
+    shared, adjacent = frame(run), neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
             run.parts,
             folder,
             shared,
-            own,
-            # which scene stands in the place of another depends on all of them
-            [s.question for s in own] if run.parts.faithful else run.questions,
-            {s.id: diagnoses[s.id] for s in own if s.id in diagnoses},
-            {s.id: beside[s.id] for s in own},
+            states,
+            # how scenes are shuffled depends on all questions
+            [s.question for s in states] if run.parts.faithful else run.questions,
+            {s.id: diagnoses[s.id] for s in states if s.id in diagnoses},
+            {s.id: adjacent[s.id] for s in states},
         )
-        for own in by_scene(run.states)
+        for states in by_scene(run.states)
     ]
     count = min(processes or worthwhile(run.states), len(tasks) or 1)
-    with stage("writing pages", len(run.states)) as shown:
+    with stage("writing pages", len(run.states)) as progress_bar:
         for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
-            shown.advance(len(task.states))
+            progress_bar.advance(len(task.states))
 
 
 def _write(task: PageTask) -> None:
@@ -72,7 +76,7 @@ def _write(task: PageTask) -> None:
         for state in task.states:
             diagnosis = task.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)
-            before, after = task.beside[state.id]
+            before, after = task.adjacent[state.id]
             write_page(
                 task.folder / page_of(state.id),
                 "question.html",

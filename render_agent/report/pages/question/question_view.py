@@ -1,4 +1,4 @@
-"""What the templates ask of a question: its outcome, its turns, what was seen, and how turns were chosen."""
+"""Data of a question for the templates: outcome, turns, visibility and choice of candidates."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
 from render_agent.util.safe_parse import parse_json
 
-LONG_CHARACTERS = 160  # a longer question is set smaller
-
-ENDLESS_CHARACTERS = 1500  # a longer one scrolls in its place
+LONG_CHARACTERS = 160  # longer questions are set in a smaller font
+ENDLESS_CHARACTERS = 1500  # longer questions scroll
 
 
 class Cell(NamedTuple):
-    """A share in percent, None if nothing was measured, and whether it counts as seen well."""
+    """Visible share in percent; None if not measured."""
 
     share: float | None
     well: bool = False
+    """True if clearly visible."""
 
 
 class Seen(NamedTuple):
-    """What was seen when: columns are turns, or views if they were all shown at once.
-
-    rows: a name, the number of its category (None for the room's surface) and a cell per column.
-    """
+    """Table of visibility; its columns are turns, or views if they were preselected."""
 
     column: str
     numbers: Sequence[int]
     rows: Sequence[tuple[str, int | None, Sequence[Cell]]]
+    """Name, category index (None for the room's surface), and one cell per column."""
 
 
 @dataclass(frozen=True)
 class QuestionView:
-    """One question of a run; row: of the results; plan: of its scene, None if it has no poses."""
+    """A question of a run."""
 
     state: QuestionState
     row: Row
+    """Row of the results."""
     diagnosis: Diagnosis | None
     plan: Plan | None
+    """Floor plan of its scene; None if it has no poses."""
     parts: Parts
 
     @property
@@ -84,7 +84,7 @@ class QuestionView:
 
     @property
     def passive(self) -> bool:
-        """Whether its views were chosen for it, and shown at once."""
+        """True if its views were preselected and shown at once."""
         return self.parts.passive
 
     @property
@@ -94,17 +94,17 @@ class QuestionView:
 
     @property
     def type(self) -> str:
-        """Its type in words."""
+        """Display name of its type."""
         return type_words(self.question.type)
 
     @property
     def status(self) -> str:
-        """How it ended, in words."""
+        """Explanation of its status."""
         return STATUS_WORDS[self.state.status]
 
     @property
     def length(self) -> str:
-        """`long` or `endless` if its text is."""
+        """`long` or `endless` for long texts, otherwise empty."""
         characters = len(self.question.text)
         return (
             "endless"
@@ -116,22 +116,22 @@ class QuestionView:
 
     @property
     def why(self) -> str | None:
-        """Its cause in words, None if it was not diagnosed."""
+        """Description of the cause, None if it was not diagnosed."""
         return None if self.diagnosis is None else cause_words(self.diagnosis, self.parts)
 
     @property
     def headline(self) -> str | None:
-        """Why it is wrong, as a sentence; None if it is not."""
+        """Why the answer is wrong, as a sentence; None if it is not wrong."""
         return None if self.diagnosis is None else wrong_because(self.diagnosis, self.size)
 
     @property
     def error(self) -> str | None:
-        """The last line of the error that stopped it."""
+        """Last line of the error that stopped it."""
         return None if self.state.error is None else self.state.error.strip().splitlines()[-1]
 
     @property
     def mirrored(self) -> str | None:
-        """What is right in the mirrored room if that is another answer, "" if unknown; else None."""
+        """Ground truth in the mirrored room if it differs, "" if unknown; None if it is the same."""
         stress, truth = self.parts.picture_stress, self.question.truth
         if truth is None or not stress.changes_truth:
             return None
@@ -140,7 +140,7 @@ class QuestionView:
 
     @property
     def options(self) -> list[tuple[str, bool, bool]]:
-        """Its choices, each with whether it is the truth and whether it is the answer."""
+        """(text, is the ground truth, is the answer) of each option."""
         options, truth, answer = self.question.options, self.question.truth, self.state.answer
         return [
             (text, letter == _letter(truth), letter == _letter(answer))
@@ -149,53 +149,57 @@ class QuestionView:
 
     @property
     def messages(self) -> Iterator[tuple[int, Message]]:
-        """The messages of the prompt, each after the turn (from 1) that it was new in."""
+        """(turn from 1, message) for each message of the prompt, with the turn that added it."""
         return ((turn.number + 1, entry) for turn in self.state.turns for entry in turn.messages)
 
     @property
     def boxes(self) -> Sequence[NamedBox]:
-        """The boxes of what it names."""
+        """Boxes of the named objects."""
         return () if self.diagnosis is None else self.diagnosis.boxes
 
     @cached_property
     def marks(self) -> MapMarks | None:
-        """What is drawn over the plan."""
+        """Overlay of the floor plan."""
         if self.plan is None:
             return None
-        well = frozenset(seen_well_in(self.diagnosis.turns, self.size) if self.diagnosis else ())
+        seen = frozenset(seen_well_in(self.diagnosis.turns, self.size) if self.diagnosis else ())
         return marks(
-            self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=well
+            self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=seen
         )
 
     @property
     def candidates(self) -> dict[str, list[CandidateMark]]:
-        """The poses that were not taken, over the plan."""
+        """Poses of rejected candidates on the floor plan, by the HTML id of the turn."""
         return {} if self.plan is None else candidate_marks(self.state, self.plan)
 
     @cached_property
     def beliefs(self) -> list[BeliefMap]:
-        """What it said that it believes, over the plan; nothing if it was not asked."""
+        """Belief maps; empty if it was not probed for beliefs."""
         return belief_maps(self.state, self.diagnosis, self.plan, self.size)
 
     @property
     def verdict(self) -> str:
-        """What follows from its last map."""
+        """Comparison of the answer with the one implied by its last map."""
         return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
 
     def in_3d(self, pictures: str) -> str | None:
-        """Return the data of its 3D view as JSON, None if there is none; pictures: the way to the run folder."""
+        """Return the data of its 3D view as JSON, None if there is none.
+
+        Args:
+            pictures: Relative path from the page to the run folder.
+        """
         if self.plan is None or self.plan.scene is None:
             return None
         data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
         return None if data is None else json.dumps(data)
 
     def name(self, box: NamedBox) -> str:
-        """Return the name of a box."""
+        """Return the display name of a box."""
         return name_of(box, self.boxes)
 
     @cached_property
     def seen(self) -> Seen | None:
-        """What was seen when, None if nothing was measured."""
+        """Table of visibility, None if nothing was measured."""
         diagnosis = self.diagnosis
         if diagnosis is None:
             return None
@@ -219,68 +223,69 @@ class QuestionView:
         return Seen(column, numbers, rows) if measured else None
 
     def _cell(self, group: Sequence[Sighting], name: str) -> Cell:
-        own = [s for s in group if self.boxes[s.box].category == name]
-        if not own:
+        sightings = [s for s in group if self.boxes[s.box].category == name]
+        if not sightings:
             return Cell(None)
-        return Cell(100 * max(s.share for s in own), any(s.well(self.size) for s in own))
+        is_clear = any(s.well(self.size) for s in sightings)
+        return Cell(100 * max(s.share for s in sightings), is_clear)
 
     def diagnosed(self, turn: Turn) -> TurnDiagnosis:
         """Return the diagnosis of a turn, an empty one if there is none."""
         turns = () if self.diagnosis is None else self.diagnosis.turns
-        return next((own for own in turns if own.turn == turn.number), TurnDiagnosis(turn.number))
+        return next((t for t in turns if t.turn == turn.number), TurnDiagnosis(turn.number))
 
     def visible(self, turn: TurnDiagnosis) -> list[tuple[str, Sighting]]:
-        """Return the boxes that a turn showed with their names, the most visible first."""
+        """Return (name, sighting) of the boxes visible in a turn, most visible first."""
         visible = [s for s in turn.sightings if s.area > 0]
         visible.sort(key=lambda s: (-s.share, s.box, s.view))
         return [(self.name(self.boxes[s.box]), s) for s in visible]
 
     def unseen(self, turn: TurnDiagnosis) -> list[str]:
-        """Return the names of the boxes that a turn did not show."""
-        shown = {s.box for s in turn.sightings if s.area > 0}
-        return [self.name(self.boxes[n]) for n in sorted({s.box for s in turn.sightings} - shown)]
+        """Return the names of the boxes that were not visible in a turn."""
+        visible = {s.box for s in turn.sightings if s.area > 0}
+        return [self.name(self.boxes[n]) for n in sorted({s.box for s in turn.sightings} - visible)]
 
     def is_new(self, view: View, turn: Turn) -> bool:
-        """Whether a view was not shown in an earlier turn."""
-        earlier = (own.number for t in self.state.turns[: turn.number] for own in t.views)
+        """Return True if no earlier turn showed the view."""
+        earlier = (v.number for t in self.state.turns[: turn.number] for v in t.views)
         return view.number not in earlier
 
     def taken(self, view: View, turn: Turn) -> str:
-        """Return where a view of a turn was taken, in words."""
+        """Describe the pose from which a view was taken, or the scale of a map."""
         if isinstance(view.camera, MapCamera):
-            return f"{1 / view.camera.metres_per_pixel:.0f} pixels a metre"
+            return f"{1 / view.camera.metres_per_pixel:.0f} pixels per metre"
         words = where(view.camera)
         evidence = self.state.turns[turn.number - 1].evidence if turn.number else None
         if evidence is not None:
-            led = [c.number for c in evidence.candidates if c.view and c.view.file == view.file]
-            if led and evidence.chosen not in led:
-                words += f", where candidate {led[0] + 1} would have led"
+            sources = [c.number for c in evidence.candidates if c.view and c.view.file == view.file]
+            if sources and evidence.chosen not in sources:
+                words += f" (rejected candidate {sources[0] + 1})"
         return words
 
     def remarks(self, turn: Turn) -> list[str]:
-        """Return what else is to be said of a turn."""
-        own = self.diagnosed(turn)
+        """Return remarks about a turn: engine events, truncation, backtracking, blocked moves."""
+        diagnosis = self.diagnosed(turn)
         remarks = [f"engine: {in_words(event)}" for event in turn.events]
         if turn.finish == "length":
-            remarks.append("cut off by the token limit")
-        if own.returned:
-            remarks.append("went back to where it had been")
-        if own.blocked:
-            remarks.append("its move was stopped or limited")
+            remarks.append("reply truncated by the token limit")
+        if diagnosis.returned:
+            remarks.append("backtracked")
+        if diagnosis.blocked:
+            remarks.append("move blocked or limited")
         return remarks
 
-    # What follows needs no question; templates can call nothing but methods.
+    # The static methods below are here because templates can only call methods of `q`.
 
     @staticmethod
     def percent(share: float | None) -> str:
-        """Return a share, in percent, as a page has it."""
+        """Format a share in percent."""
         if share is None:
             return "–"
         return "<1" if 0 < share < 1 else f"{share:.0f}"
 
     @staticmethod
     def reply(turn: Turn) -> tuple[list[str], str, str | None]:
-        """Return a reply's thinking, the rest of it, and its JSON object set out in lines."""
+        """Return the thinking blocks of a reply, the rest of it, and its JSON object pretty-printed."""
         blocks, rest = thinking_and_rest(turn.reply)
         rest = rest.strip("\n")
         return [block.strip() for block in blocks if block.strip()], rest, _pretty(rest)
@@ -292,36 +297,36 @@ class QuestionView:
 
     @staticmethod
     def is_malformed(entry: Turn | Candidate) -> bool:
-        """Whether a reply could not be read."""
+        """Return True if the reply was unreadable."""
         return isinstance(entry.action, Malformed)
 
     @staticmethod
     def scorers(evidence: Evidence) -> list[str]:
-        """Return who scored the candidates of a turn."""
+        """Return the labels of the verifiers that scored the candidates of a turn."""
         return [member.label for member in members(evidence)]
 
     @staticmethod
     def stopped(standing: Standing) -> str | None:
-        """Return the feedback on a candidate's move if it did less than it asked for."""
+        """Return the feedback on a candidate's move if it was blocked or limited, otherwise None."""
         outcome = standing.candidate.outcome
         return standing.candidate.feedback if outcome is not None and outcome.is_short else None
 
     @staticmethod
     def votes(evidence: Evidence) -> list[tuple[str, int]]:
-        """Return the answers and how many gave each, the most frequent first."""
+        """Return (answer, number of votes), most frequent first."""
         votes = evidence.ballot.votes if evidence.ballot else ()
         return Counter("no answer" if vote is None else vote for vote in votes).most_common()
 
 
 def _pretty(text: str) -> str | None:
-    """Return a reply's JSON object set out in lines, None if it is none or set out already."""
+    """Pretty-print the JSON object in a reply; return None if there is none or it is already formatted."""
     start, end = text.find("{"), text.rfind("}")
     try:
         answer = parse_json(text[start : end + 1], strict=False)
         if not isinstance(answer, Mapping):
             return None
         pretty = json.dumps(answer, indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
+    except (ValueError, RecursionError):  # json.dumps may exceed the recursion limit
         return None
     return None if pretty == text.strip() else pretty
 
