@@ -1,4 +1,4 @@
-"""Figures as a person reads them on a terminal, 80 characters wide."""
+"""Tables of scores and comparisons for the terminal, at most 80 characters wide."""
 
 from __future__ import annotations
 
@@ -24,35 +24,43 @@ from render_agent.score.summary import (
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER
 from render_agent.util.console import plain_table
 
-COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
-"""The counts that a caption shows, in this order."""
+# count in the results -> label in a caption, in display order
+COUNT_LABELS = {
+    "answered": "answered",
+    "exhausted": "out of turns",
+    "failed": "failed",
+    "missing": "scan not found",
+    "active": "in progress",
+    "repaired": "with unreadable replies",
+    "predictions": "predictions",
+    "empty": "empty",
+}
 
-ALWAYS_SHOWN = ("answered", "failed")
-"""Those of them that are shown when they are 0."""
+ALWAYS_SHOWN = ("answered", "failed")  # counts shown even if they are 0
 
-DIFFERENCE = ("", "a", "b", "b − a", "95 % interval", "p", "Holm")
-"""The heads of a table of paired differences."""
+DIFFERENCE = ("", "a", "b", "b − a", "95 % CI", "p", "Holm p")  # heads of a table of differences
 
-MOST_CHANGED = 20
-"""So many changed questions are listed."""
+MAX_CHANGED = 20  # changed questions listed
 
 
 class Line(NamedTuple):
-    """One line of a table of scores; bounds: of the interval."""
+    """A line of a table of scores."""
 
     label: str
     number: int | None
+    """Number of questions."""
     score: float | None
     bounds: list[float] | None = None
+    """95 % confidence interval."""
 
 
 def score_table(results: Mapping[str, Any]) -> Table:
-    """Return the scores by type, with every named mean below and what they are in the caption."""
+    """Return the scores by type, followed by the aggregate scores; the caption has counts and caveats."""
     parser = results["parser"]
-    by = " by VSI-Bench's definitions" if asks_vsibench(results) else ""
-    by = by if parser == OFFICIAL else f" by answers read as {parser} does"
-    title = f"Score{by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
-    heads = ("question type", "n", "score", "95 % interval", "random", "frequency")
+    metric = " (VSI-Bench metrics)" if asks_vsibench(results) else ""
+    metric = metric if parser == OFFICIAL else f" (answers parsed by {parser})"
+    title = f"Scores{metric}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
+    heads = ("question type", "n", "score", "95 % CI", "random", "frequency")
     table = plain_table(title, *heads)
     for name, line in _by_type(results).items():
         if name == ORDER:
@@ -69,7 +77,7 @@ def score_table(results: Mapping[str, Any]) -> Table:
 
 
 def score_tables(results: Mapping[str, Any]) -> Group:
-    """Return the table of the scores and, where questions have counterparts, that of their pairs below."""
+    """Return the table of scores, followed by the table of pairs if questions have counterparts."""
     tables = [score_table(results)]
     if "causal" in results:
         tables.append(causal_table(results["causal"]))
@@ -77,9 +85,9 @@ def score_tables(results: Mapping[str, Any]) -> Group:
 
 
 def causal_table(causal: Mapping[str, Any]) -> Table:
-    """Return the table of pairs by change: how answers followed, and why questions have no pair."""
-    title = "Pairs: the same question with one thing changed"
-    table = plain_table(title, "change", "n", "share", "95 % interval")
+    """Return the table of pairs by change, with the reasons for skipped questions in the caption."""
+    title = "Pairs: original and changed question"
+    table = plain_table(title, "change", "n", "share", "95 % CI")
     parts = {"all changes": causal, **causal["changes"]}
     for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
         table.add_section()
@@ -87,10 +95,10 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
         for name, words in WORDS.items():
             if (row := part.get(name)) and row["n"]:
                 table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval(row["interval"]))  # fmt: skip
-        apart = part["difference"]
-        table.add_row("  score, changed less original", str(part["n"]), signed(apart["points"]), interval(apart["interval"]))  # fmt: skip
+        difference = part["difference"]
+        table.add_row("  score, changed − original", str(part["n"]), signed(difference["points"]), interval(difference["interval"]))  # fmt: skip
     lines = [
-        f"- no pair by {change}: {reason} ({number})"
+        f"- {number} skipped ({change}): {reason}"
         for change, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
@@ -101,11 +109,11 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
 
 
 def comparison_table(compared: Mapping[str, Any]) -> Table:
-    """Return both scores, their difference, its interval and both tests, by mean and type."""
+    """Return both scores, their difference, its confidence interval and both tests, by aggregate score and type."""
     title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
-    # where no row has an interval, its columns would only take width from the names
-    sure = any(entry["interval"] is not None for entry in compared["differences"].values())
-    columns = DIFFERENCE if sure else DIFFERENCE[:4]
+    # without any interval, omit its columns to leave more width for the names
+    has_interval = any(entry["interval"] is not None for entry in compared["differences"].values())
+    columns = DIFFERENCE if has_interval else DIFFERENCE[:4]
     table = plain_table(title, *columns)
     table.add_column("McNemar", justify="right")
     tests, labels = compared["mcnemar"], row_names(compared["differences"])
@@ -124,27 +132,27 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
             f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
-        "McNemar: choices that are right in one run only (a:b) and the exact p, as if"
-        f" questions of one scene were independent; in the row {labels.get(OFFICIAL, OFFICIAL)} those of all choices."
+        "McNemar: multiple-choice questions right in only one run (a:b), and exact p, which treats questions about a"
+        f" scene as independent; the row {labels.get(OFFICIAL, OFFICIAL)} is over all multiple-choice questions."
     )
-    if sure:
+    if has_interval:
         table.caption = (
-            "interval and p: jackknife over scenes. Holm: p corrected for the number of rows,"
-            f" {labels.get(OFFICIAL, OFFICIAL)} for that of the runs compared. {table.caption}"
+            "CI and p: jackknife over scenes. Holm p: corrected for the number of rows; in the row"
+            f" {labels.get(OFFICIAL, OFFICIAL)}, for the number of compared runs. {table.caption}"
         )
     if any(entry["interval"] is None for entry in compared["differences"].values()):
         table.caption += f"\n- {FEW_SCENES}"
     for name, (ours, theirs) in compared.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_as_typed(ours)}, b {_as_typed(theirs)}"
     for side, work in compared.get("work", {}).items():
-        table.caption += f"\n- {side}, a question took on average {took(work)}" if work else ""
+        table.caption += f"\n- {side}, mean per question: {took(work)}" if work else ""
     for side, notes in compared.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
 
 
 def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
-    """Return the table of differences in beliefs; words: the names of the figures."""
+    """Return the table of differences in beliefs; `words` has the labels of the figures."""
     table = plain_table("Beliefs after the last turn", *DIFFERENCE)
     for name, entry in compared["beliefs"].items():
         table.add_row(words[name], *belief_cells(entry))
@@ -152,7 +160,7 @@ def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]
 
 
 def belief_cells(entry: Mapping[str, Any]) -> list[str]:
-    """Return a difference of beliefs as tables have it: a, b, b − a, its interval, p, and p by Holm."""
+    """Return the cells of a difference in beliefs: a, b, b − a, confidence interval, p, corrected p."""
     digits = 1 if max(abs(entry["a"]), abs(entry["b"])) >= 5 else 2
     low, high = entry["interval"] or (None, None)
     return [
@@ -165,9 +173,9 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
 
 
 def ladder_table(ladder: Mapping[str, Any]) -> Table:
-    """Return the table of the ladder of help, by type: the score of every rung and the gain to the next."""
+    """Return the score of every tool set by type, and the gain over the previous one."""
     rungs = [rung["tools"] for rung in ladder["rungs"]]
-    table = plain_table(f"Ladder of help, {ladder['n']} questions", "", *rungs)
+    table = plain_table(f"Scores by tool set, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", justify="right")
     for name, label in row_names(ladder["types"]).items():
@@ -175,53 +183,51 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
         table.add_row(_row_name(label), *map(figure, row["scores"]), *gains)
     table.caption = (
-        "a step: gain, and p by Holm; paired, over scenes (--json and --page have intervals)"
+        "→: gain (Holm p), paired, jackknife over scenes; --json and --page include intervals"
     )
     for rung in ladder["rungs"]:
         table.caption += (
-            f"\n- {rung['tools']}, a question took on average {took(rung['work'])}"
-            if rung["work"]
-            else ""
+            f"\n- {rung['tools']}, mean per question: {took(rung['work'])}" if rung["work"] else ""
         )
     return table
 
 
 def changed_table(compared: Mapping[str, Any]) -> Table:
-    """Return the first of the questions that are right in one run and wrong in the other."""
+    """Return the questions that are right in one run and wrong in the other, at most MAX_CHANGED."""
     changed = compared["changed"]
     gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
     table = plain_table(
-        f"{len(changed)} questions changed sides: {gained} won, {len(changed) - gained} lost"
+        f"{len(changed)} changed outcomes: {gained} gained, {len(changed) - gained} lost"
     )
-    for name in ("question", "type", "scene", "truth", "a", "b"):
+    for name in ("question", "type", "scene", "ground truth", "a", "b"):
         table.add_column(name, overflow="fold")
-    for entry in changed[:MOST_CHANGED]:
+    for entry in changed[:MAX_CHANGED]:
         answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
             entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
         )
-    if len(changed) > MOST_CHANGED:
-        table.caption = f"and {len(changed) - MOST_CHANGED} more (--json has all)"
+    if len(changed) > MAX_CHANGED:
+        table.caption = f"and {len(changed) - MAX_CHANGED} more (--json lists all)"
     return table
 
 
 def figure(score: float | None) -> str:
-    """Return a figure with one decimal, a dash for none."""
+    """Format a score with one decimal, None as a dash."""
     return "–" if score is None else f"{score:.1f}"
 
 
 def interval(bounds: Sequence[float] | None) -> str:
-    """Return an interval with one decimal, nothing for none."""
+    """Format a confidence interval with one decimal, None as an empty string."""
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
 
 
 def signed(points: float | None) -> str:
-    """Return a difference with its sign and one decimal, a dash for none."""
+    """Format a difference with its sign and one decimal, None as a dash."""
     return "–" if points is None else f"{points:+.1f}"
 
 
 def probability(p: float | None) -> str:
-    """Return a p value as one reads it, a dash for none."""
+    """Format a p-value, None as a dash."""
     if p is None:
         return "–"
     return "<.001" if p < 0.001 else f"{p:.3f}"
@@ -229,23 +235,23 @@ def probability(p: float | None) -> str:
 
 def _add(table: Table, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
-    label = line.label.replace(", ", ",\n  ")  # two columns of words would leave none for figures
+    label = line.label.replace(", ", ",\n  ")  # wrap, to leave enough width for the numbers
     table.add_row(label, number, figure(line.score), interval(line.bounds), *more)
 
 
 def _row_name(name: str) -> str:
-    """Return the name of a mean or a type, the kinds of direction indented below their task."""
+    """Return the label of an aggregate score or type; direction types are indented below their task."""
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
 def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
-    """Return the line of every type, the kinds of direction below their task, order last."""
-    numbers = results["counts"].get("types", {})
-    within = results["intervals"]
+    """Return the line of every type; direction types follow their task, appearance order comes last."""
+    counts = results["counts"].get("types", {})
+    intervals = results["intervals"]
     types = {
-        name: Line(_row_name(name), entry["n"], entry["score"], within.get(name))
+        name: Line(_row_name(name), entry["n"], entry["score"], intervals.get(name))
         if isinstance(entry, Mapping)
-        else Line(_row_name(name), numbers.get(name), entry, within.get(name))
+        else Line(_row_name(name), counts.get(name), entry, intervals.get(name))
         for name, entry in results["types"].items()
     }
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
@@ -253,7 +259,7 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
     for name, line in types.items():
         if name in directions and DIRECTION not in lines:
             number = sum(line.number or 0 for line in directions.values())
-            score, bounds = results["tasks"].get(DIRECTION), within.get(DIRECTION)
+            score, bounds = results["tasks"].get(DIRECTION), intervals.get(DIRECTION)
             lines |= {DIRECTION: Line(DIRECTION, number, score, bounds), **directions}
         elif name != ORDER:
             lines[name] = line
@@ -261,9 +267,9 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
 
 
 def overall_lines(results: Mapping[str, Any]) -> list[Line]:
-    """Return a line for every overall figure of some results."""
+    """Return the lines of all aggregate scores."""
     macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
-    within, number = results["intervals"], results["n"]
+    intervals, number = results["intervals"], results["n"]
     vsibench = asks_vsibench(results)
     metrics = [
         Line(f"{name}{ON_WORDS}", metric["n"], metric["score"], metric["interval"])
@@ -271,25 +277,25 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     ]
     lines = metrics + _official(results)
     if macro == MACRO:
-        label = f"mean of tasks, {results['parser']}"
-        lines.append(Line(label, number, results[MACRO], within.get(MACRO)))
+        label = f"mean over tasks, {results['parser']}"
+        lines.append(Line(label, number, results[MACRO], intervals.get(MACRO)))
     for name, label in (
         ("without_order", "without appearance order"),
-        ("micro", "micro: mean of questions"),
-        ("mean_of_types", "mean of types"),
+        ("micro", "micro: mean over questions"),
+        ("mean_of_types", "mean over types"),
     ):
         if vsibench or name != "without_order":
-            lines.append(Line(label, None, results[name], within.get(name)))
+            lines.append(Line(label, None, results[name], intervals.get(name)))
     parts = {"debiased": results["debiased"]} if results["debiased"] else {}
     if len(results["datasets"]) > 1:
         parts |= results["datasets"]
     lines += [
-        Line(f"{name} alone", part["n"], part[macro], part["intervals"].get(macro))
+        Line(f"{name} only", part["n"], part[macro], part["intervals"].get(macro))
         for name, part in parts.items()
         if part["n"] < number
     ]
     lines += [
-        Line(f"read as {name} does", None, other[MACRO])
+        Line(f"parsed by {name}", None, other[MACRO])
         for name, other in results["parsers"].items()
         if vsibench and name != results["parser"]
     ]
@@ -297,10 +303,10 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
 
 
 def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
-    """Return the lines of `mirrored` in results: mean scores of left/right questions by either truth."""
+    """Return the scores of left/right questions by original and mirrored ground truth."""
     lines = [
         Line(
-            f"left/right, {truth} truth",
+            f"left/right, {truth} ground truth",
             mirrored["n"],
             mirrored[truth]["micro"],
             mirrored[truth]["intervals"].get("micro"),
@@ -309,61 +315,66 @@ def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
     ]
     turned = mirrored["turned"]
     share = turned["mirrored"]
-    return [*lines, Line("turned with the room", turned["n"], share["share"], share["interval"])]
+    return [*lines, Line("answers mirrored, too", turned["n"], share["share"], share["interval"])]
 
 
 def _official(results: Mapping[str, Any]) -> list[Line]:
-    """Return the official figures; those of a run that lacks answers say what they are over."""
-    within, name = results["intervals"], overall_name(results)
-    if "official_over_scored" not in results:  # a file of predictions, read as it is
-        return [Line(f"{name}{ON_WORDS}", results["n"], results[OFFICIAL], within.get(OFFICIAL))]
-    over = results["official_over_scored"]
-    lacking = results[OFFICIAL] is None and over["score"] is not None
+    """Return the official scores; for an incomplete run, over scored questions and with the others as 0."""
+    intervals, name = results["intervals"], overall_name(results)
+    if "official_over_scored" not in results:  # a predictions file, whose answers are not parsed
+        return [Line(f"{name}{ON_WORDS}", results["n"], results[OFFICIAL], intervals.get(OFFICIAL))]
+    scored = results["official_over_scored"]
+    is_incomplete = results[OFFICIAL] is None and scored["score"] is not None
     lines = []
     if OFFICIAL_RAW in results:
-        bounds = within.get(OFFICIAL_RAW)
-        lines.append(Line(f"{name}{ON_WORDS}", over["n"], results[OFFICIAL_RAW], bounds))
-    label = f"{name}{ON_PARSED}{', of those scored' if lacking else ''}"
-    lines.append(Line(label, over["n"], over["score"], within.get(OFFICIAL)))
-    if lacking:
+        bounds = intervals.get(OFFICIAL_RAW)
+        lines.append(Line(f"{name}{ON_WORDS}", scored["n"], results[OFFICIAL_RAW], bounds))
+    label = f"{name}{ON_PARSED}{', scored questions only' if is_incomplete else ''}"
+    lines.append(Line(label, scored["n"], scored["score"], intervals.get(OFFICIAL)))
+    if is_incomplete:
         missing = results["official_missing_as_zero"]
-        lines.append(Line(f"{name}{ON_PARSED}, the others as 0", None, missing))
+        lines.append(Line(f"{name}{ON_PARSED}, unscored as 0", None, missing))
     return lines
 
 
 def _caption(results: Mapping[str, Any]) -> str:
     counts = results["counts"]
     statuses = [
-        f"{name} {counts[name]}"
-        for name in COUNTS
+        f"{counts[name]} {label}"
+        for name, label in COUNT_LABELS.items()
         if counts.get(name) or (name in ALWAYS_SHOWN and name in counts)
     ]
     work, reuse = work_words(results), results.get("reuse")
-    kept = [f"kept over the turns: {KEPT.get(reuse, reuse)}"] if reuse else []
-    lines = [" · ".join(statuses), *([work] if work else []), *kept]
+    reused = [REUSE_WORDS.get(reuse, f"reused between turns: {reuse}")] if reuse else []
+    lines = [" · ".join(statuses), *([work] if work else []), *reused]
     return "\n".join([*lines, *(f"- {note}" for note in results["notes"])])
 
 
-KEPT = {"keys": "keys and values", "vision": "pictures", "none": "nothing", "recompute": "nothing"}
-"""What an engine kept, in words."""
+# `reuse` of an engine -> text
+REUSE_WORDS = {
+    "keys": "KV cache reused between turns",
+    "vision": "image features reused between turns",
+    "none": "nothing reused between turns",
+    "recompute": "nothing reused between turns",
+}
 
 
 def work_words(results: Mapping[str, Any]) -> str | None:
-    """Return the average work of a question in words; None where the results lack it."""
+    """Describe the mean cost per question; None if the results have none."""
     work = results.get("totals", {}).get("per_question")
-    return f"a question took on average {took(work)}" if work else None
+    return f"mean per question: {took(work)}" if work else None
 
 
 def _as_typed(value: Any) -> str:
-    """Return the value of an option as it would be typed."""
+    """Return the value of an option in command-line syntax."""
     if value in (None, (), [], ""):
-        return "not given"
+        return "not set"
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def took(work: Mapping[str, float]) -> str:
-    """Return in words what questions took on average, of `per_question` of results."""
-    tokens = f"{work['tokens_in']:,.0f} tokens read, {work['tokens_out']:,.0f} written"
+    """Describe the mean cost per question, from `per_question` of the results."""
+    tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
     if not work["tokens_in"]:  # every prompt has tokens
         tokens = "tokens: not reported"
-    return f"{work['turns']:.1f} turns, {work['renders']:.1f} pictures drawn, {tokens}"
+    return f"{work['turns']:.1f} turns, {work['renders']:.1f} images rendered, {tokens}"

@@ -72,8 +72,8 @@ class Row(Cost, frozen=True, kw_only=True):
     """The answer as given."""
     answer: Annotated[str | None, Column("Answer", saved=True, cell="answer")]
     """The answer in canonical form."""
-    truth: Annotated[str | None, Column("Truth", saved=True, cell="answer")]
-    score: Annotated[Score, Column("Score, %", saved=True, cell="mark", decimals=1)]
+    truth: Annotated[str | None, Column("Ground truth", saved=True, cell="answer")]
+    score: Annotated[Score, Column("Score (%)", saved=True, cell="mark", decimals=1)]
     """0 to 1; None if the question is not scored, as counterparts are not."""
     truth_as_shown: str | None = None
     """The truth in the room as it was shown, which may be mirrored; None if it is unknown."""

@@ -98,8 +98,8 @@ def test_batching_and_reuse_do_not_change_replies(sequential, batched_run):
 
 def test_run_reports_its_reuse(sequential, batched_run):
     for (path, results), reuse, words in (
-        (sequential, "none", "kept over the turns: nothing"),
-        (batched_run, "keys", "kept over the turns: keys and values"),
+        (sequential, "none", "nothing reused between turns"),
+        (batched_run, "keys", "KV cache reused between turns"),
     ):
         assert json.loads((path / "config.json").read_text())["engine"]["reuse"] == reuse
         assert json.loads((path / "results.json").read_text())["reuse"] == reuse

@@ -1,4 +1,4 @@
-"""The report on disk: every link leads somewhere, and it may be built at any time, again and again."""
+"""Tests of the report on disk: links resolve, and it can be rebuilt at any time."""
 
 import errno
 import json
@@ -34,7 +34,7 @@ def contents(folder):
     }
 
 
-def test_every_link_and_picture_is_there_and_none_is_outside(run):
+def test_links_and_images_resolve_inside_the_run(run):
     place = run.path / "report"
     pages = [*place.rglob("*.html")]
     assert len(pages) == 1 + 6
@@ -47,7 +47,7 @@ def test_every_link_and_picture_is_there_and_none_is_outside(run):
     assert pictures >= 6 * 2
 
 
-def test_a_report_replaces_whatever_was_in_its_place(run, tmp_path):
+def test_report_replaces_modified_files_and_links(run, tmp_path):
     place = run.path / "report"
     before = contents(place)
     for name in ("evil.html", "assets/evil.js", "questions/gone.html"):
@@ -67,7 +67,7 @@ def test_a_report_replaces_whatever_was_in_its_place(run, tmp_path):
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
 
-def test_a_report_that_fails_leaves_the_earlier_one(run, monkeypatch):
+def test_failed_build_keeps_the_previous_report(run, monkeypatch):
     place = run.path / "report"
     before = contents(place)
     monkeypatch.setattr("render_agent.report.pages.build.write_index", full_disk)
@@ -81,7 +81,7 @@ def full_disk(run, diagnoses, pages):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
+def test_report_is_reproducible_with_several_processes(run):
     place = run.path / "report"
     before = contents(place)
     build_report(run, processes=2)
@@ -95,7 +95,7 @@ def hostile(tmp_path_factory):
     return folder
 
 
-def test_a_hostile_name_leads_to_a_page_within_the_report(hostile):
+def test_hostile_ids_stay_inside_the_report(hostile):
     place = hostile.path / "report"
     for question in hostile.questions:
         page = place / page_of(question.id)
@@ -103,7 +103,7 @@ def test_a_hostile_name_leads_to_a_page_within_the_report(hostile):
         assert page.resolve().parent == place / "questions"
 
 
-def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
+def test_questions_js_is_ascii_and_matches_the_results(hostile):
     text = (hostile.path / "report" / "questions.js").read_bytes().decode("ascii")
     data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
     places = {name: place for place, name in enumerate(data["columns"])}
@@ -117,7 +117,7 @@ def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
         assert compact[places["type"]] == type_words(row["type"])
 
 
-def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
+def test_run_in_progress(tmp_path):
     questions = make_questions(tmp_path, 6)
     path, _ = play(tmp_path, questions, walking(6))
     done = RunData(path)
@@ -128,12 +128,12 @@ def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
     kept = [line for line in lines if json.loads(line)["turn"] < 3]
     (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
     index = reported(RunData(path))
-    stamp = "IN PROGRESS: 4 of 6 questions done"  # 2 and 5 would have said done in the fourth turn
+    stamp = "IN PROGRESS: 4 of 6 questions done"  # questions 2 and 5 would have finished in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
         assert stamp in page.read_text("utf-8")
 
 
-def test_a_run_without_a_turn_is_reported(tmp_path):
+def test_run_without_turns(tmp_path):
     questions = make_questions(tmp_path, 2)
     path, _ = play(tmp_path, questions, walking(2))
     for name in ("results.json", "turns.jsonl"):
@@ -141,7 +141,7 @@ def test_a_run_without_a_turn_is_reported(tmp_path):
     assert "IN PROGRESS: 0 of 2" in reported(RunData(path)).read_text("utf-8")
 
 
-def test_the_command_prints_the_file_to_open(run, capfd):
+def test_command_prints_the_path_of_the_report(run, capfd):
     cli.main(
         ["report", run.name, "--output", str(run.path.parent), "--no-diagnosis"],
         standalone_mode=False,
@@ -150,11 +150,11 @@ def test_the_command_prints_the_file_to_open(run, capfd):
     assert told.out.strip() == str(run.path / "report" / "index.html")
 
 
-def test_one_question_without_a_truth_has_a_report(tmp_path):
+def test_single_question_without_ground_truth(tmp_path):
     write_ply(tmp_path / "room.ply", *room())
     asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
     folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
     page = reported(folder).read_text("utf-8")
-    assert "No question is scored" in page
+    assert "No scores yet" in page
     assert "What is red?" in page
-    assert "1 about 1 scene<" in page
+    assert "1 in 1 scene<" in page

@@ -1,4 +1,4 @@
-"""A bundle of a run: whole wherever it is moved, opened in a browser, and without paths, keys and servers."""
+"""Tests of bundles: self-contained, and without paths, keys and servers."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ SERVER = "gpu7.zaphod.example"
 
 
 class Broken:
-    """Walks, and breaks down at one question with a path and a key in what it says."""
+    """Moves, and fails at one question with a path and a key in the error."""
 
     def __init__(self, home):
         self.home = home
@@ -36,7 +36,7 @@ class Broken:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run in the home of a user, one question of which failed with a path and a key in its error."""
+    """Return a run in a home directory; one question failed with a path and a key in its error."""
     home = tmp_path_factory.mktemp("made") / "home" / USER
     home.mkdir(parents=True)
     path, _ = play(home, make_questions(home, 3), ScriptedEngine(Broken(home)), max_turns=3)
@@ -44,13 +44,13 @@ def run(tmp_path_factory):
     record["engine"]["servers"] = [{"url": f"http://{SERVER}/v1"}]
     record["config"]["base_url"] = [f"http://{SERVER}/v1"]
     (path / "config.json").write_text(json.dumps(record))
-    (path / "views" / "stray.png").write_bytes(b"nobody names it")
+    (path / "views" / "stray.png").write_bytes(b"not referenced")
     return RunData(path)
 
 
 @pytest.fixture
 def home_is(monkeypatch, run):
-    """The run's user at work, with a key in the environment."""
+    """Set HOME to the run's home directory, and an API key."""
     home = run.path
     while home.name != USER:
         home = home.parent
@@ -59,7 +59,7 @@ def home_is(monkeypatch, run):
     return home
 
 
-def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, page, tmp_path):
+def test_moved_bundle_is_self_contained_and_redacted(run, home_is, page, tmp_path):
     said = CliRunner().invoke(cli, ["bundle", str(run.path), "--to", str(tmp_path / "out.zip")])
     assert said.exit_code == 0, said.output
     with zipfile.ZipFile(tmp_path / "out.zip") as packed:
@@ -95,24 +95,24 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
     assert not any(name.endswith((".jsonl", ".log")) for name in names)
 
 
-def test_a_folder_is_not_written_over(run, tmp_path):
+def test_existing_files_are_not_overwritten(run, tmp_path):
     pages = reported(run, diagnose=False).parent
     (tmp_path / "there").mkdir()
     bundle(run, pages, tmp_path / "there")
-    with pytest.raises(UsageError, match="name a new folder"):
+    with pytest.raises(UsageError, match="new folder"):
         bundle(run, pages, tmp_path / "there")
     shutil.copy(pages / "index.html", tmp_path / "page.zip")
-    with pytest.raises(UsageError, match="is no zip"):
+    with pytest.raises(UsageError, match="not a zip"):
         bundle(run, pages, tmp_path / "page.zip")
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, monkeypatch, new):
-    """Half a bundle in a folder looks like a whole one."""
-    left = iter(range(5))
+def test_full_disk_leaves_no_partial_bundle(run, tmp_path, monkeypatch, new):
+    """A partial bundle would look complete."""
+    remaining = iter(range(5))
 
     def full(path, content, *, durable):
-        if next(left, None) is None:
+        if next(remaining, None) is None:
             raise RunLogError("No space left on device")
         return write_whole(path, content, durable=durable)
 

@@ -1,4 +1,4 @@
-"""The candidates of turns on the pages of questions, in a browser."""
+"""Browser tests of candidates on question pages."""
 
 import json
 
@@ -21,14 +21,14 @@ def state_of(folder):
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
-    """A run that looks ahead, and its report."""
+    """Return a run with look-ahead, and its report."""
     folder = run_rooms(tmp_path_factory.mktemp("looked"), **LOOKING)
     return folder, reported(folder).parent
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The report of a run in whose log stands all that evidence can hold."""
+    """Return the report of a run whose log uses all fields of the evidence."""
     folder = run_rooms(tmp_path_factory.mktemp("told"), **LOOKING | {"agent": "lookahead:3"})
     file = folder.path / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
@@ -68,7 +68,7 @@ def cells(table):
     return [[cell.strip() for cell in row.locator("th, td").all_inner_texts()] for row in rows]
 
 
-def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
+def test_candidates_have_images_and_scores(page, looked):
     folder, report = looked
     state = state_of(folder)
     assert_whole(report / page_of("3"))
@@ -84,7 +84,7 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
             pictures = [image.get_attribute("src") for image in one.locator("img").all()]
             assert pictures == [f"../../{c.view.file}" for c in (candidate,) if c.view]
             taken = one.locator("> figure .mark.taken").all_inner_texts()
-            assert taken == (["✓ taken"] if candidate.number == evidence.chosen else [])
+            assert taken == (["✓ chosen"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:
             assert part.locator(".scores").count() == 0
             continue
@@ -102,7 +102,7 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
     assert len(weighed) == 3
     drawn = {file for turn in state.turns for file in turn.drawn}
     facts = page.locator(".facts").inner_text()
-    assert f"{len(drawn)} drawn, {len(state.views)} shown" in facts
+    assert f"{len(drawn)} rendered, {len(state.views)} shown" in facts
 
 
 def on_plan(report, points):
@@ -110,7 +110,7 @@ def on_plan(report, points):
     return plan.camera.project(points, *plan.size)[0]
 
 
-def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, looked):
+def test_map_shows_rejected_candidates_on_hover(page, looked):
     folder, report = looked
     first = state_of(folder).turns[0]
     opened(page, report)
@@ -125,17 +125,17 @@ def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, loo
     assert len(drawn) >= 1
 
 
-def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
+def test_reasons_and_votes_are_escaped(page, told):
     assert_whole(told / page_of("3"))
     opened(page, told)
     part = page.locator("#turn-1 .choice")
     assert cells(part.locator(".scores")) == [
-        ["candidate", "learned m1", "learned m2", "random", "fused", "what was said"],
+        ["candidate", "learned m1", "learned m2", "random", "fused", "reason"],
         ["1", "0.1", "–", "0.5", "0.25", ""],
-        ["2 ✓ taken", "0.9", "2", "0.5", "0.75", f"learned: {HOSTILE}"],
-        ["3", "not scored", "it could not be read"],
+        ["2 ✓ chosen", "0.9", "2", "0.5", "0.75", f"learned: {HOSTILE}"],
+        ["3", "not scored", "unreadable"],
     ]
-    assert "Verifiers read 1,234 and wrote 5 of the turn's tokens." in part.inner_text()
+    assert "1,234 input and 5 output tokens" in part.inner_text()
     assert HOSTILE in part.locator(".candidate").nth(2).inner_text()
     assert part.locator(".wordings li").all_inner_texts() == ["Own?", HOSTILE]
     last = page.locator(".turn .choice").last
@@ -148,14 +148,14 @@ def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
 
 
 @IN_BOTH_LIGHTS
-def test_candidates_are_readable_in_both_lights(page, looked, told, width, scheme):
+def test_accessibility(page, looked, told, width, scheme):
     for report in (looked[1], told) if scheme == "dark" else (told,):
         opened(page, report)
         seen_at(page, width, scheme)
         assert_nothing_serious(page, width)
 
 
-def test_views_of_moves_that_were_not_made_count_only_where_they_are_shown(page, tmp_path, looked):
+def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, looked):
     shown = run_rooms(tmp_path, **CHOOSING | {"agent": "show:3"})
     state = state_of(shown)
     for folder in (looked[0], shown):
@@ -165,6 +165,6 @@ def test_views_of_moves_that_were_not_made_count_only_where_they_are_shown(page,
         assert counted == views
     assert max(len(turn.views) for turn in state.turns) == 3
     opened(page, reported(shown).parent)
-    led = page.locator("#turn-2 .view figcaption").all_inner_texts()
-    assert ["would have led" in words for words in led] == [False, True, True]
-    assert "where candidate 2 would have led" in led[1]
+    captions = page.locator("#turn-2 .view figcaption").all_inner_texts()
+    assert ["rejected" in caption for caption in captions] == [False, True, True]
+    assert "rejected candidate 2" in captions[1]

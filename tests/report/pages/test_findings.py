@@ -1,4 +1,4 @@
-"""What the index says was found: true of the figures, and not said where they do not carry it."""
+"""Tests of the key findings: correct, and limited to what the confidence intervals support."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from render_agent.tasks.question_types import DIRECTION
 
 
 def judged(**counts):
-    """Return rows and diagnoses of questions with so many of each cause."""
+    """Return rows and diagnoses with the given number of questions per cause."""
     causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
     made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
     rows = {
@@ -30,24 +30,24 @@ def judged(**counts):
         ({"misjudged": 30, "never_looked": 5}, "Of 35 wrong answers, 30 "),
         ({"never_looked": 30, "stopped_early": 29, "misjudged": 5}, "Of 64 wrong answers, 59 "),
         ({"no_answer": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 "),
-        ({"stopped_early": 3, "misjudged": 2}, None),  # three of five may be chance
-        ({"stopped_early": 34, "unknown": 32}, None),  # 52 %: its interval reaches below a half
+        ({"stopped_early": 3, "misjudged": 2}, None),  # three of five can be chance
+        ({"stopped_early": 34, "unknown": 32}, None),  # 52 %, but the interval includes 50 %
         ({}, None),
     ],
 )
-def test_the_commonest_reason_is_told_where_it_is_that_of_most(counts, figures):
+def test_reason_of_most_wrong_answers(counts, figures):
     found = reasons(*judged(**counts))
     assert (found is None) == (figures is None)
     assert found is None or found.sentence.startswith(figures)
 
 
-def test_a_reason_leads_to_its_questions_where_one_filter_keeps_just_them():
+def test_reason_links_to_its_questions_if_a_filter_selects_them():
     assert reasons(*judged(stopped_early=53, right=80)).link == "#cause=stopped+early"
     assert reasons(*judged(never_looked=30, stopped_early=29, misjudged=5)).link == ""
 
 
 def scored(**types):
-    """Return results of types, each (score, low, high, what the commonest answer scores)."""
+    """Return results of types, each (score, low, high, score of the most-frequent-answer baseline)."""
     return {
         "types": {name: {"n": 9, "score": row[0]} for name, row in types.items()},
         "tasks": {},
@@ -60,7 +60,7 @@ def scored(**types):
     ("types", "said"),
     [
         ({"object_counting": (83, 75, 90, 60), "object_rel_distance": (27, 20, 34, 25)},
-         ["Object count is 23 points above", "relative distance is not shown"]),
+         ["Object count is 23 points above", "relative distance does not differ"]),
         ({"object_counting": (50, 44, 56, 60), "route_planning": (41, 35, 47, 30),
           "room_size_estimation": (41, 35, 47, 34)},
          ["Route plan is 11 points above", "room size is above", "object count is below"]),
@@ -68,25 +68,25 @@ def scored(**types):
         ({}, None),
     ],
 )  # fmt: skip
-def test_types_are_above_the_commonest_answer_where_their_intervals_are(types, said):
+def test_types_compared_with_the_baseline(types, said):
     found = by_types(scored(**types))
     assert (found is None) == (said is None)
     assert all(part in found for part in said or ())
 
 
-def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
+def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
     run = run_rooms(tmp_path, views="none", max_turns=2)
     said = findings(run, diagnose_run(run, 1))
-    assert not any("commonest" in found.sentence for found in said)
+    assert not any("baseline" in found.sentence for found in said)
     page = reported(run).read_text("utf-8")
     assert all(f"<li>{found.sentence}" in page for found in said)
 
 
-def test_to_be_below_answers_fitted_to_each_truth_is_not_told():
+def test_overfitted_baseline_is_not_reported():
     few = scored(object_counting=(10, 5, 15, 90), route_planning=(80, 70, 90, 30))
     few["types"]["object_counting"]["n"] = 2
     few["types"]["route_planning"]["n"] = 2
-    assert "object count is not shown to differ from it" in by_types(few)
+    assert "object count does not differ" in by_types(few)
     few |= {"official_over_scored": {"score": 10.0}}
     few["intervals"]["official"] = (5, 15)
     few["chance"]["frequency"]["macro"] = 76.0
@@ -97,7 +97,7 @@ def test_to_be_below_answers_fitted_to_each_truth_is_not_told():
     assert "object count is below it" in by_types(few)
 
 
-def test_directions_count_as_their_one_task():
+def test_directions_count_as_one_task():
     results = scored(
         object_rel_direction_easy=(50, 44, 56, 40), object_rel_direction_hard=(50, 44, 56, 40)
     )
@@ -108,7 +108,7 @@ def test_directions_count_as_their_one_task():
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_a_wrong_question_alone_has_a_headline(cause):
+def test_only_wrong_answers_have_a_headline(cause):
     found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
     said = wrong_because(found, (640, 480))
     wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)

@@ -1,4 +1,4 @@
-"""The index in a browser: what it shows, filters, sorts and is led by; opened from disk."""
+"""Browser tests of the index page: content, filters, sorting and keyboard navigation."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """The report of a run that saw, with its diagnoses."""
+    """Return the report of a run with views."""
     folder = run_rooms(
         tmp_path_factory.mktemp("seen"), scene=("room03", "room06"), type=TYPES, max_turns=3
     )
@@ -27,13 +27,13 @@ def seen(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """The report of a run over all bundled rooms, blind, and its rows."""
+    """Return the report of a run without views on all bundled rooms, and its rows."""
     folder = run_rooms(tmp_path_factory.mktemp("many"), views="none", max_turns=3)
     return reported(folder), table_rows(folder, {})
 
 
 def shown(page):
-    """Return the ids in the table, in order."""
+    """Return the question ids in the table in order."""
     return page.locator("#table tbody th a").all_inner_texts()
 
 
@@ -52,12 +52,12 @@ def opened(page, index, after=""):
     page.wait_for_selector("#filter:visible")
 
 
-def test_what_the_index_says_is_what_the_results_say(page, seen):
+def test_index_matches_the_results(page, seen):
     opened(page, seen)
     results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))
     assert page.inner_text(".headline .figure b") == f"{results['official']:.1f}"
     assert results["intervals"]["official"] is None
-    assert "no interval" in page.inner_text(".headline")
+    assert "no confidence interval" in page.inner_text(".headline")
     assert "PARTIAL" in page.inner_text(".stamps")
     plots = page.locator("img.plot").evaluate_all("all => all.map(image => image.src)")
     assert [src.rpartition("/")[2] for src in plots] == [
@@ -74,8 +74,8 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
     assert all(0 < int(share) <= 100 for share in coverage)
 
 
-def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
-    """As the page is written, and as its script draws it."""
+def test_header_and_cells_have_the_same_columns(page, browser, seen):
+    """Compare the static page and the table created by its script."""
     run = RunData(seen.parents[1])
     rows = table_rows(run, diagnose_run(run, 1))
     context = patient(browser.new_context(java_script_enabled=False))
@@ -97,7 +97,7 @@ def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
     context.close()
 
 
-def test_each_row_shows_the_last_view_of_its_question(page, seen):
+def test_rows_show_the_last_view(page, seen):
     opened(page, seen)
     results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))["questions"]
     shown_last = {}
@@ -113,7 +113,7 @@ def test_each_row_shows_the_last_view_of_its_question(page, seen):
     page.locator("#table tbody img.thumb").first.evaluate(load)
 
 
-def test_rows_come_a_hundred_at_a_time(page, many):
+def test_table_has_pages_of_100_rows(page, many):
     index, rows = many
     opened(page, index)
     assert len(rows) == 160
@@ -127,7 +127,7 @@ def test_rows_come_a_hundred_at_a_time(page, many):
     assert shown(page) == ids(rows)[:100]
 
 
-def test_a_filter_keeps_the_rows_of_one_value(page, many):
+def test_filters_select_rows(page, many):
     index, rows = many
     opened(page, index)
     for column in ("type", "scene", "outcome"):
@@ -145,7 +145,7 @@ def test_a_filter_keeps_the_rows_of_one_value(page, many):
         page.select_option(f"#filter select[name={column}]", "")
 
 
-def test_filters_and_words_together_and_all_again(page, many):
+def test_filters_combine_with_search_and_reset(page, many):
     index, rows = many
     opened(page, index)
     page.select_option("#filter select[name=scene]", "room03")
@@ -165,7 +165,7 @@ def test_filters_and_words_together_and_all_again(page, many):
     assert shown(page) == ids(rows)[:100]
 
 
-def test_a_column_sorts_up_and_down_and_not(page, many):
+def test_columns_sort_in_both_directions(page, many):
     index, rows = many
     opened(page, index)
 
@@ -189,7 +189,7 @@ def test_a_column_sorts_up_and_down_and_not(page, many):
         assert shown(page) == ids(rows)[:100]
 
 
-def test_the_filter_stands_in_the_address_and_goes_along(page, many):
+def test_filter_is_kept_in_the_url_across_pages(page, many):
     index, rows = many
     opened(page, index, "#scene=room02&outcome=wrong&sort=-question_id")
     kept = [r for r in rows if r["scene"] == "room02" and r["outcome"] == "wrong"]
@@ -214,7 +214,7 @@ def test_the_filter_stands_in_the_address_and_goes_along(page, many):
     assert shown(page) == wanted
 
 
-def test_keys_lead_through_the_table(page, many):
+def test_keyboard_navigation_in_the_table(page, many):
     index, rows = many
     opened(page, index)
     active = "document.activeElement.textContent"
@@ -243,7 +243,7 @@ def test_keys_lead_through_the_table(page, many):
     assert not page.is_visible("#help")
 
 
-def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
+def test_long_answers_are_clamped(page, seen, tmp_path):
     opened(page, seen)
     cell = page.locator("#table td.answer .clamped").first
     cell.evaluate("cell => { cell.textContent = 'and '.repeat(900); }")
@@ -251,14 +251,14 @@ def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
 
 
 @IN_BOTH_LIGHTS
-def test_anyone_can_read_it(page, seen, width, scheme):
+def test_accessibility(page, seen, width, scheme):
     seen_at(page, width, scheme)
     page.goto(seen.as_uri())
     assert_nothing_serious(page, width)
 
 
 @pytest.mark.slow
-def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, tmp_path):
+def test_paging_with_all_questions_of_a_benchmark(page, many, tmp_path):
     index, rows = many
     copy = tmp_path / "report"
     shutil.copytree(index.parent, copy, ignore=shutil.ignore_patterns("questions", "plans"))

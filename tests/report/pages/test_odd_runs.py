@@ -1,4 +1,4 @@
-"""Reports of runs that are out of the ordinary: long names, stress tests, one scene, one turn."""
+"""Tests of reports of unusual runs: long names, stress tests, one scene, one turn."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from render_agent.runs.read import RunData
 
 
 class Says:
-    """Gives the same answer to every question, at once."""
+    """Gives the same answer to every question in the first turn."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -25,31 +25,31 @@ class Says:
 
 
 def answered(folder, answer, questions="rooms", **options):
-    """Run questions that all get this answer; return the run folder."""
+    """Run questions with the same answer and return the run."""
     path, _ = play(folder, questions, ScriptedEngine(Says(answer)), max_turns=2, **options)
     return RunData(path)
 
 
 def shown_to(*given, **options):
-    """Report a run in which every question gets the same answer; return its index."""
+    """Return the index page of the report of a run with the same answer to every question."""
     return reported(answered(*given, **options))
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """The report of a run with nothing odd: a count, and left or right."""
+    """Return the report of an ordinary run: a counting and a left/right question."""
     folder = tmp_path_factory.mktemp("plain")
     return shown_to(folder, "3", make_questions(folder, 2))
 
 
 def sided(folder):
-    """Write a question of left and right about a made room, whose truth is B, right."""
+    """Write a left/right question about a synthetic room; its ground truth is B (right)."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines()[1] + "\n")
     return questions
 
 
-def test_a_long_id_makes_no_page_wider(page, tmp_path):
+def test_long_ids_do_not_widen_the_page(page, tmp_path):
     questions = make_questions(tmp_path, 1)
     row = json.loads(questions.read_text())
     name = "x" * 300
@@ -62,7 +62,7 @@ def test_a_long_id_makes_no_page_wider(page, tmp_path):
             assert page.evaluate("document.documentElement.scrollWidth") == width, file.name
 
 
-def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, plain, tmp_path):
+def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
     index = shown_to(tmp_path, "A", sided(tmp_path), pictures="mirrored")
     page.goto((index.parent / page_of("1")).as_uri())
     facts = dict(
@@ -72,29 +72,30 @@ def test_a_mirrored_question_says_what_is_right_in_the_mirror(page, plain, tmp_p
             strict=True,
         )
     )
-    assert (facts["Result"], facts["Why"]) == ("wrong", "right")  # against the truth, in the mirror
-    assert (facts["Truth"], facts["Truth in the mirrored room"]) == ("B", "A")
+    # the score uses the original ground truth, the cause that of the mirrored room
+    assert (facts["Result"], facts["Cause"]) == ("wrong", "right")
+    assert (facts["Ground truth"], facts["Ground truth in the mirrored room"]) == ("B", "A")
     (stamp,) = page.locator(".stamps li").all_inner_texts()
     assert "--pictures mirrored" in stamp
     page.goto((plain.parent / page_of("1")).as_uri())
-    assert "Truth in the mirrored room" not in page.inner_text(".facts")
+    assert "mirrored" not in page.inner_text(".facts")
     assert page.locator(".stamps").count() == 0
 
 
 @pytest.mark.parametrize(
-    ("options", "why"), [({"views": "none"}, "nothing"), ({"pictures": "black"}, "pictures")]
+    ("options", "why"), [({"views": "none"}, "no images"), ({"pictures": "black"}, "scene")]
 )
-def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
+def test_reason_for_an_unknown_cause(page, tmp_path, options, why):
     index = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
     page.goto((index.parent / page_of("0")).as_uri())
     told = page.locator(".facts dd").last.inner_text()
     assert told.startswith("unknown: ")
     assert why in told
     page.goto(index.as_uri())
-    assert "no interval" in page.inner_text(".headline")
+    assert "no confidence interval" in page.inner_text(".headline")
 
 
-def test_a_reply_is_shown_once_unless_more_is_asked_for(page, plain):
+def test_formatted_json_is_collapsed(page, plain):
     page.goto((plain.parent / page_of("0")).as_uri())
     assert page.locator(".turn .reply").first.is_visible()
     assert not page.locator(".turn .json").first.is_visible()
@@ -104,7 +105,7 @@ def test_a_reply_is_shown_once_unless_more_is_asked_for(page, plain):
     assert json.loads(lines.inner_text()) == {"answer": "3", "done": True}
 
 
-def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
+def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     runs = [
         answered(tmp_path, "3", questions, limit=1, pictures=pictures).path
@@ -122,7 +123,7 @@ def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
         assert said in stamp
 
 
-def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
+def test_run_is_not_used_as_the_page_folder(tmp_path):
     questions = make_questions(tmp_path, 1)
     runs = [answered(tmp_path, "3", questions) for _ in range(2)]
     before = sorted(path.name for path in runs[0].path.iterdir())
@@ -133,7 +134,7 @@ def test_a_run_is_never_taken_for_the_folder_of_pages(tmp_path):
     assert sorted(path.name for path in runs[0].path.iterdir()) == before
 
 
-def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
+def test_missing_scans_and_images_are_reported(tmp_path):
     folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     words = ["report", str(folder.path), "--processes", "1"]
     whole_run = CliRunner().invoke(cli, words)
@@ -145,10 +146,10 @@ def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
     said = CliRunner().invoke(cli, words)
     assert said.exit_code == 0, said.output
     assert "1 of 1 scans cannot be read" in said.output
-    assert f"{shown} of {shown} pictures are missing from views/" in said.output
+    assert f"{shown} of {shown} images are missing from views/" in said.output
 
 
-def test_compared_runs_of_one_name_are_told_apart(tmp_path):
+def test_compared_runs_with_the_same_name(tmp_path):
     folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     other = tmp_path / "other" / folder.name
     shutil.copytree(folder.path, other)

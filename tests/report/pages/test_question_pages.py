@@ -1,4 +1,4 @@
-"""The pages of questions in a browser, opened from disk: what they show, where, and how one gets about."""
+"""Browser tests of question pages: content, map and keyboard navigation."""
 
 import json
 import math
@@ -21,6 +21,7 @@ from render_agent.util.safe_parse import convert
 
 THOUGHT = "It must be <b>behind</b> me."
 
+# replies to four questions about the first bundled room; the policy fails at question 17
 REPLIES = {
     "3": [
         {"reasoning": "On.", "forward_meters": 2, "view": "around"},
@@ -32,11 +33,10 @@ REPLIES = {
     "4": [f"<think>{THOUGHT}</think>\n{HOSTILE}", {"answer": "B", "done": True}],
     "0": [{"answer": "3", "done": True}],
 }
-"""Replies to four questions of the first bundled room; the policy breaks down at the fourth."""
 
 
 class Written:
-    """Gives the replies that are written down, and breaks down at question 17."""
+    """Returns REPLIES, and fails at question 17."""
 
     def reply(self, request):
         if request.question_id == "17":
@@ -49,7 +49,7 @@ class Written:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The folder of the report of a run with all that a dialogue can hold."""
+    """Return the report folder of a run that covers all features of a dialogue."""
     path, _ = play(
         tmp_path_factory.mktemp("told"),
         "rooms",
@@ -63,7 +63,7 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lines(report):
-    """The logged turns by question."""
+    """Return the logged turns by question."""
     found = {}
     for line in RunData(report.parent).lines():
         if line["error"] is None:
@@ -72,7 +72,7 @@ def lines(report):
 
 
 def pages_of(folder, **options):
-    """Write the pages of the questions alone; return the folder of the report."""
+    """Write the report and return its folder."""
     return build_report(folder, processes=1, **options).parent
 
 
@@ -95,7 +95,7 @@ def numbers(text):
     return [float(number) for number in re.findall(r"-?[\d.]+", text)]
 
 
-def test_stops_stand_where_the_map_shows_their_poses(page, report, lines):
+def test_stops_match_the_poses(page, report, lines):
     page.goto(address(report, "3"))
     image = page.locator(".map image")
     assert image.get_attribute("href") == "../plans/room00.png"
@@ -111,14 +111,20 @@ def test_stops_stand_where_the_map_shows_their_poses(page, report, lines):
     assert np.allclose(path, on_plan(report, poses), atol=0.051)
 
 
-def test_wedges_open_where_the_camera_looked(page, report, lines):
+def test_wedges_match_the_fields_of_view(page, report, lines):
     page.goto(address(report, "3"))
     wedges = page.locator(".map .wedge:not(.halo)")
     logged = lines["3"]
     kinds = [[view["kind"] for view in line["views"]] for line in logged]
     assert kinds == [["top", "ego"], ["around"], ["ego"], ["ego"], ["top"]]
     dashed = ["map-only" in wedge.get_attribute("class") for wedge in wedges.all()]
-    assert dashed == [False, False, False, True, True]  # turn 4 showed view 1 again, turn 5 the map
+    assert dashed == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]  # turn 4 showed view 1 again, turn 5 only the map
     for number in (0, 2):
         apex, left, _, right = np.split(
             np.array(numbers(wedges.nth(number).get_attribute("d")))[[0, 1, 2, 3, 4, 5, 9, 10]], 4
@@ -137,7 +143,7 @@ def test_wedges_open_where_the_camera_looked(page, report, lines):
     assert circle.endswith("Z")
 
 
-def test_named_boxes_are_outlined_where_they_are(page, report):
+def test_named_boxes_are_outlined(page, report):
     page.goto(address(report, "3"))
     found = diagnose_run(RunData(report.parent), 1)["3"]
     assert found.named
@@ -155,15 +161,15 @@ def test_named_boxes_are_outlined_where_they_are(page, report):
         assert np.allclose((drawn.min(0), drawn.max(0)), around, atol=0.08)  # and none lies outside
         assert outline.locator("title").text_content().startswith(box.category)
         if box.category in found.never_seen:
-            assert outline.locator("title").text_content().endswith(", never seen well")
+            assert outline.locator("title").text_content().endswith(", never seen clearly")
 
 
-def test_a_stopped_move_is_marked_where_it_was_stopped(page, report, lines):
+def test_blocked_move_is_marked(page, report, lines):
     turn = lines["3"][1]
     assert " of 2 m forward" in turn["happened"]
     page.goto(address(report, "3"))
     bar = page.locator(".map .block")
-    assert bar.count() == 1  # the other moves went where they were to
+    assert bar.count() == 1  # the other moves were not blocked
     assert bar.locator("title").text_content() == f"Turn 2: {turn['happened']}"
     ends = np.array([[float(bar.get_attribute(f"{axis}{n}")) for axis in "xy"] for n in (1, 2)])
     stopped = convert(turn["camera"], Camera)
@@ -174,7 +180,7 @@ def test_a_stopped_move_is_marked_where_it_was_stopped(page, report, lines):
     assert along @ (stopped.forward[:2] * (1, -1)) == pytest.approx(0, abs=0.2)
 
 
-def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
+def test_turn_shows_reply_action_result_and_views(page, report, lines):
     page.goto(address(report, "3"))
     first, second = page.locator("#turn-1"), page.locator("#turn-2")
     assert first.locator("h3").inner_text() == "Turn 1 of 6"
@@ -186,7 +192,8 @@ def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
     assert second.locator(".did dd").first.inner_text() == "turn 90° left; move 2 m forward"
     assert "batched, 4 requests in the batch" in first.inner_text()
     tokens = lines["3"][0]["tokens"]
-    assert f"{tokens['in']:,} tokens read, {tokens['out']} written" in first.inner_text()
+    cost = f"{tokens['in']:,} input tokens, {tokens['out']} output tokens"
+    assert cost in first.inner_text()
     pictures = page.locator(".view img")
     assert [p.get_attribute("alt").split(":")[0] for p in pictures.all()] == [
         f"View {n}" for n in (0, 1, 2, 3, 1, 4)
@@ -197,7 +204,7 @@ def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
     assert "shown again" in page.locator("#turn-4 figcaption").inner_text()
 
 
-def test_what_was_in_sight_is_what_the_diagnosis_says(page, report):
+def test_visibility_matches_the_diagnosis(page, report):
     page.goto(address(report, "3"))
     found = diagnose_run(RunData(report.parent), 1)["3"]
     for turn in found.turns:
@@ -219,7 +226,7 @@ def test_what_was_in_sight_is_what_the_diagnosis_says(page, report):
     ]
 
 
-def test_thinking_is_folded_and_what_cannot_be_read_is_marked(page, report):
+def test_thinking_is_collapsed_and_unreadable_replies_are_marked(page, report):
     page.goto(address(report, "4"))
     turn = page.locator("#turn-1")
     assert turn.locator(".thinking pre").text_content() == THOUGHT
@@ -227,14 +234,11 @@ def test_thinking_is_folded_and_what_cannot_be_read_is_marked(page, report):
     turn.locator(".thinking summary").click()
     assert turn.locator(".thinking pre").is_visible()
     assert turn.locator(".reply").text_content() == HOSTILE
-    assert (
-        "could not be read" in turn.locator(".malformed").inner_text()
-        or turn.locator("dd .mark.wrong").inner_text() == "could not be read"
-    )
+    assert turn.locator(".malformed .mark.wrong").count() == 1
     assert page.title().startswith("Question 4")
 
 
-def test_a_question_that_failed_has_a_page_with_its_error(page, report):
+def test_failed_question_shows_its_error(page, report):
     page.goto(address(report, "17"))
     assert "the lamp went out" in page.inner_text(".error > p")
     assert "failed" in page.inner_text(".facts")
@@ -242,7 +246,7 @@ def test_a_question_that_failed_has_a_page_with_its_error(page, report):
     assert page.title().startswith("Question 17")
 
 
-def test_keys_lead_to_the_neighbours_up_and_to_turns(page, report):
+def test_keyboard_navigation(page, report):
     page.emulate_media(reduced_motion="reduce")
     page.goto(address(report, "0"))
     assert page.inner_text("#place") == "1 of 4"
@@ -262,7 +266,7 @@ def test_keys_lead_to_the_neighbours_up_and_to_turns(page, report):
     page.wait_for_selector("#table tbody tr")
 
 
-def test_keys_follow_the_order_of_the_filter(page, report):
+def test_keyboard_navigation_follows_the_filter(page, report):
     kept = "#type=relative+distance&sort=-turns"
     page.goto(address(report, "3", kept))
     assert page.inner_text("#place") == "1 of 2 matching the filter"
@@ -277,7 +281,7 @@ def test_keys_follow_the_order_of_the_filter(page, report):
     assert page.locator("#table tbody tr").count() == 2
 
 
-def test_a_turn_and_its_place_on_the_map_light_up_together(page, report):
+def test_turn_and_map_are_highlighted_together(page, report):
     page.goto(address(report, "3"))
     lit = ".map .wedge.lit"
     assert page.locator(lit).count() == 0
@@ -290,14 +294,14 @@ def test_a_turn_and_its_place_on_the_map_light_up_together(page, report):
     assert page.get_attribute(lit, "data-for") == "turn-3"
 
 
-def test_everything_that_a_page_refers_to_is_there(report):
+def test_all_links_resolve(report):
     pages = sorted((report / "questions").iterdir())
     assert len(pages) == 4
     for file in pages:
         assert_whole(file)
 
 
-def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
+def test_images_enlarge_and_play_as_a_slide_show(page, report):
     page.goto(address(report, "3"))
     files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
     assert len(files) == 6
@@ -309,10 +313,10 @@ def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
     assert film.locator(".caption b").inner_text() == "Turn 2 of 6, view 3 of 6"
     page.keyboard.press("ArrowRight")
     assert film.locator("img").get_attribute("src") == files[3]
-    page.keyboard.press("n")  # the page behind it stays
+    page.keyboard.press("n")  # no effect on the page behind the dialog
     page.keyboard.press("Escape")
     assert not film.is_visible()
-    # the dialog tells of its end a task later
+    # the close event is dispatched in a later task
     expect(page.locator("a.enlarge").nth(3)).to_be_focused()
     page.click("#play-turns")
     assert film.locator("img").get_attribute("src") == files[0]
@@ -323,7 +327,7 @@ def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
     assert address(report, "3") == page.url
 
 
-def test_the_page_of_a_wrong_answer_begins_with_why(page, report):
+def test_wrong_answer_starts_with_its_cause(page, report):
     rows = {row["question_id"]: row for row in RunData(report.parent).saved_results["questions"]}
     for question_id, row in rows.items():
         page.goto(address(report, question_id))
@@ -337,19 +341,19 @@ def test_the_page_of_a_wrong_answer_begins_with_why(page, report):
 
 
 @IN_BOTH_LIGHTS
-def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
+def test_accessibility(page, report, width, scheme):
     seen_at(page, width, scheme)
     for question_id in ("3", "17") if scheme == "dark" else ("3",):
         page.goto(address(report, question_id))
         assert_nothing_serious(page, width)
 
 
-def test_hostile_texts_stay_texts(page, tmp_path):
+def test_hostile_texts_are_escaped(page, tmp_path):
     folder = run_hostile(tmp_path)
     place = pages_of(folder)
     for state in folder.states:
         page.goto(address(place, state.id))
-        assert page.title().startswith("Question ")  # a script that ran would have changed it
+        assert page.title().startswith("Question ")  # an executed script would have changed it
         heading = page.locator("#question").text_content()
         assert heading == state.question.text.encode("utf-8", "replace").decode()
         options = page.locator(".options li").all_text_contents()
@@ -357,7 +361,7 @@ def test_hostile_texts_stay_texts(page, tmp_path):
         assert all(HOSTILE in text for text in options[:1])
 
 
-def test_questions_without_a_scan_have_pages(page, tmp_path):
+def test_questions_without_a_scan(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     row = json.loads(questions.read_text().splitlines()[0])
     with questions.open("a") as file:
@@ -366,15 +370,15 @@ def test_questions_without_a_scan_have_pages(page, tmp_path):
     (tmp_path / "room.ply").unlink()
     place = pages_of(folder)
     page.goto(address(place, "7"))
-    assert "its scan was not found" in page.inner_text(".facts")
+    assert "scan not found" in page.inner_text(".facts")
     assert page.locator(".map").count() == 0
     page.goto(address(place, "0"))
     assert page.locator(".map image").count() == 0
     assert page.locator(".map .stop").count() == 3
-    assert "positions alone" in page.inner_text(".map figcaption")
+    assert "only positions" in page.inner_text(".map figcaption")
 
 
-def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
+def test_preselected_views_are_on_the_map(page, tmp_path):
     page.emulate_media(reduced_motion="reduce")
     folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
     place = pages_of(folder)

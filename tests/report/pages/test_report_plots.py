@@ -1,4 +1,4 @@
-"""Plots: their figures, and that they are harmless drawings."""
+"""Tests of plots: values, and escaping of texts."""
 
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -15,7 +15,7 @@ def words_of(svg):
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(TEXT)]
 
 
-def test_texts_are_drawn_as_they_are():
+def test_texts_are_escaped():
     names = ["<script>x()</script>", "$\\frac{", "a & b", "a\ud800\x1b[2J"]
 
     def paint(figure):
@@ -29,8 +29,8 @@ def test_texts_are_drawn_as_they_are():
     assert "<script" not in svg
 
 
-def test_the_intervals_of_plots_are_over_scenes():
-    """Questions of one scene that agree count as one; of too few scenes there is no interval."""
+def test_intervals_are_over_scenes():
+    """Agreeing questions about a scene widen the interval; too few scenes have none."""
     apart = [(("d", str(number)), float(number % 2)) for number in range(24)]
     together = [(("d", str(number // 4)), float(number // 4 % 2)) for number in range(24)]
     alone, clustered = (run_plots.share(values) for values in (apart, together))
@@ -41,7 +41,7 @@ def test_the_intervals_of_plots_are_over_scenes():
 
 
 def judged(cause, shown, score):
-    """A question as far as the plots look: its id, row and diagnosis."""
+    """Return id, row and diagnosis of a question, with the fields that plots use."""
     name = f"{cause} {shown} {score}"
     first = {"lamp": 0 if shown is not False else None}
     row = SimpleNamespace(type="object_counting", score=score, dataset="d", scene=name)
@@ -49,7 +49,7 @@ def judged(cause, shown, score):
 
 
 def run_of(made):
-    """Return a run with these questions, as far as the plots look, and their diagnoses."""
+    """Return a run with these questions, with the fields that plots use, and their diagnoses."""
     stress = SimpleNamespace(changes_truth=False)
     run = SimpleNamespace(
         rows={name: row for name, row, _ in made},
@@ -58,11 +58,13 @@ def run_of(made):
     return run, {name: diagnosis for name, _, diagnosis in made}
 
 
-def test_right_where_seen_is_counted_as_the_causes_are():
-    """Half-known questions count on neither side, and in mirrored rooms right is as the cause has it."""
+def test_visibility_plot_agrees_with_the_causes():
+    """Questions with unknown visibility are excluded; in mirrored rooms, the cause determines what is right."""
     made = [
         judged(Cause.RIGHT, True, 1.0),
-        judged(Cause.RIGHT, True, 0.0),  # right in the mirrored room, wrong by the original truth
+        judged(
+            Cause.RIGHT, True, 0.0
+        ),  # right in the mirrored room, wrong by the original ground truth
         judged(Cause.MISJUDGED, True, 0.2),
         judged(Cause.NEVER_LOOKED, False, 0.0),
         judged(Cause.STOPPED_EARLY, False, 0.0),

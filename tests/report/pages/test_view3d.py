@@ -1,4 +1,4 @@
-"""The 3D view of a question's page: the file of a scene, and what a browser shows of it, opened from disk."""
+"""Tests of the 3D view: scene files, and rendering in a browser."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ from render_agent.util.web.templates import ASSETS
 
 
 def scene_of(points, colours, faces):
-    """Return a scene of these arrays."""
+    """Return a scene with these arrays."""
     bounds = np.array([points.min(0), points.max(0)], np.float64)
     return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
 
@@ -45,7 +45,7 @@ def read_back(file):
     return header, np.array(header["low"]) + header["step"] * steps, colours, corners
 
 
-def test_a_small_scene_is_written_as_it_is(tmp_path, small_scene):
+def test_small_scene_is_not_simplified(tmp_path, small_scene):
     (tmp_path / "scene.js").write_bytes(scene_script(small_scene))
     _, points, colours, faces = read_back(tmp_path / "scene.js")
     assert np.abs(points - small_scene.points).max() < 1e-3
@@ -53,7 +53,7 @@ def test_a_small_scene_is_written_as_it_is(tmp_path, small_scene):
     assert np.array_equal(faces, small_scene.faces)
 
 
-def test_a_large_mesh_is_made_coarser_where_it_is(large_scene):
+def test_large_mesh_is_simplified_in_place(large_scene):
     points, colours, faces = coarser(large_scene)
     assert MAX_FACES / 4 < len(faces) <= MAX_FACES < len(large_scene.faces)
     assert np.abs(points.min(0) - large_scene.points.min(0)).max() < 0.1
@@ -63,7 +63,7 @@ def test_a_large_mesh_is_made_coarser_where_it_is(large_scene):
     assert (colours[points[:, 0] > 5.1, 2] > 200).all()
 
 
-def test_a_large_cloud_is_thinned(large_scene):
+def test_large_cloud_is_thinned(large_scene):
     cloud = replace(large_scene, faces=None)
     points, colours, faces = coarser(cloud)
     assert len(points) == len(colours) <= len(cloud.points)
@@ -72,7 +72,7 @@ def test_a_large_cloud_is_thinned(large_scene):
 
 @pytest.fixture(scope="module")
 def small_scene():
-    """Two triangles, red and blue."""
+    """Return a scene of two triangles, red and blue."""
     points = np.array([[0, 0, 0], [2, 0, 0], [0, 3, 0], [2, 3, 1]], np.float32)
     colours = np.array([[200, 0, 0]] * 3 + [[0, 0, 200]], np.uint8)
     return scene_of(points, colours, np.array([[0, 1, 2], [1, 3, 2]], np.int32))
@@ -80,7 +80,7 @@ def small_scene():
 
 @pytest.fixture(scope="module")
 def large_scene():
-    """A floor of 10 × 5 m, 360,000 faces, its left half red, its right half blue."""
+    """Return a floor of 10 × 5 m with 360,000 faces; the left half is red, the right half blue."""
     x, y = np.meshgrid(np.linspace(0, 10, 601), np.linspace(0, 5, 301), indexing="ij")
     points = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)]).astype(np.float32)
     colours = np.where(points[:, :1] < 5, [[220, 30, 30]], [[30, 30, 220]]).astype(np.uint8)
@@ -96,7 +96,7 @@ def large_scene():
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    """The page of one question of a run of several turns, which has a counterpart."""
+    """Return the page of a question with several turns and a counterpart."""
     if not (ASSETS / "view3d.js").is_file():
         pytest.skip("the 3D view is not built here: see scripts/view3d/build")
     folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("rotate",))
@@ -105,7 +105,7 @@ def page_file(tmp_path_factory):
 
 @pytest.fixture
 def opened(window):
-    """What opens a page with its 3D view drawn, and tells what it asked for; the page is closed at the end."""
+    """Return a function that opens the 3D view of a page and returns the page and its requests."""
     pages = []
 
     def opens(page_file):
@@ -124,12 +124,12 @@ def opened(window):
 
 
 def colours_of(page, file):
-    """Return the pixels of the canvas's place, (H, W, 3)."""
+    """Return the pixels of the canvas (H, W, 3)."""
     page.locator("details.view3d .stage").screenshot(path=file)
     return np.asarray(Image.open(file).convert("RGB"))
 
 
-def test_the_view_shows_the_room_the_turns_and_asks_nobody(opened, page_file, tmp_path):
+def test_view_shows_the_room_and_turns_without_network(opened, page_file, tmp_path):
     page, asked = opened(page_file)
     assert all(url.startswith("file:") for url in asked)
     above = colours_of(page, tmp_path / "above.png")
@@ -149,7 +149,7 @@ def view_of(page_file):
     return json.loads(unescape(found[1]))
 
 
-def test_boxes_are_seen_in_the_turns_whose_pictures_show_them(page_file):
+def test_boxes_are_marked_as_seen_per_turn(page_file):
     turns = view_of(page_file)["turns"]
     sightings = [
         turn.sightings for turn in diagnose_run(RunData(page_file.parents[2]), 1)["3"].turns
@@ -161,7 +161,7 @@ def test_boxes_are_seen_in_the_turns_whose_pictures_show_them(page_file):
 
 
 @pytest.mark.parametrize("size", [(320, 240), (320, 120)])
-def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
+def test_around_view_has_four_parts(size, small_scene):
     renderer = Rasteriser()
     picture, ahead = draw_around(renderer, small_scene, Camera((1, 1, 0.5), 30, 0, 60), size)
     parts = page_data._parts(View(0, "around", "views/0.png", ahead), size, "")
@@ -173,14 +173,12 @@ def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
         assert part["fov"] == own.vertical_fov
         drawn = renderer.draw(small_scene, own, width, height).colours
         shown = picture[top : top + height, left : left + width]
-        words = height // 5  # its name stands above
+        words = height // 5  # its label is at the top
         assert np.array_equal(shown[words:], drawn[words:])
 
 
 @IN_BOTH_LIGHTS
-def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
-    opened, page_file, width, scheme
-):
+def test_accessibility_of_the_3d_view_and_the_pairs_page(opened, page_file, width, scheme):
     page, _ = opened(page_file)
     seen_at(page, width, scheme)
     assert_nothing_serious(page, width)
@@ -189,7 +187,7 @@ def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
 
 
 def stood(page, file):
-    """Return what the 3D view shows from where its page's first view was taken."""
+    """Return the pixels of the 3D view from the pose of the first view."""
     page.emulate_media(reduced_motion="reduce")
     page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
     drawn = page.locator("details.view3d").get_attribute("data-drawn")
@@ -198,13 +196,13 @@ def stood(page, file):
     return colours_of(page, file)
 
 
-def test_standing_there_shows_what_the_view_showed(opened, page_file, tmp_path):
+def test_camera_view_matches_the_image(opened, page_file, tmp_path):
     page, _ = opened(page_file)
     source = page.locator("details.view3d .stage img").get_attribute("src")
     seen = stood(page, tmp_path / "seen.png")
     with Image.open((page_file.parent / source).resolve()) as picture:
         view = picture.convert("RGB").resize((seen.shape[1], seen.shape[0]))
-    # Compared coarsely: lines of boxes and views lie over the 3D view, and its scan may be coarser.
+    # Compare at low resolution: lines are drawn over the 3D view, and its scan can be simplified.
     small = (32, 24)
     coarse = [np.asarray(Image.fromarray(np.asarray(p)).resize(small), float) for p in (seen, view)]
     close = (np.abs(coarse[0] - coarse[1]).max(axis=2) < 24).mean()
@@ -215,14 +213,14 @@ def test_standing_there_shows_what_the_view_showed(opened, page_file, tmp_path):
 
 @pytest.fixture
 def kept_scene(page_file):
-    """The file of the page's scene, which is put back."""
+    """Restore the scene file of the page after the test."""
     file = page_file.parents[1] / "scenes3d" / "room00.js"
     content = file.read_bytes()
     yield
     file.write_bytes(content)
 
 
-def test_a_splat_is_drawn_as_its_gaussians_lie(opened, page_file, tmp_path, kept_scene):
+def test_splats_keep_their_orientation(opened, page_file, tmp_path, kept_scene):
     pose = view_of(page_file)["turns"][0]["views"][0]
     place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
     right = np.cross(ahead, up)
@@ -252,7 +250,7 @@ def test_a_splat_is_drawn_as_its_gaussians_lie(opened, page_file, tmp_path, kept
     assert spread["blue"][2] > 2.5 * spread["blue"][1], "it stands upright"
 
 
-def test_of_a_large_splat_the_gaussians_that_hide_most_are_kept(tmp_path, monkeypatch):
+def test_large_splat_keeps_the_most_visible_gaussians(tmp_path, monkeypatch):
     monkeypatch.setattr(scene_file, "MAX_POINTS", 2)
     points = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [50, 0, 0]], np.float32)
     shapes = Gaussians(
@@ -267,7 +265,7 @@ def test_of_a_large_splat_the_gaussians_that_hide_most_are_kept(tmp_path, monkey
     assert scene_file.most_visible(scene).points[:, 0].tolist() == [0, 2]
 
 
-def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):
+def test_missing_webgl_is_reported(browser, page_file):
     page = patient(browser.new_context()).new_page()
     try:
         page.add_init_script(

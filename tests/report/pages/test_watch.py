@@ -1,4 +1,4 @@
-"""The report of a run in progress: rewritten as its log grows, and served on this machine alone."""
+"""Tests of the live report: updated as the log grows, and served on localhost."""
 
 import json
 import shutil
@@ -19,12 +19,12 @@ def fetched(address):
 
 
 class Ended(Exception):
-    """Ends a report that would be watched for ever."""
+    """Ends `watch`, which otherwise runs forever."""
 
 
 @pytest.fixture
 def going(tmp_path):
-    """A run in progress, with the rest of its log and its results."""
+    """Return a run in progress, the rest of its log, and its results."""
     done = run_rooms(tmp_path / "done", id=("0", "1"), max_turns=2).path
     path = shutil.copytree(done, tmp_path / "going")
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
@@ -33,7 +33,7 @@ def going(tmp_path):
     return RunData(path), b"".join(lines[2:]), (done / "results.json").read_bytes()
 
 
-def test_new_turns_come_by_themselves(going, monkeypatch):
+def test_new_turns_appear(going, monkeypatch):
     folder, rest, results = going
     seen, addresses = [], []
 
