@@ -57,8 +57,8 @@ class Line(NamedTuple):
 def score_table(results: Mapping[str, Any]) -> Table:
     """Return the scores by type, followed by the aggregate scores; the caption has counts and caveats."""
     parser = results["parser"]
-    metric = " (VSI-Bench metrics)" if asks_vsibench(results) else ""
-    metric = metric if parser == OFFICIAL else f" (answers parsed by {parser})"
+    metric = ", VSI-Bench metrics" if asks_vsibench(results) else ""
+    metric = metric if parser == OFFICIAL else f", answers parsed by {parser}"
     title = f"Scores{metric}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
     heads = ("question type", "n", "score", "95 % CI", "random", "frequency")
     table = plain_table(title, *heads)
@@ -133,12 +133,12 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
         )
     table.caption = (
         "McNemar: multiple-choice questions right in only one run (a:b), and exact p, which treats questions about a"
-        f" scene as independent; the row {labels.get(OFFICIAL, OFFICIAL)} is over all multiple-choice questions."
+        f" scene as independent; row '{labels.get(OFFICIAL, OFFICIAL)}': all multiple-choice questions."
     )
     if has_interval:
         table.caption = (
-            "CI and p: jackknife over scenes. Holm p: corrected for the number of rows; in the row"
-            f" {labels.get(OFFICIAL, OFFICIAL)}, for the number of compared runs. {table.caption}"
+            "CI and p: jackknife over scenes. Holm p: corrected for the number of rows; in row"
+            f" '{labels.get(OFFICIAL, OFFICIAL)}' for the number of compared runs. {table.caption}"
         )
     if any(entry["interval"] is None for entry in compared["differences"].values()):
         table.caption += f"\n- {FEW_SCENES}"

@@ -45,12 +45,12 @@ class RunLogger(ABC):
     """How to view the run; `{runs}` is replaced by the folder that contains the run folders."""
 
     @abstractmethod
-    def __init__(self, folder: RunData, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, overwrite: bool) -> None:
         """Create the run in the tracker, or reopen it if it exists.
 
         Args:
             folder: The run folder.
-            anew: True if all steps will be logged again from the run folder.
+            overwrite: True if all steps will be logged again from the run folder.
         """
 
     @abstractmethod
@@ -68,7 +68,7 @@ class WandbLogger(RunLogger):
     seen_by = "if it was offline, upload it with: wandb sync wandb/latest-run"
     tool = "wandb"
 
-    def __init__(self, folder: RunData, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, overwrite: bool) -> None:
         tool = import_module(self.tool)
         project = os.environ.get(f"{self.tool.upper()}_PROJECT", PROJECT)
         with redirect_stdout(sys.stderr):  # stdout is reserved for --json
@@ -110,11 +110,11 @@ class TensorBoardLogger(RunLogger):
 
     seen_by = "view it with: tensorboard --logdir {runs}/tensorboard"
 
-    def __init__(self, folder: RunData, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, overwrite: bool) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         place = folder.path.parent / "tensorboard" / folder.name
-        if anew:
+        if overwrite:
             for file in place.glob("events.out.tfevents.*"):
                 file.unlink()
         self.writer = SummaryWriter(str(place))
@@ -136,7 +136,7 @@ class MlflowLogger(RunLogger):
     seen_by = "view it with: mlflow ui"
     tag = "render_agent.run"
 
-    def __init__(self, folder: RunData, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, overwrite: bool) -> None:
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
@@ -146,10 +146,10 @@ class MlflowLogger(RunLogger):
         experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name)  # fmt: skip
         run_id = _run_id(folder)
         existing = [run.info.run_id for run in self.client.search_runs([experiment_id], f"tags.`{self.tag}` = '{run_id}'")]  # fmt: skip
-        if anew:
+        if overwrite:
             for old_id in existing:
                 self.client.delete_run(old_id)
-        if existing and not anew:
+        if existing and not overwrite:
             self.id = existing[0]
             self.client.update_run(self.id, "RUNNING")
             return
@@ -189,14 +189,14 @@ def _cell(value: object) -> str:
 class LoggingObserver(Observer):
     """Forwards events to another observer and logs scalars to the trackers."""
 
-    def __init__(self, folder: RunData, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, anew: bool = False) -> None:  # fmt: skip
+    def __init__(self, folder: RunData, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, overwrite: bool = False) -> None:  # fmt: skip
         self.states, self.to, self.say = states, to, say
         self.step = sum(len(state.turns) for state in states)
         self.stride = -(-sum(state.max_turns for state in states) // POINTS)
         self.loggers: dict[str, RunLogger] = {}
         for name in names:
             with self._guarded(name):
-                self.loggers[name] = registry.load("logger", name)(folder, anew=anew)
+                self.loggers[name] = registry.load("logger", name)(folder, overwrite=overwrite)
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         self.to.began(phase, states)
@@ -313,7 +313,7 @@ def log_finished(folder: RunData, name: str, say: Say) -> bool:
         for state in folder.states
     ]
     by_id = {state.id: state for state in states}
-    observer = LoggingObserver(folder, states, [name], Silent(), say, anew=True)
+    observer = LoggingObserver(folder, states, [name], Silent(), say, overwrite=True)
     for line in folder.turns:
         replay([line], by_id)
         if isinstance(line, Turn):

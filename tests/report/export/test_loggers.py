@@ -102,7 +102,7 @@ def test_trackio_uses_the_wandb_interface(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
     run = RunData(make_run(tmp_path))
-    trackio = TrackioLogger(run, anew=True)
+    trackio = TrackioLogger(run, overwrite=True)
     trackio.log({"score": 50.0}, 3)
     trackio.close()
     assert capsys.readouterr().out == ""

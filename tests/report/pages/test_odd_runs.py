@@ -134,7 +134,7 @@ def test_run_is_not_used_as_the_page_folder(tmp_path):
     assert sorted(path.name for path in runs[0].path.iterdir()) == before
 
 
-def test_missing_scans_and_images_are_reported(tmp_path):
+def test_report_names_scans_and_images_it_lacks(tmp_path):
     folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     words = ["report", str(folder.path), "--processes", "1"]
     whole_run = CliRunner().invoke(cli, words)

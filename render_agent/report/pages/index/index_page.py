@@ -136,7 +136,7 @@ def _head(run: RunData) -> dict[str, Any]:
     return {
         "score": figure(score),
         "interval": interval(results["intervals"].get(OFFICIAL)),
-        "label": f"{overall_name(results).capitalize()}{ON_PARSED}, %{'' if results['official'] is not None else ', of those scored'}",
+        "label": f"{overall_name(results).capitalize()}{ON_PARSED} (%){'' if results['official'] is not None else ', scored questions only'}",
         "n": over,
         "scenes": counted(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],

@@ -190,7 +190,7 @@ def turns_used(run: RunData) -> Plot | None:
         axes.set_ylabel("questions")
         legend(axes)
 
-    note = "Labels: share of right answers (score of at least 50 %)."
+    note = "Percentages: share of right answers (score of at least 50 %)."
     return Plot(
         "turns",
         "Right and wrong answers by turns used",
@@ -275,10 +275,10 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         f"{_mirrored(run, 'shown')}",
         (
             "type",
-            "n (all clearly visible)",
+            "n (all visible)",
             "right (%)",
             "95 % CI",
-            "n (not all)",
+            "n (others)",
             "right (%)",
             "95 % CI",
         ),
