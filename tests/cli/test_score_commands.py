@@ -199,8 +199,8 @@ def test_unlike_runs_are_compared_only_anyway(run, call, tmp_path):
     cut_short, _ = run(rows, "random")
     cut(cut_short, 10)
     for other, reasons in (
-        (debiased, ["--subset is 'full' in one and 'debiased'", "24 questions are in one of them"]),
-        (cut_short, ["is partial: 38 questions that the other has scored are not"]),
+        (debiased, ["--subset is 'full' in one and 'debiased'", "24 questions"]),
+        (cut_short, ["38 questions"]),
     ):
         code, out, err = call("compare", whole, other)
         assert (code, out) == (2, "")
