@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,19 @@ MIN_SQUARE_METRES = 0.02
 MIN_SHARE = 0.03
 
 LEVEL_METRES = 0.02  # bin height of the histogram in which floor and ceiling are found
+NEAR_METRES = 1.5 * LEVEL_METRES  # surface this close to a level belongs to it
 STRONG_SHARE = 0.25  # minimum area of a floor or ceiling, relative to the largest level surface
 MIN_CEILING_METRES = 1.8  # above the floor
+
+# A level surface is the underside of a slab, not a floor, if other level surface covers this share of it from at most
+# this height above, and there is room to stand above that.
+COVERED_SHARE = 0.7
+MAX_SLAB_METRES = 1.0
+MIN_ROOM_METRES = 1.2
+CEILING_COVER_SHARE = 0.5  # share of the floor that a ceiling covers, together with lower ones
+PLAN_METRES = 0.25  # cell size in which covered area is counted
+WALL_SHARE = 0.25  # a cell of a cloud with surface in this share of the slices is a wall
+VALLEY_SHARE = 0.5  # two peaks are distinct if the area between them falls to this share of both
 
 
 @dataclass(frozen=True)
@@ -66,8 +76,10 @@ class _Pieces:
 def measure_extent(scan: Scan) -> Extent:
     """Return the bounds of a cleaned scan without outliers, and the heights of its floor and ceiling.
 
-    Floor and ceiling are the lowest and the highest strong peak in the area-weighted height histogram of level
-    surfaces. Without such a peak, the ceiling is the top of the bounds.
+    Floor and ceiling are strong peaks in the area-weighted height histogram of level surfaces. The floor is the lowest
+    one that is not covered from close above, as the underside of a slab is by its top. The ceiling is the lowest one
+    that, together with those below it, covers half of the floor; if none does, the highest one; without a strong
+    peak above the floor, the top of the bounds. The direction of faces is ignored, because many meshes are inside out.
     """
     if scan.gaussians is not None:
         scan = Scan(solid_samples(scan.points, scan.gaussians, CELL_METRES))
@@ -168,31 +180,125 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
         return bottom, top
     slices = min(int(np.ceil((top - bottom) / LEVEL_METRES)) + 1, 100_000)
     edges = bottom - LEVEL_METRES / 2 + LEVEL_METRES * np.arange(slices + 1)
-    heights = level.centres[:, 2]
-    amounts = np.histogram(heights, edges, weights=level.areas)[0].astype(np.float64)
+    amounts = np.histogram(level.centres[:, 2], edges, weights=level.areas)[0].astype(np.float64)
     if level.level is None:  # a cloud's walls fill every slice; only the excess over them is level
         filled = amounts[amounts > 0]
         amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
-    smooth: NDArray[np.float64] = np.convolve(amounts, np.ones(3), "same")
-    strong = np.flatnonzero(smooth >= STRONG_SHARE * smooth.max())
-    if not smooth.max() > 0:
+    if not amounts.max() > 0:
         return bottom, top
-    floor = _height(smooth, edges, int(strong[0]), 1, level)
-    above = strong[edges[strong] >= floor + MIN_CEILING_METRES]
-    ceiling = _height(smooth, edges, int(above[-1]), -1, level) if len(above) else top
-    return floor, ceiling
+    levels = _Levels(level, edges, amounts)
+    floor = levels.floor(top)
+    ceiling = levels.ceiling(floor)
+    return floor, top if ceiling is None else ceiling
 
 
-def _height(
-    amounts: NDArray[Any], edges: NDArray[Any], start: int, step: int, level: _Pieces
-) -> float:
-    """Return the height of the nearest peak uphill from slice `start` in direction `step`."""
-    peak = start
-    while 0 <= peak + step < len(amounts) and amounts[peak + step] > amounts[peak]:
-        peak += step
-    heights = level.centres[:, 2]
-    near = np.abs(heights - (edges[peak] + LEVEL_METRES / 2)) <= 1.5 * LEVEL_METRES
-    order = np.argsort(heights[near], kind="stable")
-    mass = np.cumsum(level.areas[near][order], dtype=np.float64)
-    middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)
-    return float(heights[near][order][middle])
+class _Levels:
+    """The heights of level surface.
+
+    Args:
+        level: Level surface; for a cloud, all surface.
+        edges: Edges of the slices of a height histogram, (s + 1,) metres.
+        amounts: Level area in each slice, (s,) square metres.
+    """
+
+    def __init__(
+        self, level: _Pieces, edges: NDArray[np.float64], amounts: NDArray[np.float64]
+    ) -> None:
+        self.edges = edges
+        self.heights = level.centres[:, 2]
+        self.areas = level.areas
+        self.smooth = np.convolve(amounts, np.ones(3), "same")
+        self.min_area = STRONG_SHARE * float(self.smooth.max())
+        self.strong = np.flatnonzero(self.smooth >= self.min_area)
+        self.peaks = self._peaks(amounts)
+        cell = max(PLAN_METRES, 1.5 * float(np.sqrt(level.areas.max())))
+        x, y = np.floor(level.centres[:, :2].T / cell).astype(np.int64)
+        self._cells = x << 32 ^ y & 0xFFFFFFFF
+        self._slices = np.digitize(self.heights, edges) - 1
+        self._walls = self._filled_cells() if level.level is None else np.empty(0, np.int64)
+
+    def floor(self, top: float) -> float:
+        """Return the height of the floor below `top`, the top of the scan, in metres."""
+        floor = self._uphill(int(self.strong[0]), 1)
+        while (upper := self._top_of_slab(floor, top)) is not None:
+            floor = upper
+        return floor
+
+    def ceiling(self, floor: float) -> float | None:
+        """Return the height of the ceiling above a floor, both in metres; None if there is none."""
+        above = self.strong[self.edges[self.strong] >= floor + MIN_CEILING_METRES]
+        if not len(above):
+            return None
+        on_floor = self._at(floor)
+        for run in np.split(above, np.flatnonzero(np.diff(above) > 1) + 1):
+            overhead = np.isin(self._slices, above[above <= run[-1]])
+            if self._cover(on_floor, overhead) < CEILING_COVER_SHARE:
+                continue
+            inside = self.peaks[
+                (self.peaks > self.edges[run[0]]) & (self.peaks < self.edges[run[-1] + 1])
+            ]
+            for peak in inside if len(inside) > 1 else ():  # both sides of a thin slab
+                lower = overhead & (self.heights <= peak + NEAR_METRES)
+                if self._cover(on_floor, lower) >= CEILING_COVER_SHARE:
+                    return self._middle(self._at(peak))
+            return self._uphill(int(run[-1]), -1)
+        return self._uphill(int(above[-1]), -1)
+
+    def _peaks(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the heights of the distinct strong peaks in metres, lowest first, to half a slice."""
+        peaks: list[int] = []
+        highest, valley = 0, 0.0
+        rising = True
+        for slice_, amount in enumerate([*amounts.tolist(), 0.0]):
+            if rising and amount > amounts[highest]:
+                highest = slice_
+            elif rising and amount <= VALLEY_SHARE * amounts[highest]:
+                peaks.append(highest)
+                rising, valley = False, amount
+            elif not rising:
+                valley = min(valley, amount)
+                if amount > 0 and VALLEY_SHARE * amount >= valley:
+                    rising, highest = True, slice_
+        strong = [peak for peak in peaks if self.smooth[peak] >= self.min_area]
+        return np.asarray(self.edges[strong] + LEVEL_METRES / 2)
+
+    def _top_of_slab(self, floor: float, top: float) -> float | None:
+        """Return the next level above `floor` if the levels close above cover it, as a slab's top does, else None."""
+        lowest, highest = floor + NEAR_METRES, min(floor + MAX_SLAB_METRES, top - MIN_ROOM_METRES)
+        peaks = self.peaks[(self.peaks > lowest) & (self.peaks <= highest)]
+        if not len(peaks):
+            return None
+        near = [self._at(peak) & (self.heights > lowest) for peak in peaks]
+        covered = self._cover(self._at(floor), np.any(near, axis=0))
+        return self._middle(near[0]) if covered >= COVERED_SHARE else None
+
+    def _cover(self, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> float:
+        """Return the share, 0 to 1, of the ground plan of some pieces that others cover; both (p,) bool."""
+        lower = np.setdiff1d(self._cells[below], self._walls)
+        return float(np.isin(lower, self._cells[above]).mean()) if len(lower) else 0.0
+
+    def _filled_cells(self) -> NDArray[np.int64]:
+        """Return the cells of the ground plan that are filled over much of the height, as those of walls are."""
+        columns = np.unique(np.stack([self._cells, self._slices]), axis=1)[0]
+        cells, slices = np.unique(columns, return_counts=True)
+        return cells[slices >= WALL_SHARE * (len(self.edges) - 1)]
+
+    def _uphill(self, start: int, step: int) -> float:
+        """Return the height of the nearest peak uphill from slice `start` in direction `step`."""
+        peak, smooth = start, self.smooth
+        while 0 <= peak + step < len(smooth) and smooth[peak + step] > smooth[peak]:
+            peak += step
+        return self._middle(self._at(float(self.edges[peak]) + LEVEL_METRES / 2))
+
+    def _at(self, height: float) -> NDArray[np.bool_]:
+        """Return which pieces are at a height, (p,) bool."""
+        near: NDArray[np.bool_] = np.abs(self.heights - height) <= NEAR_METRES
+        return near
+
+    def _middle(self, which: NDArray[np.bool_]) -> float:
+        """Return the median height, by area, of the selected pieces, (p,) bool."""
+        heights = self.heights[which]
+        order = np.argsort(heights, kind="stable")
+        mass = np.cumsum(self.areas[which][order], dtype=np.float64)
+        middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)
+        return float(heights[order][middle])

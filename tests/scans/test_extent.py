@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from conftest import test_data
-from factories.scans import block, joined, rectangle, room, sampled
+from factories.scans import XYZ, block, joined, mesh_ply, ply, rectangle, room, sampled
 
 from render_agent.scans.extent import measure_extent
 from render_agent.scans.formats.cleaning import Scan, clean_scan
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
 
 FURNITURE = (block((1, 1, 0), (2.5, 2, 0.75)), block((5, 0.2, 0), (5.8, 2.2, 2.1)))
 
@@ -72,10 +73,130 @@ def test_without_a_ceiling_the_top_of_the_scan_is_used():
     assert result.ceiling == result.bounds[1, 2] == pytest.approx(2.4)
 
 
-def test_two_storeys_give_the_lowest_floor_and_highest_ceiling():
+def test_two_storeys_give_the_lowest_floor_and_its_own_ceiling():
     storeys = [room(), moved(room(), (0, 0, 2.9))]
     result = extent_of(*joined(*storeys))
-    assert (result.floor, result.ceiling) == pytest.approx((0, 5.6), abs=1e-4)
+    assert (result.floor, result.ceiling) == pytest.approx((0, 2.7), abs=1e-4)
+    assert result.bounds[1, 2] == pytest.approx(5.6, abs=1e-4)
+
+
+WALLS = tuple(
+    block(low, high)
+    for low, high in [
+        ((-0.2, -0.2, 0), (0, 4.2, 2.6)), ((6, -0.2, 0), (6.2, 4.2, 2.6)),
+        ((0, -0.2, 0), (6, 0, 2.6)), ((0, 4, 0), (6, 4.2, 2.6)),
+    ]
+)  # fmt: skip
+THICKNESSES = (0.05, 0.08, 0.12, 0.2, 0.3, 0.5)
+
+
+def slab(top, thickness):
+    """Return a slab under the whole house, walls included."""
+    return block((-0.2, -0.2, top - thickness), (6.2, 4.2, top))
+
+
+def house(thickness, *parts):
+    """Return a modelled house: its floor at 0 and its ceiling at 2.6 are the inner sides of slabs."""
+    return joined(slab(0, thickness), slab(2.6 + thickness, thickness), *WALLS, *parts)
+
+
+def outward(mesh):
+    """Return a mesh of convex parts with every face looking out of its part."""
+    points, faces = mesh
+    faces = faces.copy()
+    for first in range(0, len(faces), 12):  # a block has twelve faces
+        part = points[faces[first : first + 12]]
+        normals = np.cross(part[:, 1] - part[:, 0], part[:, 2] - part[:, 0])
+        inwards = ((part.mean(1) - part.mean((0, 1))) * normals).sum(1) < 0
+        faces[first : first + 12][inwards] = faces[first : first + 12][inwards][:, ::-1]
+    return points, faces
+
+
+def scene_of(mesh, kind, folder):
+    """Return the scene of a file: a mesh that looks outwards, inwards or at random, or a cloud."""
+    points, faces = outward(mesh)
+    if kind == "inside out":
+        faces = faces[:, ::-1]
+    elif kind == "random faces":
+        turned = np.random.default_rng(5).random(len(faces)) < 0.5
+        faces = np.where(turned[:, None], faces[:, ::-1], faces)
+    path = folder / "scan.ply"
+    if kind == "cloud":
+        cloud = sampled(points, faces, 60_000)
+        cloud += np.random.default_rng(6).normal(scale=0.003, size=cloud.shape)
+        path.write_bytes(ply([("vertex", XYZ, cloud)]))
+    else:
+        path.write_bytes(mesh_ply(points, faces))
+    return load_scene(path)
+
+
+KINDS = ("outward", "inside out", "random faces", "cloud")
+HOUSES = {
+    "empty": (),
+    "furnished": (block((1, 1, 0), (2.5, 2, 0.75)), block((3, 0.2, 0), (5, 2.0, 0.45)), block((5, 3, 0), (5.8, 3.9, 2.1))),
+    "carpet": (block((1, 1, 0), (4, 3, 0.015)),),
+    "platform": (block((0, 0, 0), (2, 4, 0.3)),),
+    "gallery": (block((0, 0, 2.0), (1.8, 4, 2.1)),),
+    "lowered ceiling": (block((0, 0, 2.35), (2.2, 4, 2.4)),),
+    "flat roof": (slab(3.3, 0.2),),
+    "step": (block((0, 0, -0.1), (3, 4, 0.1)),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", HOUSES)
+def test_a_floor_is_the_top_of_its_slab_and_a_ceiling_the_underside(name, kind, tmp_path):
+    rounding = 0.02 if kind == "cloud" else 1e-4
+    for thickness in THICKNESSES[1::2] if kind == "cloud" else THICKNESSES:
+        scene = scene_of(house(thickness, *HOUSES[name]), kind, tmp_path)
+        assert scene.floor == pytest.approx(0, abs=rounding), thickness
+        assert scene.ceiling == pytest.approx(2.6, abs=rounding), thickness
+    assert FreeSpace.of(scene).start_position()[2] == pytest.approx(1.6, abs=0.03)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("thickness", THICKNESSES)
+def test_two_storeys_of_slabs(kind, thickness, tmp_path):
+    upper = tuple(moved(wall, (0, 0, 2.6 + thickness)) for wall in WALLS)
+    top = 2 * (2.6 + thickness) + thickness
+    mesh = house(thickness, *upper, slab(top, thickness))
+    scene = scene_of(mesh, kind, tmp_path)
+    rounding = 0.06 if kind == "cloud" and thickness == 0.05 else 0.02
+    assert scene.floor == pytest.approx(0, abs=rounding)
+    assert scene.ceiling == pytest.approx(2.6, abs=rounding)
+    space = FreeSpace.of(scene)
+    assert space.bounds[1, 2] > top - 0.5  # the upper storey may be walked, too
+    assert space.nearest_free((3, 2, 4.5))[2] == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_double_floor_and_a_wall_to_wall_carpet(kind, tmp_path):
+    screed, carpet = block((0, 0, 0), (6, 4, 0.12)), block((0, 0, 0.12), (6, 4, 0.16))
+    scene = scene_of(house(0.3, screed, carpet), kind, tmp_path)
+    assert scene.floor == pytest.approx(0.16, abs=0.045)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_underside_of_a_pitched_roof_is_no_floor_and_the_ceiling_stays(kind, tmp_path):
+    ridge = [
+        [-0.2, -0.2, 2.9],
+        [6.2, -0.2, 2.9],
+        [6.2, 4.2, 2.9],
+        [-0.2, 4.2, 2.9],
+        [-0.2, 2, 5],
+        [6.2, 2, 5],
+    ]
+    roof = (
+        np.array(ridge, float),
+        np.array([[0, 1, 5], [0, 5, 4], [2, 3, 4], [2, 4, 5], [0, 4, 3], [1, 2, 5]] * 2),
+    )
+    scene = scene_of(house(0.3, roof), kind, tmp_path)
+    assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.6), abs=0.02)
+
+
+def test_low_objects_without_headroom_stand_on_their_lowest_level():
+    result = extent_of(*block((0, 0, 0), (1.2, 0.8, 0.75)))
+    assert result.floor == 0
 
 
 @pytest.mark.parametrize(

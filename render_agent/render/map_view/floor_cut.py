@@ -51,14 +51,14 @@ class Storeys:
     def levels(self, scene: Scene) -> tuple[float, ...]:
         """Return the heights of large level surfaces in metres, lowest first; a single one for one storey."""
         if scene not in self._levels:
-            tall = scene.ceiling - scene.floor > ONE_STOREY_METRES
+            tall = scene.bounds[1, 2] - scene.floor > ONE_STOREY_METRES
             self._levels[scene] = _levels(scene) if tall else (scene.floor,)
         return self._levels[scene]
 
 
 def _levels(scene: Scene) -> tuple[float, ...]:
     heights, areas = _cloud_areas(scene) if scene.faces is None else _mesh_areas(scene)
-    slices = max(int((scene.ceiling + 0.5 - scene.floor) / SLICE_METRES), 3)
+    slices = max(int((scene.bounds[1, 2] + 0.5 - scene.floor) / SLICE_METRES), 3)
     edges = scene.floor - 0.5 * SLICE_METRES + SLICE_METRES * np.arange(slices + 1)
     area, _ = np.histogram(heights, edges, weights=areas)
     smooth = np.convolve(area, np.ones(3), "same")

@@ -34,6 +34,7 @@ ROUNDING_METRES = 1e-9  # tolerance for rounding when the same steps are summed 
 STEPS_BACK = 3  # a stopped camera backs up at most this many steps to regain the slack
 # Above the floor; surface that fills this range is a wall, other surface is furniture.
 TALL_METRES = (1.7, 2.3)
+STOREY_METRES = 1.8  # a scan that is this much higher than its ceiling has another storey
 LEVEL_METRES = 0.3  # surface within this height of the floor or ceiling belongs to it
 
 
@@ -67,13 +68,14 @@ class FreeSpace:
         samples = _samples(scene)
         tree = cKDTree(samples, balanced_tree=False, compact_nodes=False)
         bounds = np.array(scene.bounds, np.float64)
+        top = float(bounds[1, 2])
+        highest = top if top - scene.ceiling >= STOREY_METRES else min(top, scene.ceiling)
         bounds[:, 2] = (
             max(bounds[0, 2], scene.floor) + CLEARANCE_METRES + SLACK_METRES,
-            min(bounds[1, 2], scene.ceiling) - CLEARANCE_METRES - SLACK_METRES,
+            highest - CLEARANCE_METRES - SLACK_METRES,
         )
         if bounds[0, 2] > bounds[1, 2]:
             bounds[:, 2] = bounds[:, 2].mean()
-        top = float(scene.bounds[1, 2])
         return cls(tree, bounds, scene.floor, scene.ceiling, top, scene.mirrored_at)
 
     @property

@@ -29,6 +29,9 @@ PATCH_METRES = 0.15
 CEILING_METRES = 0.15
 """Metres: surface this near to the scene's ceiling is not counted, as nothing is asked about it."""
 
+STOREY_METRES = 1.8
+"""Metres: surface this far above the ceiling belongs to another storey and is counted."""
+
 INNER_SHARE = 0.95
 """Of half a picture: what lies farther out is not counted as shown."""
 
@@ -106,7 +109,10 @@ def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArra
     cubes -= cubes.min(axis=0)
     extent = cubes.max(axis=0) + 1
     keys = (cubes[:, 0] * extent[1] + cubes[:, 1]) * extent[2] + cubes[:, 2]
-    keys[points[:, 2] > ceiling - CEILING_METRES] = extent.prod()
+    at_ceiling = (points[:, 2] > ceiling - CEILING_METRES) & (
+        points[:, 2] < ceiling + STOREY_METRES
+    )
+    keys[at_ceiling] = extent.prod()
     known, numbers = np.unique(keys, return_inverse=True)
     count = len(known) - int(known[-1] == extent.prod())
     ends = np.cumsum([len(each.points) for each in around])[:-1]
