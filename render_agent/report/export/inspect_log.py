@@ -64,9 +64,9 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
             stats=log.EvalStats(
                 started_at=started_at,
                 completed_at=_modified(results_file) if results_file.exists() else "",
-                model_usage={
-                    run.model: _usage(turn for state in run.states for turn in state.turns)
-                },
+                model_usage=_by_model(
+                    run, _usage(turn for state in run.states for turn in state.turns)
+                ),
             ),
             samples=samples,
         ),
@@ -163,7 +163,7 @@ def _sample(
             "repairs": state.repairs,
             **({} if diagnosis is None else {"cause": str(diagnosis.cause)}),
         },
-        model_usage={run.model: usage},
+        model_usage=_by_model(run, usage),
         total_time=seconds,
         working_time=seconds,
         turn_count=len(state.turns),
@@ -217,16 +217,22 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
 
 
 def _usage(turns: Iterable[Turn]) -> Any:
-    """Return the token usage of the turns; Inspect counts cached tokens separately."""
+    """Return the token usage of the turns, None if not reported; Inspect counts cached tokens separately."""
     from inspect_ai.model import ModelUsage
 
     tokens = Tokens.total(turn.tokens for turn in turns)
+    if not tokens.prompt:
+        return None
     return ModelUsage(
         input_tokens=tokens.prompt - tokens.cached,
         output_tokens=tokens.reply,
         total_tokens=tokens.prompt + tokens.reply,
         input_tokens_cache_read=tokens.cached,
     )
+
+
+def _by_model(run: RunData, usage: Any) -> dict[str, Any]:
+    return {} if usage is None else {run.model: usage}
 
 
 def _split_thinking(reply: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import io
 import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from factories.runs import Silent, make_config, make_questions
@@ -11,6 +12,7 @@ from factories.states import question, turn
 from msgspec.structs import replace
 from rich.console import Console
 
+import render_agent
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     NO_USAGE,
@@ -175,3 +177,24 @@ def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
     assert code == 0
     assert shown.count("tokens: not reported") == 2
     assert "tokens read" not in shown
+
+
+@needs_openai
+@pytest.mark.parametrize("batch", [True, False])
+def test_unreadable_run_warns_while_running_and_at_its_end(type_in, tmp_path, batch):
+    message = {"role": "assistant", "content": None, "reasoning_content": DONE}
+    body = chat_reply("", choices=[{"message": message, "finish_reason": "length"}])
+    questions = make_questions(tmp_path, 2)
+    asked = ("--batch", "--questions", questions, "--views", "none")
+    if not batch:
+        room = Path(render_agent.__file__).parent / "bundled" / "room00.ply"
+        asked = ("--ply", room, "--question", "How many chairs are there?")
+    with StubServer(by_rule(lambda _: body)) as server:
+        over = ("--engine", "openai", "--model", "made", "--base-url", server.url)
+        code, out, err = type_in(*asked, *over, "--max-turns", 4, folder=tmp_path)
+    assert code == 0
+    printed = " ".join((out + err).split())
+    assert "warning: 3 of 3 replies cannot be read" in printed
+    total = 8 if batch else 4
+    assert f"{total} of {total} replies cannot be read" in printed.partition("run folder")[2]
+    assert printed.count("--max-new-tokens") >= 2
