@@ -19,6 +19,11 @@ FAULTS = frozenset(
 )
 """Finish reasons of replies that the server could not complete."""
 
+FAULTS_IF_EMPTY = frozenset(
+    ["", "other", "unknown", "finish_reason_unspecified", "malformed_function_call"]
+)
+"""Finish reasons, "" for null, that are faults if the reply has no text."""
+
 # Status of an error without a numeric code, by words in its code, status, type or message.
 STATUS_WORDS = (
     (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
@@ -98,6 +103,9 @@ def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
     for key in ("error", "detail", "message", "msg", "errors"):
         if message := error_message(body.get(key), depth - 1):
             place = body.get("loc")
+            metadata = body.get("metadata")
+            if isinstance(metadata, Mapping) and isinstance(metadata.get("raw"), str):
+                return f"{message}: {metadata['raw']}"  # OpenRouter: what the provider said
             if key == "msg" and isinstance(place, list):
                 return f"{'.'.join(map(str, place))}: {message}"
             return message
@@ -146,13 +154,14 @@ def _error_in(body: Any) -> Any:
 
 
 def _fault_in(body: Any) -> str | None:
-    """Return the finish reason of a reply that the server could not complete; null without any text is one."""
+    """Return the finish reason of a reply that the server could not complete; None if it is complete."""
     for choice, reason in zip(_choices(body), finish_reasons(body), strict=True):
         message = choice.get("message")
         has_text = isinstance(message, Mapping) and any(
             value for key, value in message.items() if key != "role"
         )
-        if reason in FAULTS or (not reason and "finish_reason" in choice and not has_text):
+        is_empty = "finish_reason" in choice and not has_text
+        if reason in FAULTS or (is_empty and reason in FAULTS_IF_EMPTY):
             return reason or "null and no text"
     return None
 

@@ -117,6 +117,7 @@ FAULTY = [
     completion('{"reasoning":"I see the', "error"),
     completion("", "abort"),
     completion(None, None),
+    completion(None, "MALFORMED_FUNCTION_CALL"),
     error(429, "Rate limit exceeded"),
     error("rate_limit_exceeded"),
     error("RESOURCE_EXHAUSTED"),
@@ -301,6 +302,13 @@ EXTRA = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted", "in
         ("seed", 400, error(None, "unknown argument", param="seed")),
         ("temperature", 400, error("unsupported_value", "'temperature' does not support 0")),
         ("temperature", 400, {"detail": "temperature must be 1"}),
+        (
+            "temperature",
+            400,
+            error(
+                400, "Provider returned error", metadata={"raw": '{"message": "no temperature"}'}
+            ),
+        ),
     ],
     ids=str,
 )
