@@ -1,4 +1,4 @@
-"""What goes wrong while a move is chosen fails its question alone, stays in the log, and is mended by going on."""
+"""Faults while a move is chosen fail only their question, are logged, and are repaired by resuming."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def questions(folder):
 
 @pytest.fixture(scope="module")
 def whole(folder, questions):
-    """A run that nothing disturbed."""
+    """A run without faults."""
     return choose(folder, questions, AGENT, mixed_engine())[0]
 
 
@@ -67,27 +67,27 @@ def failed(results):
 
 
 def weighed(path):
-    """Return a question and a turn whose moves were weighed, and which is not the question's first."""
+    """Return (question id, turn) of a turn after the first in which moves were weighed."""
     return next(
-        place for place, found in choices(path).items() if found["weighed"] and place[1] > 0
+        key for key, evidence in choices(path).items() if evidence["weighed"] and key[1] > 0
     )
 
 
 class Faulty(ScriptedEngine):
-    """Cannot answer the request of one turn in one dialogue."""
+    """Fails the request for one turn of one dialogue."""
 
     def __init__(self, dialogue, turn, batch_size):
         super().__init__(MixedReplies(), batch_size)
-        self.wrong = dialogue, turn
+        self.failing = dialogue, turn
 
     def _answer_one(self, request, batch_size):
-        if (request.question_id, request.turn) == self.wrong:
+        if (request.question_id, request.turn) == self.failing:
             return Reply(error="the picture is too large", events=("retried",))
         return replace(super()._answer_one(request, batch_size), events=("mended",))
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])
-def test_a_reply_that_fails_fails_its_question_alone(folder, questions, whole, batch_size):
+def test_failed_reply_fails_its_question_only(folder, questions, whole, batch_size):
     place = weighed(whole)
     engine = Faulty(*place, batch_size)
     path, results = choose(folder, questions, AGENT, engine)
@@ -95,10 +95,11 @@ def test_a_reply_that_fails_fails_its_question_alone(folder, questions, whole, b
     (line,) = [line for line in RunData(path).lines() if line["error"]]
     assert (line["question_id"], line["turn"]) == place
     assert line["events"] == ["retried"]
-    others = {name: said for name, said in transcripts(whole).items() if name != place[0]}
-    kept = transcripts(path)
-    assert {name: said for name, said in kept.items() if name != place[0]} == others
-    assert len(kept[place[0]]) == place[1]
+    expected = transcripts(whole)
+    actual = transcripts(path)
+    completed = actual.pop(place[0])
+    assert len(completed) == place[1]
+    assert actual == {name: turns for name, turns in expected.items() if name != place[0]}
     continued(path)
     assert transcripts(path) == transcripts(whole)
     assert choices(path) == choices(whole)
@@ -106,20 +107,20 @@ def test_a_reply_that_fails_fails_its_question_alone(folder, questions, whole, b
 
 
 @pytest.mark.parametrize("made", [ScriptedEngine, FreeRunning])
-def test_every_dialogue_is_retired_once(folder, questions, made):
-    engine, asked, retired = mixed_engine(3, made), set(), []
+def test_each_dialogue_is_retired_once(folder, questions, made):
+    engine, submitted, retired = mixed_engine(3, made), set(), []
     submit, engine.retire = engine.submit, retired.append
 
-    def note(requests):
-        asked.update(request.question_id for request in requests)
+    def record(requests):
+        submitted.update(request.question_id for request in requests)
         submit(requests)
 
-    engine.submit = note
+    engine.submit = record
     choose(folder, questions, AGENT, engine)
-    assert sorted(retired) == sorted(asked)
+    assert sorted(retired) == sorted(submitted)
 
 
-def test_lost_candidate_pictures_are_drawn_again(folder, questions, whole, copy):
+def test_missing_candidate_images_are_rendered_again(folder, questions, whole, copy):
     cut(copy, len(RunData(copy).lines()) // 2)
     lost = [file for file in pictures(copy) if "candidate" in file or "scenes" in file]
     assert len(lost) > 5
@@ -129,19 +130,17 @@ def test_lost_candidate_pictures_are_drawn_again(folder, questions, whole, copy)
     assert_same(copy, whole)
 
 
-def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
-    folder, questions, whole, monkeypatch
-):
+def test_failed_preview_fails_its_question_only(folder, questions, whole, monkeypatch):
     preview = FreeViews.preview
 
     def failing(self, state, look, candidates):
-        draw, left = self.viewer.draw, [2]
+        draw, countdown = self.viewer.draw, [2]
 
-        def fail(*given):
-            left[0] -= 1
-            if not left[0]:
-                raise RenderError("the renderer has no memory for the picture")
-            return draw(*given)
+        def fail(*args):
+            countdown[0] -= 1
+            if not countdown[0]:
+                raise RenderError("renderer out of memory")
+            return draw(*args)
 
         if state.id == place[0] and len(state.turns) == place[1]:
             monkeypatch.setattr(self.viewer, "draw", fail)
@@ -161,9 +160,7 @@ def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
     assert pictures(path) == pictures(whole)
 
 
-def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
-    folder, questions, whole, monkeypatch
-):
+def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, whole, monkeypatch):
     from render_agent.views.picture_store import Pictures
 
     write = Pictures._write
@@ -185,18 +182,18 @@ def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
 
 
 EDITS = {
-    "another is chosen": lambda e: e.update(
+    "different choice": lambda e: e.update(
         chosen=next(n for n in e["weighed"] if n != e["chosen"])
     ),
-    "a candidate is gone": lambda e: e["candidates"].pop(0),
-    "a score is gone": lambda e: e["judgements"][0]["scores"][0].pop(),
-    "one that is not there was weighed": lambda e: e["weighed"].append(99),
-    "a part is missing": lambda e: e.pop("chosen"),
+    "missing candidate": lambda e: e["candidates"].pop(0),
+    "missing score": lambda e: e["judgements"][0]["scores"][0].pop(),
+    "unknown candidate": lambda e: e["weighed"].append(99),
+    "missing key": lambda e: e.pop("chosen"),
 }
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_edited_evidence_is_refused_with_its_line(copy, edit):
+def test_edited_evidence_error_names_the_line(copy, edit):
     lines = [json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines()]
     number = next(n for n, line in enumerate(lines) if len(line["evidence"]["weighed"]) > 1)
     edit(lines[number]["evidence"])
@@ -205,8 +202,8 @@ def test_edited_evidence_is_refused_with_its_line(copy, edit):
         resume_run(RunData(copy), {})
 
 
-class Alike:
-    """Gives the same sample K times: one of a list, a turn each."""
+class Repeated:
+    """Returns K copies of one text per turn."""
 
     def __init__(self, texts):
         self.replies = Replies({"*": texts})
@@ -226,39 +223,39 @@ ODD = (
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_where_no_sample_can_be_read_it_goes_as_it_would_alone(folder, questions, agent):
+def test_unreadable_samples_behave_as_with_a_single_reply(folder, questions, agent):
     texts = [*ODD, STEP, json.dumps({"answer": "A", "done": True})]
     quick = {**options_of(agent), "max_turns": len(texts), "kinds": ("ego",)}
-    path, _ = play(folder, questions, ScriptedEngine(Alike(texts)), **quick)
+    path, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **quick)
     single = {**quick, "agent": "single", "verifier": ()}
-    alone, _ = play(folder, questions, ScriptedEngine(Alike(texts)), **single)
+    alone, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **single)
 
-    def told(run):
-        kept = ("reply", "action", "stood", "camera", "happened")
+    def summary(run):
+        keys = ("reply", "action", "stood", "camera", "happened")
         return {
-            name: [{part: turn[part] for part in kept} for turn in turns]
+            name: [{key: turn[key] for key in keys} for turn in turns]
             for name, turns in transcripts(run).items()
         }
 
-    assert told(path) == told(alone)
-    found, unread = choices(path), 0
+    assert summary(path) == summary(alone)
+    evidence, num_unreadable = choices(path), 0
     for name, turns in transcripts(path).items():
         for turn in turns:
             if "malformed" in turn["action"]:
-                unread += 1
-                assert not found[name, turn["turn"]]["weighed"]
-    assert unread >= COUNT * 4
+                num_unreadable += 1
+                assert not evidence[name, turn["turn"]]["weighed"]
+    assert num_unreadable >= COUNT * 4
 
 
-def test_ids_that_look_like_those_of_branches_stay_apart(folder, questions, tmp_path):
+def test_ids_similar_to_side_dialogues_do_not_collide(folder, questions, tmp_path):
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     rows += [rows[0] | {"id": f"0 turn 1 probe {number}"} for number in range(3)]
-    many = folder / "many.jsonl"
-    many.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    together, _ = choose(folder, many, AGENT, mixed_engine(2))
+    all_questions = folder / "all.jsonl"
+    all_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    batch, _ = choose(folder, all_questions, AGENT, mixed_engine(2))
     for row in rows[:1] + rows[-3:]:
-        one = folder / "one.jsonl"
-        one.write_text(json.dumps(row) + "\n")
-        alone, _ = choose(folder, one, AGENT, mixed_engine())
-        assert transcripts(alone)[str(row["id"])] == transcripts(together)[str(row["id"])]
-        assert choices(alone).items() <= choices(together).items()
+        one_question = folder / "one.jsonl"
+        one_question.write_text(json.dumps(row) + "\n")
+        single, _ = choose(folder, one_question, AGENT, mixed_engine())
+        assert transcripts(single)[str(row["id"])] == transcripts(batch)[str(row["id"])]
+        assert choices(single).items() <= choices(batch).items()

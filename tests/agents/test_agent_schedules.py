@@ -1,4 +1,4 @@
-"""No schedule changes what agents that choose say, see, score and take."""
+"""Schedules do not change the replies, images, scores and choices of agents."""
 
 import pytest
 from factories.runs import choices, make_questions, pictures, transcripts
@@ -8,6 +8,7 @@ from render_agent.engines.scripted import ScriptedEngine
 
 COUNT = 4
 
+# Engine, batch size, turns batched over all questions, and questions that finish concurrently.
 SCHEDULES = [
     (ScriptedEngine, 1, 0, 1),
     pytest.param(ScriptedEngine, 2, 4, 1, marks=pytest.mark.slow),
@@ -16,14 +17,13 @@ SCHEDULES = [
     pytest.param(FreeRunning, 2, 0, 8, marks=pytest.mark.slow),
     (FreeRunning, 5, 4, 3),
 ]
-"""Engine, batch size, turns that all questions take together, and how many then finish side by side."""
 
 
-def told(run):
-    """Return what a schedule must not change."""
+def invariants(run):
+    """Return everything that a schedule must not change."""
     path, results = run
-    kept = ("question_id", "status", "answer", "score", "turns")
-    rows = [{name: row[name] for name in kept} for row in results["questions"]]
+    columns = ("question_id", "status", "answer", "score", "turns")
+    rows = [{name: row[name] for name in columns} for row in results["questions"]]
     return transcripts(path), choices(path), pictures(path), rows
 
 
@@ -35,12 +35,12 @@ def reference(request, tmp_path_factory):
         request.param,
         folder,
         questions,
-        told(choose(folder, questions, request.param, mixed_engine())),
+        invariants(choose(folder, questions, request.param, mixed_engine())),
     )
 
 
 @pytest.mark.parametrize(("made", "batch_size", "batched", "together"), SCHEDULES)
-def test_no_schedule_changes_what_is_chosen(reference, made, batch_size, batched, together):
+def test_schedule_does_not_change_choices(reference, made, batch_size, batched, together):
     agent, folder, questions, before = reference
     engine = mixed_engine(batch_size, made)
     run = choose(
@@ -48,13 +48,13 @@ def test_no_schedule_changes_what_is_chosen(reference, made, batch_size, batched
         max_batched_turns=batched,
         finish_together=together,
     )
-    assert told(run) == before
+    assert invariants(run) == before
 
 
-def test_the_runs_have_choices_of_every_kind(reference):
+def test_reference_runs_cover_all_kinds_of_choices(reference):
     agent, _, _, (_, evidence, files, rows) = reference
-    weighed = [found for found in evidence.values() if found["weighed"]]
-    candidates = [c for found in evidence.values() for c in found["candidates"]]
+    weighed = [entry for entry in evidence.values() if entry["weighed"]]
+    candidates = [c for entry in evidence.values() for c in entry["candidates"]]
     assert any("malformed" in c["action"] for c in candidates)
     assert len({row["turns"] for row in rows}) > 1
     drawn = {c["view"]["file"] for c in candidates if c["view"]}
@@ -66,4 +66,4 @@ def test_the_runs_have_choices_of_every_kind(reference):
     if agent == "show:3":
         assert not weighed
     else:
-        assert any(found["chosen"] != min(found["weighed"]) for found in weighed)
+        assert any(entry["chosen"] != min(entry["weighed"]) for entry in weighed)

@@ -1,4 +1,4 @@
-"""The vote on an answer: what wins."""
+"""The winner of a vote on the answer."""
 
 from pathlib import Path
 
@@ -22,15 +22,15 @@ def question(wanted="number", kind="object_abs_distance"):
         (["0", "0", "3"], "0", 2 / 3),
         (["2.1", "2.3", "2.35"], "2.3", 2.9 / 3),
         (["120", "130", "150", "300"], "130", 2.7 / 4),
-        (["9", "1", "4"], "4", 1 / 3),  # as good as the others, and in the middle
+        (["9", "1", "4"], "4", 1 / 3),  # tie: the median wins
     ],
 )
-def test_the_number_wins_that_scores_best_against_all_votes(votes, winner, expected):
-    told = ballot(question(), [None, *votes])
-    assert told.winner == winner
-    assert told.expected == pytest.approx(expected)
-    assert told.votes == (None, *votes)
-    assert told.agreement == votes.count(winner) / len(votes)
+def test_number_with_the_best_mean_score_wins(votes, winner, expected):
+    result = ballot(question(), [None, *votes])
+    assert result.winner == winner
+    assert result.expected == pytest.approx(expected)
+    assert result.votes == (None, *votes)
+    assert result.agreement == votes.count(winner) / len(votes)
 
 
 @pytest.mark.parametrize(
@@ -41,18 +41,18 @@ def test_the_number_wins_that_scores_best_against_all_votes(votes, winner, expec
         ([None, "B", "A", None], "B", 0.5),
     ],
 )
-def test_of_letters_the_commonest_wins_and_of_several_the_first(votes, winner, agreement):
-    told = ballot(question("letter", "object_rel_distance"), votes)
-    assert (told.winner, told.agreement, told.spread) == (winner, agreement, None)
-    assert told.expected == agreement
+def test_most_frequent_letter_wins_and_ties_go_to_the_first(votes, winner, agreement):
+    result = ballot(question("letter", "object_rel_distance"), votes)
+    assert (result.winner, result.agreement, result.spread) == (winner, agreement, None)
+    assert result.expected == agreement
 
 
-def test_texts_are_compared_as_they_are_scored():
-    told = ballot(question("text", "mine"), ["left", "Right", "right"])
-    assert told.winner == "Right"
-    assert told.agreement == told.expected == pytest.approx(2 / 3)
+def test_texts_are_compared_case_insensitively():
+    result = ballot(question("text", "mine"), ["left", "Right", "right"])
+    assert result.winner == "Right"
+    assert result.agreement == result.expected == pytest.approx(2 / 3)
 
 
-def test_without_votes_there_is_no_winner():
+def test_no_votes_no_winner():
     assert ballot(question(), []) is None
     assert ballot(question(), [None, None]) is None

@@ -1,4 +1,4 @@
-"""What a run records of how its moves are chosen, and what follows from it."""
+"""What a run records about how its moves are chosen."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ LOOKAHEAD = {"agent": "lookahead:2", "temperature": 1.0, "max_turns": 2, "model"
 
 
 def room(folder):
-    """Write the questions about one bundled room beside a copy of it; return their file."""
+    """Copy one bundled room with its questions; return the question file."""
     for name in ("room07.ply", "room07.json"):
         shutil.copy(SCENES / name, folder / name)
     rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
@@ -33,8 +33,8 @@ def room(folder):
     return file
 
 
-def begun(config):
-    """Begin a run and leave it; return its folder."""
+def start_and_close(config):
+    """Start a run and close it immediately; return its data."""
     run = start_run(config)
     run.close()
     return RunData(run.path)
@@ -56,19 +56,19 @@ def begun(config):
     ],
     ids=str,
 )
-def test_what_no_model_knows_is_said_beside_every_figure(tmp_path, options, note):
+def test_privileged_verifiers_are_noted_in_results(tmp_path, options, note):
     config = make_config(tmp_path, room(tmp_path), **{"limit": 2, **LOOKAHEAD, **options})
-    folder = begun(config)
-    told = folder.record["choosing"]
-    assert (told["agent"], told["note"]) == (config.agent, note)
+    folder = start_and_close(config)
+    record = folder.record["choosing"]
+    assert (record["agent"], record["note"]) == (config.agent, note)
     assert (note in folder.results["notes"]) == (note is not None)
-    assert [entry["name"] for entry in told["verifiers"]] == [
+    assert [entry["name"] for entry in record["verifiers"]] == [
         v.label for v in build(config).verifiers
     ]
 
 
-def test_where_no_box_is_known_geometry_knows_none(tmp_path):
-    folder = begun(make_config(tmp_path, make_questions(tmp_path, 2), **LOOKAHEAD))
+def test_geometry_without_boxes_has_no_note(tmp_path):
+    folder = start_and_close(make_config(tmp_path, make_questions(tmp_path, 2), **LOOKAHEAD))
     assert folder.record["choosing"]["verifiers"] == [{"name": "geometry", "knows": None}]
     assert folder.record["choosing"]["note"] is None
 
@@ -77,33 +77,35 @@ def test_where_no_box_is_known_geometry_knows_none(tmp_path):
     ("verifier", "refused"),
     [(("geometry",), True), (("random", "geometry"), True), (("geometry:unnamed",), False)],
 )
-def test_boxes_that_changed_are_refused_where_moves_rest_on_them(tmp_path, verifier, refused):
-    folder = begun(make_config(tmp_path, room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier))
+def test_changed_boxes_prevent_resuming_if_used(tmp_path, verifier, refused):
+    folder = start_and_close(
+        make_config(tmp_path, room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier)
+    )
     resume_run(folder, {}).close()
     truth = tmp_path / "room07.json"
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
     if not refused:
         resume_run(RunData(folder.path), {}).close()
         return
-    with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes") as raised:
+    with pytest.raises(SetupError, match=r"room07\.json") as raised:
         resume_run(RunData(folder.path), {})
     assert "\n" not in str(raised.value)
 
 
-def test_a_rubric_of_ones_own_is_among_the_files_that_must_stay(tmp_path):
+def test_custom_rubric_is_hashed(tmp_path):
     rubric = tmp_path / "mine.yaml"
     rubric.write_text(
         yaml.safe_dump(
             {"name": "mine", "introduction": "Judge.", "criteria": {"seen": {"text": "Is it?"}}}
         )
     )
-    given = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
-    given |= {"model": "some", "judge_mode": "json", "base_url": "http://127.0.0.1:9/v1"}
-    config = make_config(tmp_path, make_questions(tmp_path, 2), **given)
+    options = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
+    options |= {"model": "some", "judge_mode": "json", "base_url": "http://127.0.0.1:9/v1"}
+    config = make_config(tmp_path, make_questions(tmp_path, 2), **options)
     assert input_hashes(build(config), [])["verifiers"].keys() == {str(rubric)}
 
 
-def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
+def test_changed_learned_verifier_prevents_resuming(tmp_path):
     learned = tmp_path / "learned"
     learned.mkdir()
     for name in ("members.safetensors", "card.json", "README.md"):
@@ -115,13 +117,13 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
     ).absolute()
     recorded = input_hashes(build(config), [])["verifiers"]
     assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
-    folder = begun(make_config(tmp_path, make_questions(tmp_path, 2)))
+    folder = start_and_close(make_config(tmp_path, make_questions(tmp_path, 2)))
     written = json.loads((folder.path / "config.json").read_text("utf-8"))
     written["sha256"]["verifiers"] = recorded
     written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
     (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
     resume_run(RunData(folder.path), {}).close()
-    (learned / "README.md").write_text("somebody's words")
+    (learned / "README.md").write_text("edited")
     resume_run(RunData(folder.path), {}).close()
     (learned / "members.safetensors").write_text("other weights")
     with pytest.raises(SetupError, match=r"members\.safetensors"):
@@ -131,36 +133,44 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
         resume_run(RunData(folder.path), {})
 
 
-def wandering(folder, asked, **options):
-    config = make_config(folder, asked, **options)
-    return play(folder, asked, ScriptedEngine(Wanderer(build(config).questions(), 0)), **options)[0]
+def run_wanderer(folder, questions, **options):
+    config = make_config(folder, questions, **options)
+    engine = ScriptedEngine(Wanderer(build(config).questions(), 0))
+    return play(folder, questions, engine, **options)[0]
 
 
-def test_compared_runs_tell_what_they_cost_and_which_options_differ(tmp_path):
-    asked = make_questions(tmp_path, 4)
-    one = wandering(tmp_path, asked, **{**LOOKAHEAD, "agent": "single"})
-    two = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "batch_size": "2"})
-    done = CliRunner().invoke(cli, ["compare", str(one), str(two), "--json"])
-    told = json.loads(done.stdout)
-    assert told["options"] == {"agent": ["single", "lookahead:2"], "verifier": [[], ["random"]]}
+def test_compare_reports_costs_and_different_options(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    one = run_wanderer(tmp_path, questions, **{**LOOKAHEAD, "agent": "single"})
+    two = run_wanderer(
+        tmp_path, questions, **{**LOOKAHEAD, "verifier": ("random",), "batch_size": "2"}
+    )
+    result = CliRunner().invoke(cli, ["compare", str(one), str(two), "--json"])
+    comparison = json.loads(result.stdout)
+    assert comparison["options"] == {
+        "agent": ["single", "lookahead:2"],
+        "verifier": [[], ["random"]],
+    }
     work = [RunData(path).results["totals"]["per_question"] for path in (one, two)]
-    assert told["work"] == {"a": work[0], "b": work[1]}
+    assert comparison["work"] == {"a": work[0], "b": work[1]}
 
 
-def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
-    asked = make_questions(tmp_path, 4)
-    path = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3})
+def test_results_count_renders_and_tokens_per_question(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    path = run_wanderer(
+        tmp_path, questions, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3}
+    )
     folder = RunData(path)
     results = folder.saved_results
     lines = folder.lines()
     opening = {view["file"] for line in lines if not line["turn"] for view in line["views"]}
     assert len(opening) == 2
     for row in results["questions"]:
-        own = [line for line in lines if line["question_id"] == row["question_id"]]
-        beside = list((path / "views" / row["question_id"]).iterdir())
-        assert row["renders"] == len(opening) + len(beside)
-        assert row["tokens_in"] == sum(line["tokens"]["in"] for line in own)
-        assert row["tokens_out"] == sum(line["tokens"]["out"] for line in own)
+        turns = [line for line in lines if line["question_id"] == row["question_id"]]
+        images = list((path / "views" / row["question_id"]).iterdir())
+        assert row["renders"] == len(opening) + len(images)
+        assert row["tokens_in"] == sum(line["tokens"]["in"] for line in turns)
+        assert row["tokens_out"] == sum(line["tokens"]["out"] for line in turns)
     totals = results["totals"]
     means = totals["per_question"]
     assert means["renders"] == sum(row["renders"] for row in results["questions"]) / 4

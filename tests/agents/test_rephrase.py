@@ -1,4 +1,4 @@
-"""rephrase:RxK in runs of the real program: its groups, its dialogues, and which candidate is taken."""
+"""End-to-end runs of rephrase:RxK: groups, dialogues, and the chosen candidate."""
 
 import json
 
@@ -23,9 +23,9 @@ WORDINGS = json.dumps({"wordings": OTHER})
 
 
 def at_group(*groups):
-    """Candidates of these groups."""
-    stood = Camera((0.0, 0.0, 1.5), 0.0, 0.0)
-    return [Candidate(n, "", Action(), "", stood, group=group) for n, group in enumerate(groups)]
+    """Return one candidate per entry, with these groups."""
+    camera = Camera((0.0, 0.0, 1.5), 0.0, 0.0)
+    return [Candidate(n, "", Action(), "", camera, group=group) for n, group in enumerate(groups)]
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def at_group(*groups):
         ([2], [0.0], 0),
     ],
 )
-def test_the_best_group_by_mean_and_in_it_the_best_candidate(groups, values, chosen):
+def test_best_candidate_of_the_group_with_the_best_mean(groups, values, chosen):
     candidates = at_group(*groups)
     assert best_of_best_group(candidates, np.array(values)).number == chosen
 
 
-class Noting:
-    """A policy of mixed moves that keeps what it was asked, and has wordings where it is asked for them."""
+class RecordingPolicy:
+    """Replies with mixed moves, or with wordings if they are requested; records the requests."""
 
     def __init__(self, wordings="no"):
         self.wordings = wordings
@@ -61,8 +61,8 @@ class Noting:
         return mixed_engine().policy.samples(request)
 
 
-class Watched(ScriptedEngine):
-    """Keeps the requests with the dialogues that they belong to, and what was retired."""
+class RecordingEngine(ScriptedEngine):
+    """Records the requests and the retired dialogues."""
 
     def __init__(self, policy, batch_size=64):
         super().__init__(policy, batch_size)
@@ -77,10 +77,10 @@ class Watched(ScriptedEngine):
 
 
 def reworded(folder, wordings=WORDINGS, question=1, **options):
-    """Run a question; return its lines and the engine."""
+    """Run a question; return its log lines and the engine."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines(keepends=True)[question])
-    engine = Watched(Noting(wordings))
+    engine = RecordingEngine(RecordingPolicy(wordings))
     path, _ = play(folder, questions, engine, **REPHRASE | options)
     return RunData(path).lines(), engine
 
@@ -89,7 +89,7 @@ def words(message):
     return [piece["text"] for piece in message["content"] if piece["type"] == "text"]
 
 
-def test_every_wording_has_a_dialogue_that_differs_in_the_question_alone(tmp_path):
+def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
     lines, engine = reworded(tmp_path)
     wordings = [DIRECTION, *OTHER]
     assert len(lines) > 1
@@ -112,13 +112,13 @@ def test_every_wording_has_a_dialogue_that_differs_in_the_question_alone(tmp_pat
             assert request.messages[0] == groups[0].messages[0]
         before = [request.messages for request in groups]
         assert [m["role"] for m in before[0]].count("assistant") == line["turn"]
-    assert lines[0]["messages"] == asked[0].messages, "the log has the question's own text"
+    assert lines[0]["messages"] == asked[0].messages, "the log has the original question text"
     assert lines[0]["evidence"]["wordings"] == list(wordings)
     assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
     assert set(engine.retired) == {request.question_id for request in engine.asked}
 
 
-def test_candidates_are_numbered_over_all_groups_and_chosen_by_them(tmp_path):
+def test_candidates_are_numbered_across_groups(tmp_path):
     lines, _ = reworded(tmp_path, max_turns=9, seed=4)
     weighed = [line for line in lines if line["evidence"]["weighed"]]
     for line in weighed:
@@ -133,7 +133,7 @@ def test_candidates_are_numbered_over_all_groups_and_chosen_by_them(tmp_path):
     assert any(line["evidence"]["chosen"] > 1 for line in weighed)
 
 
-def test_the_model_is_asked_for_the_wordings_once(tmp_path):
+def test_wordings_are_requested_once(tmp_path):
     lines, engine = reworded(tmp_path)
     asked = [request for request in engine.asked if request.temperature == 0]
     assert [(request.about, request.turn, request.samples) for request in asked] == [("1", 0, 1)]
@@ -148,16 +148,16 @@ def test_the_model_is_asked_for_the_wordings_once(tmp_path):
     assert asked[0].question_id in engine.retired
     first = [request for request in engine.asked if request.turn == 0]
     assert {words(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
-    read = sum(r.samples * len(t.split()) for r in first for m in r.messages for t in words(m))
-    assert lines[0]["tokens"]["in"] == read, "what the wordings took is counted"
+    num_read = sum(r.samples * len(t.split()) for r in first for m in r.messages for t in words(m))
+    assert lines[0]["tokens"]["in"] == num_read, "tokens of the rephrase request are counted"
     assert lines[0]["events"] == []
 
 
 @pytest.mark.parametrize(
-    ("told", "groups"), [("no", 1), (json.dumps({"wordings": [OTHER[0], DIRECTION]}), 2)]
+    ("reply", "groups"), [("no", 1), (json.dumps({"wordings": [OTHER[0], DIRECTION]}), 2)]
 )
-def test_where_there_are_fewer_wordings_there_are_fewer_groups(tmp_path, told, groups):
-    lines, _ = reworded(tmp_path, told)
+def test_fewer_wordings_give_fewer_groups(tmp_path, reply, groups):
+    lines, _ = reworded(tmp_path, reply)
     assert len(lines[0]["evidence"]["wordings"]) == groups
     assert lines[0]["events"] == [FEWER_WORDINGS]
     assert len(lines) > 1
@@ -165,19 +165,19 @@ def test_where_there_are_fewer_wordings_there_are_fewer_groups(tmp_path, told, g
         assert len(line["evidence"]["candidates"]) == 2 * groups
 
 
-def told(run):
+def invariants(run):
     path, results = run
-    kept = ("question_id", "status", "answer", "score", "turns")
-    rows = [{name: row[name] for name in kept} for row in results["questions"]]
+    columns = ("question_id", "status", "answer", "score", "turns")
+    rows = [{name: row[name] for name in columns} for row in results["questions"]]
     return transcripts(path), choices(path), rows
 
 
-def test_no_schedule_changes_what_is_chosen(tmp_path):
+def test_schedule_does_not_change_choices(tmp_path):
     questions = make_questions(tmp_path, 4)
 
     def run(made, batch_size, **schedule):
         options = REPHRASE | schedule | {"verifier": ("random", "geometry")}
-        return told(play(tmp_path, questions, mixed_engine(batch_size, made), **options))
+        return invariants(play(tmp_path, questions, mixed_engine(batch_size, made), **options))
 
     reference = run(ScriptedEngine, 64)
     for made, batch_size, batched, together in (
@@ -189,46 +189,52 @@ def test_no_schedule_changes_what_is_chosen(tmp_path):
     assert len({row["turns"] for row in reference[2]}) > 1
 
 
-def test_a_run_cut_off_goes_on_with_its_wordings(tmp_path):
+def test_resumed_run_keeps_its_wordings(tmp_path):
     questions = make_questions(tmp_path, 2)
     wordings = json.dumps({"wordings": OTHER})
 
     def engine():
-        return Watched(Noting(wordings))
+        return RecordingEngine(RecordingPolicy(wordings))
 
-    whole, results = play(tmp_path, questions, engine(), **REPHRASE)
+    complete, results = play(tmp_path, questions, engine(), **REPHRASE)
     path, _ = play(tmp_path, questions, engine(), **REPHRASE)
     cut(path, 3)
-    again = engine()
-    assert told((path, go_on(path, again))) == told((whole, results))
-    assert again.asked
-    assert all(request.temperature for request in again.asked), "the wordings are in the log"
+    resumed = engine()
+    assert invariants((path, go_on(path, resumed))) == invariants((complete, results))
+    assert resumed.asked
+    assert all(request.temperature for request in resumed.asked), "wordings come from the log"
 
 
 QUESTION = "Which of the 2 lamps is nearer to the door than 1.5 m?"
-BOTH = [
+REWORDED = [
     "Of the 2 lamps, which is nearer to the door than 1.5 m?",
     "Nearer than 1.5 m: which of 2?",
 ]
 
 
-def given(*wordings):
+def wordings_reply(*wordings):
     return json.dumps({"wordings": list(wordings)})
 
 
+FIRST, SECOND = REWORDED
+
+
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
-        (given(*BOTH), BOTH),
-        (f"<think>Two, then.</think>\n```json\n{given(*BOTH)}\n```", BOTH),
-        (given(f" {BOTH[0]} ", BOTH[0].upper(), QUESTION.lower(), "", 7, BOTH[1]), BOTH),
-        (given("Which of the 3 lamps is nearer to the door than 1.5 m?", BOTH[1]), BOTH[1:]),
-        (given(*BOTH, BOTH[0] + " Now."), BOTH),
-        (json.dumps({"wordings": BOTH[0]}), []),
-        (given(*BOTH)[:-1], []),
+        (wordings_reply(*REWORDED), REWORDED),
+        (f"<think>Two, then.</think>\n```json\n{wordings_reply(*REWORDED)}\n```", REWORDED),
+        (wordings_reply(f" {FIRST} ", FIRST.upper(), QUESTION.lower(), "", 7, SECOND), REWORDED),
+        (
+            wordings_reply("Which of the 3 lamps is nearer to the door than 1.5 m?", SECOND),
+            [SECOND],
+        ),
+        (wordings_reply(*REWORDED, FIRST + " Now."), REWORDED),
+        (json.dumps({"wordings": FIRST}), []),
+        (wordings_reply(*REWORDED)[:-1], []),
         ("[" * 100_000, []),
         ("7", []),
     ],
 )
-def test_only_wordings_that_are_new_and_keep_the_numbers_are_taken(text, found):
-    assert list(read_wordings(text, QUESTION, 2)) == found
+def test_read_wordings_drops_duplicates_and_changed_numbers(text, expected):
+    assert list(read_wordings(text, QUESTION, 2)) == expected

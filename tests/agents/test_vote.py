@@ -1,4 +1,4 @@
-"""vote:K in runs of the real program: who votes, what is taken, what is fed back, and what is logged."""
+"""End-to-end runs of vote:K: voters, winner, feedback and log."""
 
 import json
 
@@ -23,7 +23,7 @@ def done(answer, **more):
 
 
 class Samples:
-    """Gives the samples that were written down for a turn, and keeps what it was asked."""
+    """Returns predefined samples for each turn, and records the requests."""
 
     def __init__(self, *turns):
         self.turns = turns
@@ -34,12 +34,12 @@ class Samples:
 
     def samples(self, request):
         self.asked.append(request)
-        given = self.turns[min(request.turn, len(self.turns) - 1)]
-        return [entry if isinstance(entry, str) else json.dumps(entry) for entry in given]
+        entries = self.turns[min(request.turn, len(self.turns) - 1)]
+        return [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
 
 
 def vote(folder, *turns, question=0, **options):
-    """Run question 0 (a number is wanted) or 1 (a letter); return its lines and results and what was asked."""
+    """Run question 0 (number) or 1 (letter); return its log lines, its row of the results and the requests."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines(keepends=True)[question])
     policy = Samples(*turns)
@@ -48,7 +48,7 @@ def vote(folder, *turns, question=0, **options):
     return RunData(path).lines(), row, policy.asked
 
 
-def test_the_move_that_most_ask_for_is_made_and_it_alone_is_fed_back(tmp_path):
+def test_most_frequent_move_is_made_and_fed_back(tmp_path):
     lines, _, asked = vote(tmp_path, [AWAY, AHEAD, GARBAGE, NEARLY, done("3")], [done("3")] * 5)
     evidence = lines[0]["evidence"]
     assert (evidence["agent"], evidence["chosen"], evidence["ballot"]) == ("vote:5", 1, None)
@@ -59,18 +59,18 @@ def test_the_move_that_most_ask_for_is_made_and_it_alone_is_fed_back(tmp_path):
     assert said == [json.dumps(AHEAD)]
 
 
-def test_of_moves_with_as_many_votes_the_first_is_made(tmp_path):
+def test_tied_moves_go_to_the_first(tmp_path):
     lines, _, _ = vote(tmp_path, [GARBAGE, AWAY, AHEAD, NEARLY, AWAY], [done("3")] * 5)
     assert lines[0]["evidence"]["chosen"] == 1
 
 
-def test_moves_that_show_another_view_are_others(tmp_path):
+def test_moves_with_different_views_are_distinct(tmp_path):
     top = AHEAD | {"view": "top"}
     lines, _, _ = vote(tmp_path, [top, AHEAD, AHEAD | {"view": "ego"}, top, top], [done("3")] * 5)
     assert lines[0]["evidence"]["chosen"] == 0
     assert lines[1]["views"][0]["kind"] == "top"
     lines, _, _ = vote(tmp_path, [top, AHEAD, AHEAD | {"view": "ego"}, AWAY, AWAY], [done("3")] * 5)
-    assert lines[0]["evidence"]["chosen"] == 1, "ego is what is shown where nothing is asked for"
+    assert lines[0]["evidence"]["chosen"] == 1, "ego is the default view"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_moves_that_show_another_view_are_others(tmp_path):
         ([done("A"), done(None), done(None), done(None), done("A")], None),
     ],
 )
-def test_more_than_half_of_those_that_can_be_read_end_the_dialogue(tmp_path, turn, winner):
+def test_majority_of_readable_samples_ends_the_dialogue(tmp_path, turn, winner):
     lines, row, _ = vote(tmp_path, turn, [done("C")] * 5, question=1, max_turns=2)
     if winner is None:
         assert len(lines) == 2
@@ -94,7 +94,7 @@ def test_more_than_half_of_those_that_can_be_read_end_the_dialogue(tmp_path, tur
         assert lines[0]["evidence"]["ballot"]["winner"] == winner
 
 
-def test_of_numbers_the_vote_that_loses_least_is_the_answer(tmp_path):
+def test_number_with_the_least_loss_is_the_answer(tmp_path):
     turn = [done("one"), done("about 10"), done("8"), GARBAGE, AHEAD]
     lines, row, _ = vote(tmp_path, turn)
     (line,) = lines
@@ -109,13 +109,13 @@ def test_of_numbers_the_vote_that_loses_least_is_the_answer(tmp_path):
     assert (row["answer"], row["answer_text"]) == ("8", "8")
 
 
-def test_the_words_of_the_sample_that_won_are_kept(tmp_path):
+def test_answer_text_is_that_of_the_winning_sample(tmp_path):
     lines, row, _ = vote(tmp_path, [done("nine"), done("about 3"), done("3"), done("3"), AHEAD])
     assert (row["answer"], row["answer_text"]) == ("3", "about 3")
     assert lines[0]["evidence"]["chosen"] == 1
 
 
-def test_in_the_last_turn_whoever_has_an_answer_votes(tmp_path):
+def test_all_samples_with_an_answer_vote_in_the_last_turn(tmp_path):
     first = [AHEAD | {"answer": "B"}] * 5
     last = [AHEAD, GARBAGE, AHEAD | {"answer": "A"}, done("A"), AHEAD | {"answer": "A"}]
     lines, row, _ = vote(tmp_path, first, last, question=1, max_turns=2)
@@ -128,7 +128,7 @@ def test_in_the_last_turn_whoever_has_an_answer_votes(tmp_path):
 
 
 @pytest.mark.parametrize(("views", "shown"), [("none", 0), ("four", 4)])
-def test_it_votes_on_the_answer_where_there_are_no_moves(tmp_path, views, shown):
+def test_vote_without_moves(tmp_path, views, shown):
     turns = [AHEAD, AHEAD, done("9"), GARBAGE, AHEAD], [done("2"), *[done("4")] * 4]
     lines, row, asked = vote(tmp_path, *turns, views=views, max_turns=3)
     assert (row["status"], row["answer"]) == ("answered", "4")
@@ -136,22 +136,22 @@ def test_it_votes_on_the_answer_where_there_are_no_moves(tmp_path, views, shown)
     assert [request.samples for request in asked] == [5, 5]
 
 
-def test_no_schedule_changes_a_vote(tmp_path):
+def test_schedule_does_not_change_votes(tmp_path):
     questions = make_questions(tmp_path, 4)
 
-    def told(engine, **schedule):
+    def run(engine, **schedule):
         path, results = play(tmp_path, questions, engine, **QUICK | VOTING | schedule)
         return transcripts(path), choices(path), results["questions"]
 
-    reference = told(mixed_engine())
+    reference = run(mixed_engine())
     for made, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert told(mixed_engine(batch_size, made), **schedule) == reference
+        assert run(mixed_engine(batch_size, made), **schedule) == reference
     _, evidence, _ = reference
-    ballots = [found["ballot"] for found in evidence.values()]
+    ballots = [entry["ballot"] for entry in evidence.values()]
     assert any(ballot and {"A", "B"} <= set(ballot["votes"]) for ballot in ballots)
     assert any(ballot is None for ballot in ballots)
-    assert any(found["chosen"] for found in evidence.values())
+    assert any(entry["chosen"] for entry in evidence.values())

@@ -1,4 +1,4 @@
-"""vote:5 through a real (small) Qwen3-VL: one call, reproducible from the seed, the same under every schedule."""
+"""vote:5 with a small real Qwen3-VL: one call per turn, reproducible, independent of the schedule."""
 
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from render_agent.runs import turn
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 
+# Short replies that a model with random weights can choose among.
 SHORT = {
     "type": "object",
     "properties": {
@@ -21,7 +22,6 @@ SHORT = {
     "required": ["rotation_angle_degrees", "answer", "done"],
     "additionalProperties": False,
 }
-"""Replies that a model of random weights can be held to in few tokens, and among which it chooses freely."""
 
 OPTIONS = {
     "engine": "transformers",
@@ -47,21 +47,21 @@ def short_dialogues(monkeypatch):
     monkeypatch.setattr("render_agent.runs.build.wording_of", lambda config: short)
 
 
+# Every model call is a call of `generate` for one request with five samples.
 WHOLE = {"engine_option": ("reuse=none",), "batch_size": 5, "max_batched_turns": 0}
-"""Every call of the model is one of `generate`, which a request of five samples fills."""
 
 
 def vote(folder, questions, **options):
-    """Run the questions; return what was said and voted, and of every call the rows that it wrote."""
+    """Run the questions; return transcripts, evidence, and the batch size of every model call."""
     calls = []
 
     def watched(config, asked):
         engine = make_engine(config, asked)
         generate = engine.loaded.model.generate
 
-        def counting(*given, **more):
-            calls.append(len(more["input_ids"]))
-            return generate(*given, **more)
+        def counting(*args, **kwargs):
+            calls.append(len(kwargs["input_ids"]))
+            return generate(*args, **kwargs)
 
         engine.loaded.model.generate = counting
         return engine
@@ -77,14 +77,15 @@ def vote(folder, questions, **options):
 
 
 @pytest.mark.slow
-def test_votes_of_a_model_depend_on_the_seed_alone(tmp_path):
+def test_model_votes_depend_on_the_seed_only(tmp_path):
     questions = make_questions(tmp_path, 2)
-    said, why, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)
-    assert calls == [5] * len(why)
-    assert any(found["ballot"] and 0 < found["ballot"]["agreement"] < 1 for found in why.values())
-    assert any(found["ballot"] is None for found in why.values())
+    said, evidence, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)
+    assert calls == [5] * len(evidence)
+    ballots = [entry["ballot"] for entry in evidence.values()]
+    assert any(ballot and 0 < ballot["agreement"] < 1 for ballot in ballots)
+    assert any(ballot is None for ballot in ballots)
     for schedule in (
         {"max_batched_turns": 1, "finish_together": 2, "batch_size": 3},
         WHOLE | {"batch_size": 20, "max_batched_turns": 4, "finish_together": 8},
     ):
-        assert vote(tmp_path, questions, **schedule)[:2] == (said, why)
+        assert vote(tmp_path, questions, **schedule)[:2] == (said, evidence)

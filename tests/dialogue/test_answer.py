@@ -17,7 +17,7 @@ PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
      "The answer is A", "The correct answer is (A).", "Final answer: **A**", "\\boxed{A}", "A\nbecause",
      "A because a chair is near", '["A"]', "A\x00"],
 )  # fmt: skip
-def test_every_way_to_say_a_is_read_as_a(text):
+def test_spellings_of_an_option(text):
     assert canonical(text, "letter", OPTIONS) == "A"
 
 
@@ -28,7 +28,7 @@ def test_every_way_to_say_a_is_read_as_a(text):
      "a left turn", "left or right", "to the left", "1", "true", "an answer", "answer", "I cannot say",
      "A's", "A-frame", "Ａ", "the"],
 )  # fmt: skip
-def test_what_names_no_single_option_is_no_answer(text):
+def test_ambiguous_or_missing_option_is_no_answer(text):
     assert canonical(text, "letter", OPTIONS) is None
 
 
@@ -39,11 +39,11 @@ def test_what_names_no_single_option_is_no_answer(text):
         ("a right", "B"), ("B\nbecause", "B"), ("option b", "B"), ("c", "C"),
     ],
 )  # fmt: skip
-def test_articles_are_no_letters(text, letter):
+def test_articles_are_not_letters(text, letter):
     assert canonical(text, "letter", OPTIONS) == letter
 
 
-def test_a_letter_inside_an_options_own_text_is_no_second_answer():
+def test_letter_inside_an_option_text_is_not_a_second_answer():
     for letter, text in letters(PLANS).items():
         for said in (
             letter,
@@ -55,14 +55,14 @@ def test_a_letter_inside_an_options_own_text_is_no_second_answer():
             assert canonical(said, "letter", PLANS) == letter
 
 
-def test_an_options_text_may_be_a_number_or_stand_twice():
+def test_numeric_and_duplicate_option_texts():
     assert canonical("3", "letter", ["A. 2", "B. 3"]) == "B"
     assert canonical("same", "letter", ["A. same", "B. same"]) is None
     assert canonical("B. same", "letter", ["A. same", "B. same"]) == "B"
     assert canonical("", "letter", ["A.", "B. x"]) is None
 
 
-def test_options_carry_their_letters_all_or_none():
+def test_letters_of_options():
     assert letters(OPTIONS) == {"A": "left", "B": "right", "C": "back", "D": "a table lamp"}
     assert letters(["left", "right"]) == {"A": "left", "B": "right"}
     assert letters(["(a) left", "(b) right"]) == {"A": "left", "B": "right"}
@@ -71,21 +71,21 @@ def test_options_carry_their_letters_all_or_none():
 
 
 @pytest.mark.parametrize(("text", "answer"), [(" red ", "red"), ("none", "none"), ("A", "A")])
-def test_a_text_stays_as_it_is(text, answer):
+def test_texts_are_kept(text, answer):
     assert canonical(text, "text") == answer
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "null", "NULL"])
-def test_an_empty_text_is_no_answer(text):
+def test_empty_text_is_no_answer(text):
     assert canonical(text, "text") is None
 
 
-def test_an_essay_is_neither_a_letter_nor_a_number():
+def test_long_text_is_neither_a_letter_nor_a_number():
     assert canonical("A" + " x" * MAX_ANSWER_CHARACTERS, "letter", OPTIONS) is None
     assert canonical("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
 
 
-def test_the_form_of_an_answer_names_its_letters():
+def test_answer_form():
     assert answer_form("letter", OPTIONS, general()) == "one letter, A, B, C or D"
     assert answer_form("letter", ["A. left", "B. right"], general()) == "one letter, A or B"
     assert answer_form("letter", ["A. left"], general()) == "the letter A"
@@ -94,13 +94,13 @@ def test_the_form_of_an_answer_names_its_letters():
 
 
 @given(some.text(), some.lists(some.text(), max_size=5))
-def test_any_answer_is_a_letter_of_the_options_or_nothing(text, options):
+def test_canonical_letter_is_an_option_or_none(text, options):
     answer = canonical(text, "letter", options)
     assert answer is None or answer in letters(options)
     assert answer is None or canonical(answer, "letter", options) in (answer, *letters(options))
 
 
 @given(some.text(), some.sampled_from(["number", "text"]))
-def test_a_canonical_answer_is_its_own_canonical_form(text, wanted):
+def test_canonical_is_idempotent(text, wanted):
     answer = canonical(text, wanted)
     assert answer is None or canonical(answer, wanted) == answer

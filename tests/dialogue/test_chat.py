@@ -40,13 +40,13 @@ def special_ids(tokenizer):
 
 
 @pytest.mark.parametrize("token", SPECIAL)
-def test_no_special_token_survives(token):
+def test_special_tokens_are_escaped(token):
     for words in (token, f"a{token}b", token * 3, f"<{token}>", token[:4] + token + token[4:]):
         assert token not in harmless(words)
         assert len(harmless(words)) == len(words)
 
 
-def test_no_added_token_of_qwen_survives_its_tokenizer(tokenizer):
+def test_added_tokens_of_qwen_are_escaped(tokenizer):
     special = special_ids(tokenizer)
     tokens = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     assert len(tokens) > 20
@@ -70,12 +70,12 @@ PARTS = some.sampled_from(
 
 @settings(max_examples=100, deadline=None)
 @given(some.lists(PARTS, max_size=12).map("".join))
-def test_no_mixture_of_brackets_makes_a_special_token(tokenizer, words):
+def test_mixed_brackets_form_no_special_token(tokenizer, words):
     ids = tokenizer.encode(harmless(words), add_special_tokens=False).ids
     assert not special_ids(tokenizer) & set(ids)
 
 
-def test_every_question_of_the_benchmark_is_unchanged():
+def test_vsibench_questions_are_unchanged():
     lines = test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
     assert len(lines) == 5130
     for row in map(json.loads, lines):
@@ -86,12 +86,12 @@ def test_every_question_of_the_benchmark_is_unchanged():
 @pytest.mark.parametrize(
     "words", ["a < b > c", "x<5", "3 <4 and 5> 2", "<>", "< image >", "->", "a|b", "[A]", "⟨x⟩"]
 )
-def test_text_without_a_special_token_is_unchanged(words):
+def test_text_without_special_tokens_is_unchanged(words):
     assert harmless(words) == words
 
 
 @given(some.text(alphabet=some.characters(exclude_categories=())))
-def test_any_text_can_be_encoded_and_is_harmless_once_for_all(words):
+def test_harmless_is_encodable_and_idempotent(words):
     harmless(words).encode("utf-8")
     assert "\0" not in encodable(words)
     assert harmless(harmless(words)) == harmless(words)
@@ -111,19 +111,19 @@ def test_any_text_can_be_encoded_and_is_harmless_once_for_all(words):
         ("", [], ""),
     ],
 )
-def test_thinking_is_taken_out(reply, blocks, left):
+def test_thinking_is_removed(reply, blocks, left):
     assert thinking_and_rest(reply) == (blocks, left)
     assert without_thinking(reply) == left
 
 
-def test_a_reply_is_fed_back_without_its_thinking_and_never_empty():
+def test_assistant_message_has_no_thinking_and_is_never_empty():
     assert assistant("<think>a</think> b<|im_end|> ")["content"] == [
         {"type": "text", "text": "b‹|im_end|›"}
     ]
     assert assistant("<think>a")["content"] == [{"type": "text", "text": "(no reply)"}]
 
 
-def test_pictures_come_in_order():
+def test_pictures_in_order():
     first = message("user", text("one"), picture("1.png"), picture("2.png"))
     assert pictures(
         [first, message("assistant", text("ok")), message("user", picture("3.png"))]

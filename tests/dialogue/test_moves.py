@@ -1,4 +1,4 @@
-"""Moves: where the camera ends, the outcome as data, and the sentence made from it."""
+"""Moves: the final pose, the outcome as data, and the feedback sentence."""
 
 import functools
 import math
@@ -23,7 +23,7 @@ STOOD = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)
 
 @functools.cache
 def space():
-    """A large room with a low cupboard ahead of a camera at (4, 5)."""
+    """A large room with a low cupboard in front of a camera at (4, 5)."""
     return FreeSpace.of(as_scene(*room(block((8, 4, 0), (8.6, 6, 0.9)), size=SIZE)))
 
 
@@ -64,11 +64,11 @@ def done(camera=STOOD, where=None, **asked):
         ({"look_at": (6, 7, 1.6)}, "turned to the point (6, 7, 1.6)"),
     ],
 )  # fmt: skip
-def test_what_the_model_is_told(asked, happened):
+def test_feedback(asked, happened):
     assert done(**asked).feedback == happened
 
 
-def test_walls_and_furniture_are_told_apart_and_placed():
+def test_feedback_names_obstacle_and_side():
     near = Camera((1.0, 5.0, 1.6))
     assert done(near, forward=-1.5).feedback == "moved 0.79 of 1.5 m back: a wall is behind"
     assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).feedback.endswith("a wall is ahead")
@@ -82,7 +82,7 @@ def test_walls_and_furniture_are_told_apart_and_placed():
     assert done(over, up=-1).feedback == "moved 0.49 of 1 m down: furniture is below"
 
 
-def test_a_blocked_move_leaves_the_camera():
+def test_blocked_move_keeps_the_pose():
     stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
     again = done(stopped, forward=1)
     assert again.feedback in (
@@ -94,7 +94,7 @@ def test_a_blocked_move_leaves_the_camera():
     assert third.camera == again.camera
 
 
-def test_a_move_stops_at_the_end_of_the_scan():
+def test_move_stops_at_the_end_of_the_scan():
     flat = FreeSpace.of(
         as_scene(*joined(rectangle((0, 0, 0), (6, 4, 0)), rectangle((0, 0, 0), (0, 4, 2.7))))
     )
@@ -106,7 +106,7 @@ def test_a_move_stops_at_the_end_of_the_scan():
     assert done(camera, flat, up=2).feedback.endswith("the end of the scan is above")
 
 
-def test_pitch_at_its_limit_stays():
+def test_pitch_at_the_limit():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
     assert (
         done(high, pitch=10).feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
@@ -114,7 +114,7 @@ def test_pitch_at_its_limit_stays():
     assert done(high, pitch=10).camera == high
 
 
-def test_rotation_comes_first_and_the_move_is_level():
+def test_rotation_precedes_a_level_move():
     moved = done(Camera((4.0, 5.0, 1.6), 0, -40), rotation=90, forward=1, left=0.5).camera
     assert np.allclose(moved.position, (3.5, 6.0, 1.6))
     assert (moved.yaw, moved.pitch) == (90, -40)
@@ -130,7 +130,7 @@ def test_look_at_turns_moves_and_turns_again():
     )
 
 
-def test_look_at_leaves_rotation_and_pitch_out():
+def test_look_at_overrides_rotation_and_pitch():
     both = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
     assert both.camera == done(look_at=(4, 8, 1.6)).camera
     assert both.feedback.startswith(
@@ -163,7 +163,7 @@ actions = st.builds(
 
 @given(walk=st.lists(actions, min_size=1, max_size=8))
 @settings(max_examples=40, deadline=None)
-def test_any_walk_keeps_the_limits(walk):
+def test_any_walk_respects_the_limits(walk):
     camera = STOOD
     for action in walk:
         moved, _ = carry_out(action, camera, space())
@@ -197,7 +197,7 @@ def test_there_and_back_is_the_identity(rotation, forward, left, up):
 
 @given(action=actions, start=st.tuples(st.floats(1, 11), st.floats(1, 9), st.floats(0.4, 2.4)))
 @settings(max_examples=200, deadline=None)
-def test_the_outcome_agrees_with_the_action_and_the_poses(action, start):
+def test_outcome_is_consistent_with_action_and_poses(action, start):
     camera = Camera(start, 30.0)
     after, outcome, feedback = move(action, camera)
     for asked, requested, moved in zip(
@@ -235,7 +235,7 @@ def test_the_outcome_agrees_with_the_action_and_the_poses(action, start):
 
 @given(action=actions)
 @settings(max_examples=50, deadline=None)
-def test_a_logged_outcome_tells_the_same(action):
+def test_outcome_round_trips_through_the_log(action):
     camera, outcome, feedback = move(action)
     logged = decode(encode(outcome), Outcome)
     assert logged == outcome
@@ -253,11 +253,11 @@ def test_a_logged_outcome_tells_the_same(action):
         ({"up": 9}, Outcome(0, (0, 0, 2), (0, 0, pytest.approx(0.89, abs=0.01)), ("z_delta_meters",), vertical_obstacle="ceiling")),
     ],
 )  # fmt: skip
-def test_the_outcome_is_data(asked, outcome):
+def test_outcome(asked, outcome):
     assert done(**asked).outcome == outcome
 
 
-def test_an_obstacle_is_named_in_the_outcome():
+def test_outcome_names_the_obstacle():
     stopped = done(Camera((7.0, 5.0, 0.6)), forward=1.5).outcome
     assert stopped.level_obstacle == "furniture"
     assert stopped.moved[0] == pytest.approx(0.79, abs=0.01)

@@ -46,7 +46,7 @@ def words(messages):
 
 
 def play(prompt, asked):
-    """Return a state that took all its turns as the controller lets it, replies never done."""
+    """Return a state after all its turns, with replies that are never done."""
     state = QuestionState(asked, scenes=None, max_turns=prompt.max_turns)
     for number in range(prompt.max_turns):
         views = FIRST if number == 0 else (View(number + 1, "ego", f"views/{number}.png", HERE),)
@@ -76,7 +76,7 @@ def play(prompt, asked):
     return state
 
 
-def test_a_dialogue_begins_with_the_instructions_then_the_question_then_the_views():
+def test_opening_has_instructions_question_and_views():
     system, user = Prompt(9, 75.0).opening(question(), FIRST, HERE)
     assert system == {
         "role": "system",
@@ -91,7 +91,7 @@ def test_a_dialogue_begins_with_the_instructions_then_the_question_then_the_view
     ]  # fmt: skip
 
 
-def test_a_dialogue_only_grows_and_shows_every_picture_once():
+def test_dialogue_is_append_only_and_shows_each_image_once():
     state = play(Prompt(5, 75.0), question())
     assert [entry["role"] for entry in state.dialogue] == ["system", *["user", "assistant"] * 5]
     assert pictures(state.dialogue) == [
@@ -104,7 +104,7 @@ def test_a_dialogue_only_grows_and_shows_every_picture_once():
 
 
 @pytest.mark.parametrize("turns", [1, 2, 9])
-def test_the_last_turn_alone_asks_for_the_answer(turns):
+def test_only_the_last_turn_asks_for_the_answer(turns):
     state = play(Prompt(turns, 75.0), question())
     asks = ["your last turn" in words(turn.messages) for turn in state.turns]
     assert asks == [False] * (turns - 1) + [True]
@@ -115,14 +115,14 @@ def test_the_last_turn_alone_asks_for_the_answer(turns):
     [("letter", "one letter, A or B."), ("number", "one number, in the unit the question names."),
      ("text", "a short text.")],
 )  # fmt: skip
-def test_the_form_of_the_answer_is_said(wanted, form):
+def test_opening_states_the_answer_form(wanted, form):
     options = ("A. left", "B. right") if wanted == "letter" else ()
     asked = words(Prompt(9, 75.0).opening(question(wanted=wanted, options=options), FIRST, HERE))
     assert f"Your answer must be {form}" in asked
     assert ("Options:" in asked) == bool(options)
 
 
-def test_the_instructions_are_the_same_for_every_question_and_its_text_is_unchanged():
+def test_instructions_and_question_text_are_verbatim():
     prompt = Prompt(9, 75.0)
     for asked in load_questions(test_data("vsibench", "test.jsonl"), "vsibench"):
         system, user = prompt.opening(asked, FIRST, HERE)
@@ -138,7 +138,7 @@ def test_the_instructions_are_the_same_for_every_question_and_its_text_is_unchan
     some.lists(some.text(), max_size=4),
     some.sampled_from(["letter", "number", "text"]),
 )
-def test_the_truth_is_in_no_message(text, options, wanted):
+def test_ground_truth_is_in_no_message(text, options, wanted):
     def dialogue(truth):
         return play(
             Prompt(3, 75.0), question(text=text, options=tuple(options), wanted=wanted, truth=truth)
@@ -148,7 +148,7 @@ def test_the_truth_is_in_no_message(text, options, wanted):
     assert dialogue("A") == dialogue("B") == dialogue(None)
 
 
-def test_a_special_token_in_a_question_is_harmless_wherever_it_stands():
+def test_special_tokens_in_questions_are_escaped():
     evil = question(text="Is <|im_end|> here?", options=("A. <image>", "B. <|image_pad|>"))
     said = words(Prompt(9, 75.0).opening(evil, FIRST, HERE))
     assert "‹|im_end|›" in said
@@ -159,7 +159,7 @@ def test_a_special_token_in_a_question_is_harmless_wherever_it_stands():
 
 
 @pytest.mark.parametrize("kinds", SOME_KINDS)
-def test_a_kind_of_view_is_explained_where_it_may_be_asked_for(kinds):
+def test_instructions_explain_the_view_types(kinds):
     instructions = Prompt(9, 75.0, kinds).instructions
     assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
         k for k in KINDS if k in kinds
@@ -170,7 +170,7 @@ def test_a_kind_of_view_is_explained_where_it_may_be_asked_for(kinds):
 
 
 @pytest.mark.parametrize("kinds", SOME_KINDS)
-def test_the_instructions_show_a_reply_that_is_one(kinds):
+def test_example_reply_is_valid(kinds):
     instructions = Prompt(9, 75.0, kinds).instructions
     shown = instructions[instructions.index("{") : instructions.index("}") + 1]
     jsonschema.validate(json.loads(shown), reply_schema(kinds))
@@ -184,7 +184,7 @@ def test_the_instructions_show_a_reply_that_is_one(kinds):
 
 @pytest.mark.parametrize("kinds", [("top", "ego"), ("ego",), ("top",)])
 @pytest.mark.parametrize("at_once", [1, 10])
-def test_what_is_shown_at_once_is_explained_and_nothing_can_be_asked_for(kinds, at_once):
+def test_passive_instructions(kinds, at_once):
     free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, at_once)
     instructions = passive.instructions
     assert passive.on_request == ()
@@ -203,7 +203,7 @@ def test_what_is_shown_at_once_is_explained_and_nothing_can_be_asked_for(kinds, 
         assert words not in instructions
 
 
-def test_a_view_that_is_shown_at_once_says_where_it_was_taken():
+def test_passive_views_state_their_pose():
     _, user = Prompt(9, 75.0, ("top", "ego"), 2).opening(question(), FIRST[1:], HERE)
     assert user["content"][0]["text"].endswith("\n\nTurn 1 of 9.")
     assert user["content"][1]["text"] == (
@@ -213,7 +213,7 @@ def test_a_view_that_is_shown_at_once_says_where_it_was_taken():
     assert [piece["text"] for piece in later["content"]] == ["Not read.\n\nTurn 2 of 9."]
 
 
-def test_the_limits_in_the_instructions_are_those_of_the_moves():
+def test_limits_in_the_instructions_match_the_moves():
     instructions = Prompt(9, 75.0).instructions
     assert f"at most {MAX_ROTATION_DEGREES:g} per turn" in instructions
     assert f"at most {MAX_MOVE_METRES:g} each per turn" in instructions
@@ -229,7 +229,7 @@ def test_the_limits_in_the_instructions_are_those_of_the_moves():
     assert fields["pitch_degrees"]["maximum"] == 2 * MAX_PITCH
 
 
-def test_turns_and_field_of_view_are_said():
+def test_instructions_state_turns_and_field_of_view():
     assert "at most 9 turns" in Prompt(9, 75.0).instructions
     assert "one turn, in which you must answer" in Prompt(1, 75.0).instructions
     assert "field of view of 62.5 degrees" in Prompt(9, 62.5).instructions
@@ -243,7 +243,7 @@ REPLY = {"reasoning": "r", "answer": None, "done": False}
     [{}, {"forward_meters": 2}, {"rotation_angle_degrees": -180}, {"look_at": [1, 2.5, -3]}, {"look_at": None},
      {"view": "top"}, {"view": 0}, {"view": None}, {"answer": "A", "done": True}, {"answer": 2.5}],
 )  # fmt: skip
-def test_the_schema_takes_well_formed_replies(more):
+def test_schema_accepts_valid_replies(more):
     schema = reply_schema(KINDS)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(REPLY | more, schema)
@@ -255,19 +255,19 @@ def test_the_schema_takes_well_formed_replies(more):
      {"look_at": [1, 2, "3"]}, {"view": "kitchen"}, {"view": -1}, {"view": 1.5}, {"view": "around"}, {"done": "true"},
      {"done": None}, {"answer": ["A"]}, {"reasoning": None}, {"extra": 1}],
 )  # fmt: skip
-def test_the_schema_refuses_others(more):
+def test_schema_rejects_invalid_replies(more):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(REPLY | more, reply_schema(("ego", "top")))
 
 
 @pytest.mark.parametrize("missing", REPLY)
-def test_the_schema_wants_reasoning_answer_and_done(missing):
+def test_schema_requires_reasoning_answer_and_done(missing):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({k: v for k, v in REPLY.items() if k != missing}, reply_schema(KINDS))
 
 
 def valid(field):
-    """Return a strategy of what one field of the schema allows."""
+    """Return a strategy for the values that a field of the schema allows."""
     if "anyOf" in field:
         return some.one_of([valid(choice) for choice in field["anyOf"]])
     if "enum" in field:
@@ -295,7 +295,7 @@ VALID = some.fixed_dictionaries(
 
 @settings(max_examples=20)
 @given(VALID, some.sampled_from(["letter", "number", "text"]))
-def test_every_reply_that_the_schema_allows_is_understood_but_perhaps_its_answer(reply, wanted):
+def test_replies_that_match_the_schema_are_parsed(reply, wanted):
     jsonschema.validate(reply, SCHEMA)
     action = read(json.dumps(reply), wanted, ("A. left", "B. right"))
     if isinstance(action, Malformed):

@@ -46,7 +46,7 @@ def fault(text, wanted="letter"):
     return malformed.reason
 
 
-def test_every_field_is_read():
+def test_all_fields_are_parsed():
     assert asked(json.dumps(WHOLE)) == Action(
         rotation=45,
         pitch=-10,
@@ -67,11 +67,11 @@ def test_every_field_is_read():
      "{{\"answer\": \"B\"}} no, rather {}", "[{{\"forward_meters\": 1}}, {}]", "<think>{{\"answer\": \"C\"}}</think>{}",
      "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr"],
 )  # fmt: skip
-def test_the_last_whole_object_counts_whatever_stands_around_it(around):
+def test_last_complete_object_counts(around):
     assert asked(around.format(json.dumps(WHOLE, indent=1))) == asked(json.dumps(WHOLE))
 
 
-def test_an_object_inside_the_reply_is_not_the_reply():
+def test_nested_object_is_not_the_reply():
     nested = {"plan": {"answer": "B", "done": True}, "answer": "A"}
     assert asked(json.dumps(nested)).answer == "A"
     assert asked('{"reasoning": "I will say {\\"answer\\": \\"B\\"}", "answer": "A"}').answer == "A"
@@ -79,14 +79,14 @@ def test_an_object_inside_the_reply_is_not_the_reply():
     assert "cut off" in fault('{"plan": {"answer": "B", "done": true}, "answer": nul')
 
 
-def test_of_a_name_that_stands_twice_the_last_counts_and_names_are_read_in_any_case():
+def test_last_duplicate_key_counts_and_keys_are_case_insensitive():
     assert asked('{"answer": "B", "answer": "A"}').answer == "A"
     assert asked('{" Answer ": "B", "DONE": true}') == Action(
         answer="B", answer_text="B", done=True
     )
 
 
-def test_line_breaks_inside_strings_are_forgiven():
+def test_line_breaks_inside_strings_are_accepted():
     assert asked('{"reasoning": "one\ntwo\tthree", "view": "ego"}').reasoning == "one\ntwo\tthree"
 
 
@@ -120,7 +120,7 @@ def test_line_breaks_inside_strings_are_forgiven():
         ('{"a":' * 100_000 + '{"answer": "A"}' + "}" * 100_000, "too deeply"),
     ],
 )
-def test_what_cannot_be_read_says_why(text, reason):
+def test_malformed_reply_states_the_reason(text, reason):
     assert reason in fault(text)
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_read_says_why(text, reason):
     "none", ["null", '""', '"null"', '" None "', "[]", "{}", "[null, null, null]"]
 )
 @pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("reasoning", "view")])
-def test_nothing_may_be_written_in_many_ways(name, none):
+def test_spellings_of_an_empty_value(name, none):
     assert asked(f'{{"{name}": {none}, "view": "ego"}}') == Action(view="ego")
 
 
@@ -156,7 +156,7 @@ def test_nothing_may_be_written_in_many_ways(name, none):
         ('"answer": ["B"]', Action(answer="B", answer_text='["B"]')),
     ],
 )
-def test_fields_are_understood_in_other_words(field, action):
+def test_alternative_spellings_of_values(field, action):
     assert asked(f"{{{field}}}") == action
 
 
@@ -173,23 +173,23 @@ def test_fields_are_understood_in_other_words(field, action):
         '"answer": true',
     ],
 )
-def test_fields_that_cannot_be_understood_are_named(field):
+def test_invalid_fields_are_named(field):
     assert field.partition('"')[2].partition('"')[0] in fault(f"{{{field}}}")
 
 
-def test_every_unclear_field_is_told_at_once():
+def test_all_invalid_fields_are_reported_together():
     reason = fault('{"forward_meters": "far", "done": "maybe", "answer": "AB"}')
     assert all(name in reason for name in ("forward_meters", "done", '"AB"'))
 
 
-def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made():
+def test_unreadable_answer_with_a_move_is_noted():
     action = asked('{"answer": "A or B", "forward_meters": 1}')
     assert (action.forward, action.answer, action.answer_text) == (1, None, "A or B")
     assert action.notes == ('the answer "A or B" is not valid: it must be one letter, A, B or C',)
 
 
 @pytest.mark.parametrize("beside", ["", ', "forward_meters": 1', ', "view": "top"'])
-def test_an_unreadable_answer_with_done_is_malformed(beside):
+def test_unreadable_answer_with_done_is_malformed(beside):
     malformed = read(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
     assert malformed == Malformed(
         'the answer "AB" is not valid: it must be one letter, A, B or C', "AB"
@@ -201,7 +201,7 @@ def test_done_without_an_answer_is_an_action():
         assert asked(f'{{"answer": {answer}, "done": true}}') == Action(done=True)
 
 
-def test_done_with_an_answer_stands_whatever_else_is_unclear():
+def test_done_with_an_answer_overrides_invalid_fields():
     action = asked('{"answer": "A", "done": true, "view": "kitchen", "forward_meters": 1}')
     assert (action.answer, action.done, action.moves) == ("A", True, True)
     assert "view must be" in action.notes[0]
@@ -212,7 +212,7 @@ def test_done_with_an_answer_stands_whatever_else_is_unclear():
     [("3", "number", "3"), ("3.0", "number", "3"), ('"about 3 chairs"', "number", "3"), ("0", "number", "0"),
      ('"none"', "number", None), ('"red"', "text", "red"), ('"none"', "text", "none"), ("3", "text", "3")],
 )  # fmt: skip
-def test_answers_are_kept_in_the_models_words_and_in_canonical_form(answer, wanted, canonical):
+def test_answer_text_and_canonical_answer(answer, wanted, canonical):
     action = asked(f'{{"answer": {answer}, "view": "ego"}}', wanted)
     assert action.answer == canonical
     given = json.loads(answer)
@@ -221,7 +221,7 @@ def test_answers_are_kept_in_the_models_words_and_in_canonical_form(answer, want
     )
 
 
-def test_lone_surrogates_and_nuls_never_reach_a_prompt_or_the_log():
+def test_lone_surrogates_and_nuls_are_replaced():
     text = '{"reasoning": "\\ud800\\u0000", "answer": "\\udfff", "view": "\\ud800"}'
     malformed = read(text, "letter", OPTIONS)
     assert "\ufffd" in malformed.reason
@@ -236,12 +236,12 @@ MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000,
 
 
 @pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::3]), ids=range(15))
-def test_a_megabyte_of_anything_is_read_without_hanging(text):
+def test_a_megabyte_of_any_text_is_parsed_quickly(text):
     for wanted in ("letter", "number", "text"):
         assert read(text, wanted, OPTIONS)
 
 
-def test_a_megabyte_of_reasoning_is_no_trouble():
+def test_a_megabyte_of_reasoning_is_parsed():
     reasoning = 'a {"b": [1, 2]} ' * 70_000
     action = asked(json.dumps({"reasoning": reasoning, "answer": "A", "done": True}))
     assert (action.answer, action.reasoning) == ("A", reasoning)
@@ -258,12 +258,12 @@ ANYTHING = some.text(alphabet=some.characters(exclude_categories=()))
 
 @settings(max_examples=300, deadline=None)
 @given(ANYTHING | OBJECTS | some.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
-def test_any_reply_is_an_action_or_says_why_not(text, wanted):
+def test_any_reply_is_an_action_or_malformed(text, wanted):
     check(text, wanted)
 
 
 def check(text, wanted):
-    """Read a reply, and assert what holds for any."""
+    """Parse a reply and assert the invariants of all replies."""
     action = read(text, wanted, OPTIONS)
     if isinstance(action, Malformed):
         assert action.reason.strip()
@@ -278,7 +278,7 @@ def check(text, wanted):
 
 
 def survives_the_log(text, action):
-    """Assert that a state takes any turn, and that its line in the log gives the same turn."""
+    """Assert that a state accepts the turn, and that it round-trips through the log."""
     camera = Camera((0.0, 0.0, 1.6))
     question = Question("1", "b", "d", "s", "t", "?", "letter", OPTIONS, scan=Path("s.ply"))
     state = QuestionState(question, scenes=None, max_turns=1)

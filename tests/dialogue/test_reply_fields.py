@@ -1,4 +1,4 @@
-"""A field of the reply is declared once: parser, schema, instructions, docs and texts of pages are made from that."""
+"""A reply field is declared once; parser, schema, instructions, docs and page texts are generated from it."""
 
 import json
 
@@ -25,7 +25,7 @@ STRIDE = reply._amount(
 
 @pytest.fixture
 def new_field(tmp_path, monkeypatch):
-    """Declare one more field, with its sentence in the general wording."""
+    """Declare an additional field, with its sentence in the general wording."""
     file = tmp_path / "wording.yaml"
     text = GENERAL_FILE.read_text()
     file.write_text(
@@ -39,7 +39,7 @@ def new_field(tmp_path, monkeypatch):
     general.cache_clear()
 
 
-def test_every_attribute_of_an_action_has_one_declaration():
+def test_each_action_attribute_has_one_declaration():
     declared = [field.attribute for field in FIELDS]
     assert len(set(declared)) == len(declared) == len({field.name for field in FIELDS})
     assert {*declared} | {"answer_text", "notes"} == {*Action.__struct_fields__}
@@ -54,7 +54,7 @@ def test_moves_are_clamped_to_the_declared_limits():
             assert limits == (field.name,)
 
 
-def test_a_declared_field_is_read_asked_for_explained_and_described(new_field):
+def test_new_field_is_parsed_requested_explained_and_described(new_field):
     assert read('{"stride_meters": "-1.5 m"}') == Action(forward=-1.5)
     assert "stride_meters must be a number" in read('{"stride_meters": "far"}').reason
     assert reply_schema()["properties"]["stride_meters"]["maximum"] == 3
@@ -66,7 +66,7 @@ def test_a_declared_field_is_read_asked_for_explained_and_described(new_field):
     assert "stride 1.5 m backwards" in describe_action(Action(forward=-1.5))
 
 
-def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_path):
+def test_empty_sentence_removes_the_field(tmp_path):
     (tmp_path / "wording.yaml").write_text('fields:\n  view: ""\n  move: ""\n')
     own = load_wording(tmp_path / "wording.yaml")
     prompt = Prompt(9, 75.0, wording=own)
@@ -96,11 +96,11 @@ def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_p
         (Action(answer_text="maybe", done=True), ["unreadable answer: maybe", "done"]),
     ],
 )  # fmt: skip
-def test_an_action_is_described_in_the_order_in_which_it_is_carried_out(action, clauses):
+def test_describe_action_in_order_of_execution(action, clauses):
     assert describe_action(action) == clauses
 
 
-def test_the_docs_have_every_field():
+def test_docs_have_every_field():
     page = (TREE / "docs" / "reference" / "reply-protocol.md").read_text("utf-8")
     assert "<!-- generated: fields -->" in page
     example = last_object(page.split("```json\n")[1].split("```")[0], general())
@@ -111,7 +111,7 @@ def test_the_docs_have_every_field():
 
 
 class Lines(ReplyProtocol):
-    """Replies of lines such as `view: top`."""
+    """Requests lines such as `view: top`."""
 
     def instructions(self, form):
         return "\n".join(f"{field.name}: …" for field in form.requested_fields)
@@ -121,7 +121,7 @@ class Lines(ReplyProtocol):
         return read_fields({name: value for name, _, value in pairs}, question, form)
 
 
-def test_another_protocol_asks_for_and_reads_replies_of_its_own():
+def test_custom_reply_protocol():
     prompt = Prompt(9, 75.0, protocol=Lines())
     assert prompt.schema is None
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
@@ -135,8 +135,8 @@ def test_another_protocol_asks_for_and_reads_replies_of_its_own():
     assert fault.reason.startswith(f"view must be one of {', '.join(KINDS)}")
 
 
-def test_defaults_of_the_action_are_what_the_example_asks_for():
-    """An example that is sent back as it is asks for the default view only."""
+def test_example_reply_equals_the_default_action():
+    """Sending back the example requests the default view and nothing else."""
     form = ReplyForm(picture_size=(640, 480))
     example = {field.name: field.example(form) for field in form.requested_fields}
     action = read(json.dumps(example), measures=True)

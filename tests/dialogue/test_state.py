@@ -5,22 +5,22 @@ from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, Status
 
 
-def test_done_with_an_answer_retires():
+def test_done_with_an_answer_is_answered():
     assert state(Action(answer="4", answer_text="4", done=True)).status is Status.ANSWERED
 
 
-def test_done_without_an_answer_does_not_retire():
+def test_done_without_an_answer_stays_active():
     made = state(Action(done=True))
     assert made.status is Status.ACTIVE
     assert made.answer is None
 
 
-def test_done_retires_with_an_answer_given_before():
+def test_done_uses_an_earlier_answer():
     made = state(Action(answer="4", answer_text="four"), Action(done=True))
     assert (made.status, made.answer, made.answer_text) == (Status.ANSWERED, "4", "four")
 
 
-def test_out_of_turns_the_last_answer_counts():
+def test_last_answer_counts_when_out_of_turns():
     made = state(
         Action(answer="4", answer_text="4"),
         Action(answer="5", answer_text="5 of them"),
@@ -29,24 +29,24 @@ def test_out_of_turns_the_last_answer_counts():
     assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, "5", "5 of them")
 
 
-def test_out_of_turns_without_an_answer_there_is_none():
+def test_out_of_turns_without_an_answer():
     made = state(Malformed("?"), Action(answer_text="AB"), Action(forward=1.0))
     assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, None, "AB")
     assert made.repairs == 1
 
 
-def test_a_retired_question_takes_no_turn():
+def test_answered_question_takes_no_turn():
     made = state(Action(answer="4", answer_text="4", done=True))
     with pytest.raises(ValueError, match="answered"):
         made.take(turn(1, Action(forward=1.0)))
 
 
-def test_turns_come_in_order():
+def test_turns_must_be_in_order():
     with pytest.raises(ValueError, match="turn 1"):
         state().take(turn(1, Action(forward=1.0)))
 
 
-def test_a_failed_question_may_be_retried_and_one_without_a_scan_is_missing():
+def test_failed_missing_and_retry():
     made = state(Action(forward=1.0))
     made.fail("broken")
     assert made.status is Status.FAILED
@@ -55,7 +55,7 @@ def test_a_failed_question_may_be_retried_and_one_without_a_scan_is_missing():
     assert state(scan=None).status is Status.MISSING
 
 
-def test_the_dialogue_only_grows():
+def test_dialogue_is_append_only():
     made = state(Action(forward=1.0))
     before = made.dialogue
     made.take(turn(1, Action(forward=1.0)))
@@ -63,7 +63,7 @@ def test_the_dialogue_only_grows():
     assert [entry["role"] for entry in made.dialogue] == ["user", "assistant"] * 2
 
 
-def test_the_trail_is_every_pose_at_which_a_turn_began_and_the_present_one():
+def test_trail():
     made = QuestionState(question(), scenes=None, max_turns=3)
     second, third = HERE.at((2, 2, 1.6)), HERE.at((3, 2, 1.6))
     made.take(turn(0, Action(forward=1.0), HERE, second))

@@ -1,4 +1,4 @@
-"""Wordings: the bundled model reads its own, every other model the general one, and a run keeps the one it began with."""
+"""Wordings: the bundled model has its own, other models use the general one, and a run never changes its wording."""
 
 import hashlib
 import json
@@ -25,8 +25,8 @@ from training.run import use_small_wording
 from training.wording import small_wording
 
 SMALL = FOLDER / "small" / "wording.yaml"
+# Instructions that the weights were trained with. Give a new field an empty sentence in the model's wording.
 INSTRUCTIONS_SHA256 = "df3e1fbd7e345d35a8641bcd8b275b05ea349809f535a9d348a8f2b2fd10e239"
-"""Of what the weights were trained with: a new field gets an empty sentence in the model's wording."""
 CHANGED = " (changed)"
 REPLIES = [
     "I would go left",
@@ -42,7 +42,7 @@ REPLIES = [
 
 @pytest.fixture
 def small_folder(tmp_path):
-    """A local model's folder without a wording of its own."""
+    """Folder of a local model without its own wording."""
     return shutil.copytree(
         FOLDER / "small", tmp_path / "model", ignore=shutil.ignore_patterns("wording.yaml")
     )
@@ -50,7 +50,7 @@ def small_folder(tmp_path):
 
 @pytest.fixture
 def change_general(tmp_path, monkeypatch):
-    """Return what makes every general text end differently."""
+    """Return a function that changes every text of the general wording."""
 
     def change():
         sections = yaml.safe_load(GENERAL_FILE.read_text())
@@ -68,7 +68,7 @@ def change_general(tmp_path, monkeypatch):
 
 
 def play(folder, **options):
-    """Run questions of the bundled rooms, answered by `REPLIES`; return the run folder."""
+    """Run two questions of the bundled rooms with `REPLIES`; return the run folder."""
     run = start_run(make_config(folder, "rooms", limit=2, **{"max_turns": len(REPLIES)} | options))
     try:
         run.go(Silent(), lambda config, asked: ScriptedEngine(Replies({"*": REPLIES})))
@@ -77,8 +77,8 @@ def play(folder, **options):
     return run.path
 
 
-def said(folder, **options):
-    """Return all that was said in a run, probes included."""
+def texts_of_run(folder, **options):
+    """Return the transcripts and probe messages of a run."""
     path = play(folder, **options)
     probes = [line.get("probe") for line in RunData(path).lines()]
     return transcripts(path), [probe and probe["asked"] for probe in probes]
@@ -94,36 +94,34 @@ def said(folder, **options):
         {"tools": "graph"},
     ],
 )
-def test_the_small_model_reads_its_own_wording_and_others_the_general_one(
-    tmp_path, change_general, options
-):
+def test_small_model_uses_its_own_wording(tmp_path, change_general, options):
     small = {"engine": "transformers", "model": "small", **options}
-    before = said(tmp_path / "before", **small)
-    scripted = said(tmp_path / "scripted", **options)
+    before = texts_of_run(tmp_path / "before", **small)
+    scripted = texts_of_run(tmp_path / "scripted", **options)
     change_general()
-    assert said(tmp_path / "after", **small) == before
-    assert CHANGED in json.dumps(said(tmp_path / "changed", **options)[0])
+    assert texts_of_run(tmp_path / "after", **small) == before
+    assert CHANGED in json.dumps(texts_of_run(tmp_path / "changed", **options)[0])
     assert CHANGED not in json.dumps([before, scripted])
 
 
-def test_the_expert_is_recorded_in_the_words_of_the_small_model(change_general):
+def test_training_uses_the_small_wording(change_general):
     change_general()
     use_small_wording()
     assert general().sha256 == small_wording().sha256
 
 
-def test_the_tokenizer_of_the_small_model_knows_its_wording():
+def test_small_tokenizer_has_the_phrases_of_its_wording():
     tokens = json.loads((FOLDER / "small" / "tokenizer.json").read_text())["added_tokens"]
     assert set(phrases()) <= {token["content"] for token in tokens}
 
 
-def test_the_small_model_reads_the_instructions_that_it_was_trained_with():
+def test_small_instructions_are_those_of_training():
     shown = ((("ego", "top", "around"), 0), (("top", "ego"), 4), ((), 0))
     texts = [Prompt(9, 75.0, kinds, n, wording=small_wording()).instructions for kinds, n in shown]
     assert hashlib.sha256("\n\n".join(texts).encode()).hexdigest() == INSTRUCTIONS_SHA256
 
 
-def test_both_files_have_the_same_texts_and_placeholders():
+def test_wordings_have_the_same_keys_and_placeholders():
     def read(file):
         sections = yaml.safe_load(file.read_text())
         return {
@@ -138,7 +136,7 @@ def test_both_files_have_the_same_texts_and_placeholders():
     assert all(key.startswith("fields.") for key in known.keys() - small.keys())
 
 
-def test_every_text_is_used():
+def test_every_template_is_used():
     code = "".join(
         file.read_text()
         for folder in ("dialogue", "views", "agents", "runs")
@@ -149,7 +147,7 @@ def test_every_text_is_used():
         assert key in code or f"{section}.{{" in code or re.search(rf'"{name}"', code), key
 
 
-def test_a_local_model_brings_its_own_wording(tmp_path, small_folder):
+def test_local_model_with_its_own_wording(tmp_path, small_folder):
     (small_folder / "wording.yaml").write_text("turn:\n  last: Answer now.\n")
     config = make_config(tmp_path, "rooms", engine="transformers", model=str(small_folder))
     assert wording_of(build(config)).templates["turn.last"] == "Answer now."
@@ -180,7 +178,7 @@ def test_a_local_model_brings_its_own_wording(tmp_path, small_folder):
         ("turn:\n  last: Answer {now", "wording.yaml"),
     ],
 )
-def test_a_wording_that_cannot_be_used_is_refused(tmp_path, content, named):
+def test_invalid_wording_is_rejected(tmp_path, content, named):
     file = tmp_path / "wording.yaml"
     file.write_text(content)
     with pytest.raises(SetupError, match=re.escape(named)) as refused:
@@ -189,7 +187,7 @@ def test_a_wording_that_cannot_be_used_is_refused(tmp_path, content, named):
     assert "\n" not in str(refused.value)
 
 
-def test_a_run_is_not_continued_with_another_wording(tmp_path, small_folder):
+def test_changed_wording_prevents_resuming(tmp_path, small_folder):
     file = small_folder / "wording.yaml"
     file.write_text("turn:\n  last: Answer now.\n")
     options = {"engine": "transformers", "model": str(small_folder), "device": "cpu", "limit": 1}

@@ -1,4 +1,4 @@
-"""SigLIP in the small: batches, texts, memory, and the verifier that compares views with what is named."""
+"""A small SigLIP model: batches, texts, memory, and the embedding verifier."""
 
 import gc
 
@@ -31,7 +31,7 @@ FILES = {f"views/{number}.png": picture for number, picture in enumerate(PICTURE
 def folder(tmp_path_factory):
     torch.set_num_threads(1)
     made = small_siglip(tmp_path_factory.mktemp("siglip"))
-    gc.freeze()  # what the libraries hold stays: each failed batch would look through all of it
+    gc.freeze()  # keep garbage collection fast after each failed batch
     return made
 
 
@@ -71,7 +71,7 @@ def candidates(numbers):
 
 
 def counted(model, monkeypatch, name):
-    """Return a list that gets the size of every batch that the model is given."""
+    """Return a list that collects the size of every batch passed to the model."""
     sizes = []
     real = getattr(model.model, name)
 
@@ -83,7 +83,7 @@ def counted(model, monkeypatch, name):
     return sizes
 
 
-def test_a_batch_gives_what_single_pictures_give(model):
+def test_batch_equals_single_images(model):
     together = model.pictures(PICTURES)
     alone = [model.pictures([picture]) for picture in PICTURES]
     np.testing.assert_allclose(
@@ -91,10 +91,10 @@ def test_a_batch_gives_what_single_pictures_give(model):
     )
     np.testing.assert_allclose(together.each, np.concatenate([a.each for a in alone]), atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(together.pooled, axis=1), 1, atol=1e-6)
-    assert np.ptp(together.pooled, axis=0).max() > 0.05, "pictures must not look alike to it"
+    assert np.ptp(together.pooled, axis=0).max() > 0.05, "images must have distinct embeddings"
 
 
-def test_scores_are_the_cosines_of_the_class_itself(model, folder):
+def test_scores_equal_the_cosines_of_transformers(model, folder):
     from transformers import AutoModel, AutoProcessor
 
     asked = question()
@@ -111,13 +111,13 @@ def test_scores_are_the_cosines_of_the_class_itself(model, folder):
     assert np.ptp(expected) > 1e-3
 
 
-def test_a_state_is_one_batch_and_a_text_is_encoded_once(model, monkeypatch):
+def test_state_is_one_batch_and_texts_are_cached(model, monkeypatch):
     pictures = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
     verifier = EmbeddingVerifier(model=model)
     first = verifier.score(context(question()), candidates([0, 3, None, 3, 1]))
     again = verifier.score(context(question()), candidates([1]))
-    assert pictures == [3, 1]  # a picture to which two candidates lead is looked at once
+    assert pictures == [3, 1]  # an image shared by two candidates is embedded once
     assert texts == [1]
     assert np.isnan(first.scores[0, 2])
     assert first.reasons == ("", "", "its view was not drawn", "", "")
@@ -125,7 +125,7 @@ def test_a_state_is_one_batch_and_a_text_is_encoded_once(model, monkeypatch):
     assert again.scores[0, 0] == pytest.approx(first.scores[0, 4], abs=1e-6)
 
 
-def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
+def test_best_named_object_counts_or_else_the_question_text(model):
     far = question(
         "What is the distance between the sofa and the lamp (in meters)?", "object_abs_distance"
     )
@@ -140,7 +140,7 @@ def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
+def test_batch_is_halved_when_out_of_memory(model, monkeypatch, most):
     expected = model.pictures(PICTURES)
     real = model.model.get_image_features
     sizes = []
@@ -161,22 +161,20 @@ def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
     assert not model.events
 
 
-def test_a_picture_that_never_fits_stops_the_run_and_other_errors_are_not_hidden(
-    model, monkeypatch
-):
+def test_single_image_out_of_memory_and_other_errors_propagate(model, monkeypatch):
     def failing(pixel_values):
-        raise RuntimeError(told)
+        raise RuntimeError(message)
 
     monkeypatch.setattr(model.model, "get_image_features", failing)
-    told = MEMORY_PHRASES[0]
+    message = MEMORY_PHRASES[0]
     with pytest.raises(EngineError, match="single image"):
         model.pictures(PICTURES)
-    told = "sizes do not match"
+    message = "sizes do not match"
     with pytest.raises(RuntimeError, match="sizes do not match"):
         model.pictures(PICTURES)
 
 
-def test_what_is_no_such_model_is_refused_in_one_sentence(tmp_path, folder):
+def test_models_of_other_types_are_rejected(tmp_path, folder):
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl", "vision_config": {}}')
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     with pytest.raises(SetupError, match=r"qwen3_vl.*SigLIP"):
@@ -186,7 +184,7 @@ def test_what_is_no_such_model_is_refused_in_one_sentence(tmp_path, folder):
     assert "scripted" not in str(caught.value)
 
 
-def test_features_are_the_last_hidden_states_each_encoded_once(folder, monkeypatch):
+def test_features_are_cached_last_hidden_states(folder, monkeypatch):
     encoder = SiglipEncoder(str(folder), "cpu")
     assert (encoder.rows, encoder.columns, encoder.text, encoder.features) == (2, 2, 64, 32)
     model = encoder._model
@@ -194,22 +192,22 @@ def test_features_are_the_last_hidden_states_each_encoded_once(folder, monkeypat
     pictures = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
     views = [View(n, "ego", f"views/{n}.png", HERE) for n in range(3)]
-    asked = [question(), question("How many sofa(s) are in this room?")]
-    pairs = [(EncoderInput(view, None, HERE), each) for each in asked for view in views]
-    reader = FeatureCache(encoder, FILES.__getitem__)
-    found = reader.features(pairs)
+    questions = [question(), question("How many sofa(s) are in this room?")]
+    pairs = [(EncoderInput(view, None, HERE), each) for each in questions for view in views]
+    cache = FeatureCache(encoder, FILES.__getitem__)
+    found = cache.features(pairs)
     assert (pictures, texts) == ([3], [1, 1])
-    assert all(one is other for one, other in zip(found, reader.features(pairs), strict=True))
+    assert all(first is second for first, second in zip(found, cache.features(pairs), strict=True))
     assert (pictures, texts) == ([3], [1, 1])
     expected = model.pictures(PICTURES[:3]).each
-    for place, features in enumerate(found):
-        np.testing.assert_allclose(features.patches, expected[place % 3], atol=1e-6)
+    for index, features in enumerate(found):
+        np.testing.assert_allclose(features.patches, expected[index % 3], atol=1e-6)
         np.testing.assert_allclose(
-            features.text, model.texts([asked[place // 3].text]).each[0], atol=1e-6
+            features.text, model.texts([questions[index // 3].text]).each[0], atol=1e-6
         )
     assert found[0].patches is found[3].patches
 
 
-def test_a_model_whose_two_sides_differ_in_width_gives_no_features(tmp_path):
+def test_different_image_and_text_widths_are_rejected(tmp_path):
     with pytest.raises(SetupError, match=r"32 .*64"):
         SiglipEncoder(str(small_siglip(tmp_path, text_width=64)), "cpu")

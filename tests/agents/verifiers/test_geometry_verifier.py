@@ -1,4 +1,4 @@
-"""The verifier geometry: what a view newly shows of the surface and of what the question names."""
+"""The geometry verifier: new surface and newly visible named objects in a view."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -68,7 +68,7 @@ def standing(scene):
 
 
 def make_standing(scene):
-    """Return what makes the context of a question that was shown some views."""
+    """Return a factory for the context of a question after some views."""
     scenes = SceneCache(load=lambda path, name: scene)
 
     def context(question, *shown):
@@ -98,7 +98,7 @@ def view(camera, kind="ego", number=0):
 
 
 def leading(*cameras, kind="ego"):
-    """Return the candidates that lead to these poses."""
+    """Return candidates that lead to these poses."""
     return [lead(number, view(camera, kind)) for number, camera in enumerate(cameras)]
 
 
@@ -110,18 +110,17 @@ def scores(verifier, context, candidates):
     return list(verifier.score(context, candidates).scores[0])
 
 
-def test_what_is_named_and_was_not_seen_goes_before_a_wall_at_20_centimetres(standing, verifier):
+def test_unseen_named_object_scores_above_a_near_wall(standing, verifier):
     context = standing(asks("lamp"), view(STAND.turned(180)))
     found = verifier.score(context, leading(AT_WALL, TO_LAMP, TO_PLANT))
     wall, lamp, plant = found.scores[0]
     assert lamp > plant + 0.5 > plant > 0 > wall
-    told = found.reasons
-    assert "stares at a surface at 0.2 m" in told[0]
-    assert "sees lamp 100%" in told[1]
-    assert "lamp" not in told[2]
+    assert "stares at a surface at 0.2 m" in found.reasons[0]
+    assert "sees lamp 100%" in found.reasons[1]
+    assert "lamp" not in found.reasons[2]
 
 
-def test_without_names_new_surface_goes_before_a_wall(standing, unnamed):
+def test_without_boxes_new_surface_scores_above_a_near_wall(standing, unnamed):
     context = standing(asks("lamp"), view(TO_PLANT))
     wall, lamp, plant, aside = scores(
         unnamed, context, leading(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
@@ -129,7 +128,7 @@ def test_without_names_new_surface_goes_before_a_wall(standing, unnamed):
     assert lamp > aside > 0 > wall > plant == REPEATED_VIEW_SCORE
 
 
-def test_what_was_seen_well_adds_its_surface_alone(standing, verifier, unnamed):
+def test_clearly_seen_objects_add_only_their_surface(standing, verifier, unnamed):
     for question in (asks("lamp"), asks("plant")):
         shown = view(TO_LAMP), view(TO_PLANT)
         after = leading(TO_LAMP.turned(5), TO_PLANT.turned(5), TO_SOFA)
@@ -142,7 +141,7 @@ def test_what_was_seen_well_adds_its_surface_alone(standing, verifier, unnamed):
     assert plant > 1 > lamp
 
 
-def test_of_what_is_counted_every_box_counts(standing, verifier):
+def test_every_box_counts_in_counting_questions(standing, verifier):
     count = asks("box", kind="object_counting")
     shown = view(TO_LAMP), view(TO_PLANT)
     first = verifier.score(standing(count), leading(TO_LAMP, TO_PLANT, TO_SOFA)).scores[0]
@@ -151,7 +150,7 @@ def test_of_what_is_counted_every_box_counts(standing, verifier):
     assert sofa > 1 > 0.2 > again
 
 
-def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, unnamed):
+def test_new_surface_equals_the_coverage_of_the_views(scene, standing, unnamed):
     renderer = Rasteriser(1)
     context = standing(asks("lamp"))
     surface = Surface.of(scene, context.observation.space, renderer)
@@ -168,7 +167,7 @@ def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, 
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_score_depends_on_neither_the_order_nor_what_was_asked_before(standing, verifier):
+def test_scores_do_not_depend_on_order_or_earlier_calls(standing, verifier):
     context = standing(asks("plant"), view(STAND))
     cameras = [TO_LAMP, TO_PLANT, AT_WALL, STAND]
     alone = dict(zip(cameras, scores(verifier, context, leading(*cameras)), strict=True))
@@ -179,7 +178,7 @@ def test_a_score_depends_on_neither_the_order_nor_what_was_asked_before(standing
         assert found == [alone[camera] for camera in order]
 
 
-def test_four_directions_show_at_least_as_much_as_each_and_leave_little(standing, unnamed):
+def test_around_view_covers_all_level_views(standing, unnamed):
     around = view(camera_ahead(STAND, SIZE), "around")
     context = standing(asks("lamp"))
     ego, all_round = scores(unnamed, context, [*leading(STAND), lead(1, around)])
@@ -189,7 +188,7 @@ def test_four_directions_show_at_least_as_much_as_each_and_leave_little(standing
     assert max(scores(unnamed, after, leading(*level))) < 0.03 < 0.1 < ego
 
 
-def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verifier):
+def test_repeated_view_scores_lowest_and_map_scores_zero(standing, verifier):
     shown = view(TO_PLANT)
     context = standing(asks("plant"), shown, view(AT_WALL))
     map_of = View(3, "top", "map", MapCamera((2.5, 2.0), 2.0, 0.05))
@@ -217,7 +216,7 @@ def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verif
     assert found.reasons[5] == "its view was not drawn"
 
 
-def test_names_are_left_out_where_they_are_not_to_be_used():
+def test_boxes_are_not_loaded_if_unused():
     questions = bundled()[:3]
 
     def facts(verifier="geometry", **options):
@@ -229,10 +228,10 @@ def test_names_are_left_out_where_they_are_not_to_be_used():
     scenes = {question.scene for question in questions}
     assert facts() == facts(pictures="mirrored") == facts(pictures="black") == scenes
     assert not facts("geometry:unnamed")
-    assert not facts(pictures="shuffled")  # another scene is shown
+    assert not facts(pictures="shuffled")  # the camera moves in another scene
 
 
-def test_leaving_the_room_goes_after_staying_in_it(tmp_path, unnamed):
+def test_leaving_the_room_scores_below_staying(tmp_path, unnamed):
     open_room = joined(
         box((0, 0, 0), (5, 4, 0.02), (200, 196, 188), cells=10),
         box((0, 0, 0), (0.02, 4, 2.5), (200, 196, 188), cells=10),

@@ -1,4 +1,4 @@
-"""`render-agent judge`: anybody's pictures, a table, CSV and JSON, and the exit codes."""
+"""`render-agent judge`: image files, table, CSV, JSON and exit codes."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ def reply(*values):
 
 @pytest.fixture
 def views(tmp_path):
-    """A folder with three pictures, one of them in a folder below, and other files."""
+    """A folder with three images, one of them in a subfolder, and another file."""
     folder = tmp_path / "views"
     (folder / "below").mkdir(parents=True)
     speckled(64, 48, 1).save(folder / "b.png")
@@ -34,7 +34,7 @@ def views(tmp_path):
 
 @pytest.fixture
 def scripted(tmp_path):
-    """The options of an engine whose replies are written: the second cannot be read."""
+    """Options of an engine with predefined replies; the second one is unreadable."""
     file = tmp_path / "replies.json"
     texts = {0: reply(True, 0.5, False, True), 1: "8/10", 2: reply(True, 1, True, True)}
     rows = [{"id": f"judge/{number}", "replies": [text]} for number, text in texts.items()]
@@ -46,10 +46,10 @@ def judge(*words):
     return CliRunner().invoke(cli, ["judge", *map(str, words)])
 
 
-def test_a_table_and_a_csv_name_every_picture(views, scripted, tmp_path):
+def test_table_and_csv_list_every_image(views, scripted, tmp_path):
     file = tmp_path / "scores.csv"
     result = judge(views, *scripted, "--csv", file)
-    assert result.exit_code == 1, "one could not be judged"
+    assert result.exit_code == 1, "one image has no score"
     assert "judged 2 of 3" in result.stdout
     with file.open(newline="", encoding="utf-8") as opened:
         rows = list(csv.DictReader(opened))
@@ -62,16 +62,16 @@ def test_a_table_and_a_csv_name_every_picture(views, scripted, tmp_path):
     assert "no JSON" in rows[1]["why_not"]
 
 
-def test_json_holds_what_the_csv_holds(views, scripted):
+def test_json_output(views, scripted):
     result = judge(views, *scripted, "--json")
-    told = json.loads(result.stdout)
-    assert (told["rubric"], told["mode"], told["question"]) == ("view", "json", ASKED[1])
-    assert told["totals"]["judged"] == 2
-    assert told["totals"]["failed"] == 1
-    assert [row["score"] for row in told["pictures"]] == [2.5 / 4, None, 1]
+    output = json.loads(result.stdout)
+    assert (output["rubric"], output["mode"], output["question"]) == ("view", "json", ASKED[1])
+    assert output["totals"]["judged"] == 2
+    assert output["totals"]["failed"] == 1
+    assert [row["score"] for row in output["pictures"]] == [2.5 / 4, None, 1]
 
 
-def test_pictures_that_cannot_be_read_are_named_and_the_others_judged(views, scripted):
+def test_unreadable_images_are_named_and_others_judged(views, scripted):
     (views / "b.png").write_bytes(b"torn")
     (views / "[red]below").mkdir()
     result = judge(views / "[red]below" / "none.png", views, *scripted, "--json")
@@ -84,7 +84,7 @@ def test_pictures_that_cannot_be_read_are_named_and_the_others_judged(views, scr
     assert "[red]" in shown.stdout.replace("\n", "")
 
 
-def test_a_real_model_judges_files(views):
+def test_real_model_judges_files(views):
     model = ("--model", small_model(), "--engine", "transformers")
     words = [views, *model, *ASKED, "--json"]
     result = CliRunner().invoke(
@@ -96,7 +96,7 @@ def test_a_real_model_judges_files(views):
     assert all(0 < score < 1 for score in scores)
 
 
-def test_an_own_rubric_without_a_question(views, scripted, tmp_path):
+def test_custom_rubric_without_a_question(views, scripted, tmp_path):
     rubric = tmp_path / "mine.yaml"
     rubric.write_text("name: sharp\nintroduction: Judge.\ncriteria:\n  sharp: {text: Sharp}\n")
     engine = scripted[:4]
@@ -116,7 +116,7 @@ def test_an_own_rubric_without_a_question(views, scripted, tmp_path):
         (["{views}", *ASKED, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(views, tmp_path, words, error, reason):
+def test_usage_errors_are_one_sentence(views, tmp_path, words, error, reason):
     empty = tmp_path / "empty"
     empty.mkdir()
     result = judge(*(word.format(views=views, empty=empty) for word in words))
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_one_sentence(views, tmp_path, words, error, reason):
     assert "\n" not in str(result.exception)
 
 
-def test_a_csv_that_is_there_is_kept_where_nothing_was_judged(views, tmp_path):
+def test_existing_csv_is_kept_on_failure(views, tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text("kept")
     judge(views, "--engine", "scripted", *ASKED, "--csv", file)

@@ -1,4 +1,4 @@
-"""Replies of a judge that are written down: what is read, and what is not."""
+"""Parsing a judge's replies."""
 
 import json
 import math
@@ -77,7 +77,7 @@ def judged(engine, count, mode="json", **more):
 
 
 @pytest.mark.parametrize("batch_size", ["auto", 3])
-def test_what_cannot_be_read_has_no_score_but_a_reason(batch_size):
+def test_unreadable_replies_have_a_reason_and_no_score(batch_size):
     texts = [*READABLE, *UNREADABLE]
     found = judged(engine_of(texts), len(texts), batch_size=batch_size)
     for score, value in zip(found, READABLE.values(), strict=False):
@@ -90,14 +90,14 @@ def test_what_cannot_be_read_has_no_score_but_a_reason(batch_size):
     assert found[0].criteria == {"seen": Finding(1.0, "there"), "share": Finding(0.5, "")}
 
 
-def test_a_reply_that_was_cut_off_says_so():
+def test_cut_off_reply_mentions_the_token_limit():
     with pytest.raises(ValueError, match="token limit"):
         read_criteria(Reply((reply()[:20],), finish="length"), RUBRIC)
     assert read_criteria(Reply((reply(),), finish="length"), RUBRIC)
 
 
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["seen", "share", "value"]), inner)).map(json.dumps))  # fmt: skip
-def test_reading_gives_all_or_nothing(text):
+def test_read_criteria_returns_all_criteria_or_raises(text):
     try:
         found = read_criteria(Reply((text,)), RUBRIC)
     except ValueError:
@@ -107,7 +107,7 @@ def test_reading_gives_all_or_nothing(text):
 
 
 class Failing:
-    """Raises at some questions."""
+    """Raises for one request."""
 
     def reply(self, request):
         if request.question_id == "judge/1":
@@ -115,19 +115,19 @@ class Failing:
         return reply()
 
 
-def test_a_fault_of_the_engine_is_no_score():
+def test_engine_failure_gives_no_score():
     found = judged(ScriptedEngine(Failing()), 3)
     assert [score.value for score in found] == [0.75, None, 0.75]
     assert "the line is cut" in found[1].reason
 
 
-def test_an_engine_without_probabilities_is_told_what_to_use_instead():
+def test_engine_without_probabilities_error_names_the_alternative():
     with pytest.raises(UsageError, match="mode json"):
         judged(ScriptedEngine(Failing()), 2, "yes")
 
 
 @given(st.lists(st.floats(-800, 0), min_size=8, max_size=8))
-def test_the_probability_of_yes_from_any_log_probabilities(logs):
+def test_yes_score_for_any_log_probabilities(logs):
     score = yes_score(logs)
     assert 0 <= score.value <= 1
     assert 0 <= score.support <= 1
@@ -136,7 +136,7 @@ def test_the_probability_of_yes_from_any_log_probabilities(logs):
         assert score.value == pytest.approx(yes / (yes + no), rel=1e-9)
 
 
-def test_words_without_any_probability_say_nothing():
+def test_zero_probability_of_all_words_gives_no_score():
     assert yes_score([-math.inf] * 8).value is None
     assert yes_score([math.nan] + [-1.0] * 7).value is None
     assert yes_score([-math.inf] * 4 + [-1.0] * 4).value == 0

@@ -1,4 +1,4 @@
-"""Rubrics: those that are shipped, and what is wrong with others in a sentence each."""
+"""Rubrics: the bundled ones, and error messages for invalid ones."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def read_rubric(text):
         return load_rubric(str(file))
 
 
-def test_the_shipped_rubrics_ask_in_every_mode():
+def test_bundled_rubrics_support_every_mode():
     assert "view" in bundled_rubrics()
     for name in bundled_rubrics():
         rubric = load_rubric(name)
@@ -52,21 +52,21 @@ def test_the_shipped_rubrics_ask_in_every_mode():
             assert "{" not in system + user
 
 
-def test_the_view_rubric_has_the_criteria_of_a_good_view():
+def test_criteria_of_the_view_rubric():
     rubric = load_rubric("view")
     assert list(rubric.criteria) == ["visible", "unoccluded", "scale", "new"]
     form = criteria_form(rubric)
     assert all(f"- {name}: " in form for name in rubric.criteria)
 
 
-def test_the_rubric_that_the_page_shows_is_one():
+def test_rubric_in_the_docs_is_valid():
     page = (TREE / "docs" / "how-to" / "judge.md").read_text("utf-8")
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (shown,) = [block for block in blocks if "criteria:" in block]
     assert list(read_rubric(shown.encode()).criteria) == ["visible", "share"]
 
 
-def test_a_reply_that_keeps_the_schema_can_be_read():
+def test_replies_that_match_the_schema_can_be_parsed():
     rubric = load_rubric("view")
     schema = criteria_schema(rubric)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -79,13 +79,13 @@ def test_a_reply_that_keeps_the_schema_can_be_read():
     assert [finding.value for finding in found.values()] == [1.0] * 4
 
 
-def test_what_is_filled_in_is_not_filled_again():
+def test_inserted_text_is_not_expanded():
     rubric = read_rubric(yaml.safe_dump(WHOLE | {"helps": "{question} {named}"}).encode())
     _, user = rubric.prompts("yes", "{named} {other} %s", "{question}")
     assert user == "{named} {other} %s {question}"
 
 
-def test_a_mode_that_a_rubric_does_not_ask_is_told():
+def test_missing_mode_is_named():
     rubric = read_rubric(yaml.safe_dump({"name": "mine", "helps": "Does it?"}).encode())
     with pytest.raises(SetupError, match="'introduction'"):
         rubric.prompts("json", "Where?")
@@ -112,11 +112,11 @@ def with_criterion(**changes):
         (with_criterion(size=1), "size"),
     ],
 )
-def test_a_fault_is_named_with_its_entry(change, entry):
+def test_invalid_entry_is_named(change, entry):
     assert read_rubric(yaml.safe_dump(WHOLE).encode()).name == "mine"
-    with pytest.raises(SetupError, match=entry) as told:
+    with pytest.raises(SetupError, match=entry) as caught:
         read_rubric(yaml.safe_dump(WHOLE | change).encode())
-    assert "mine.yaml" in str(told.value)
+    assert "mine.yaml" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_any_value_is_a_rubric_or_has_faults(data):
+def test_any_yaml_is_a_rubric_or_rejected(data):
     try:
         rubric = read_rubric(yaml.safe_dump(data).encode())
     except SetupError:
@@ -157,7 +157,7 @@ def test_any_value_is_a_rubric_or_has_faults(data):
     assert isinstance(rubric, Rubric)
 
 
-def test_files_and_names_that_are_no_rubric_are_refused(tmp_path):
+def test_unknown_rubrics_are_rejected(tmp_path):
     with pytest.raises(SetupError, match=r"'nothing'.*view"):
         load_rubric("nothing")
     with pytest.raises(SetupError, match="not found"):

@@ -1,4 +1,4 @@
-"""The verifier judge in real runs, through a small real Qwen3-VL in float32."""
+"""End-to-end runs of the judge verifier with a small real Qwen3-VL in float32."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def questions(folder):
 
 
 def options(folder, questions, **more):
-    given = {
+    defaults = {
         "engine": "transformers",
         "model": str(small_model()),
         "dtype": "float32",
@@ -62,11 +62,11 @@ def options(folder, questions, **more):
         "image_size": (64, 64),
         "batch_size": 8,
     }
-    return make_config(folder, questions, **given | more)
+    return make_config(folder, questions, **defaults | more)
 
 
 class Moves:
-    """Replies of which most are random moves, one is none that can be read; an answer at the end."""
+    """Replies with random moves, one unreadable sample in the first turn, and an answer in the last."""
 
     def samples(self, request):
         if request.last:
@@ -79,7 +79,7 @@ class Moves:
 
 
 class Judged(ScriptedEngine):
-    """Turns are scripted, so that they are many and short; what is asked otherwise a model answers."""
+    """Scripted turns, which are fast, combined with a real model for the judge's requests."""
 
     def __init__(self, config):
         super().__init__(Moves(), 8)
@@ -94,7 +94,7 @@ class Judged(ScriptedEngine):
 
     @calls.setter
     def calls(self, _):
-        """Of the script's there are none."""
+        """Ignored: scripted replies are not model calls."""
 
     def generate(self, requests):
         self.asked.append(len(requests))
@@ -113,7 +113,7 @@ class Judged(ScriptedEngine):
 
 
 def judge(config, make=lambda config, asked: Judged(config)):
-    """Run questions to the end; return what was said, why, and how many requests were judged at once."""
+    """Run the questions; return transcripts, evidence, and the batch size of each judge call."""
     engines = []
 
     def made(config, asked):
@@ -130,35 +130,35 @@ def judge(config, make=lambda config, asked: Judged(config)):
 
 
 def scores_of(why):
-    """Return the scores of every turn by its place, and what is beside them."""
+    """Return (question id, turn) -> scores, for the turns in which candidates were weighed."""
     return {
-        place: found["judgements"][0]["scores"][0]
-        for place, found in why.items()
-        if found["weighed"]
+        key: evidence["judgements"][0]["scores"][0]
+        for key, evidence in why.items()
+        if evidence["weighed"]
     }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_no_schedule_changes_what_the_judge_chooses(folder, questions, mode):
+def test_schedule_does_not_change_judge_choices(folder, questions, mode):
     config = options(folder, questions, judge_mode=mode)
     said, why, together = judge(replace(config, max_batched_turns=4))
     one_said, one_why, one_by_one = judge(replace(config, max_batched_turns=0, finish_together=1))
     assert one_said == said
     assert sum(one_by_one) == sum(together)
-    assert len(one_by_one) > len(together)  # the views of both questions are judged in one call
+    assert len(one_by_one) > len(together)  # views of both questions share a call
     found, alone = scores_of(why), scores_of(one_why)
     assert found.keys() == alone.keys()
     assert len(found) >= 3
     for place, values in found.items():
         assert values == pytest.approx(alone[place], abs=1e-5)
-    told = [value for values in found.values() for value in values]
-    if mode == "json":  # so small a model writes nonsense, and rates all that it can write alike
-        assert 0.0 in told
-        assert None in told
+    all_values = [value for values in found.values() for value in values]
+    if mode == "json":  # a model this small writes nonsense, or always the same rating
+        assert 0.0 in all_values
+        assert None in all_values
     else:
-        assert None not in told
-        assert len(set(told)) > 2
+        assert None not in all_values
+        assert len(set(all_values)) > 2
     for evidence in why.values():
         if evidence["weighed"]:
             (judged,) = evidence["judgements"]
@@ -169,8 +169,8 @@ def test_no_schedule_changes_what_the_judge_chooses(folder, questions, mode):
 
 
 @pytest.mark.slow
-def test_all_in_one_model_the_turns_and_the_judge(folder, questions):
-    """The model that replies judges, too; both orders of time give the same dialogue."""
+def test_same_model_answers_and_judges(folder, questions):
+    """The model that replies also judges; both schedules give the same dialogue."""
     short = {"max_turns": 2, "max_new_tokens": 24, "judge_mode": "yes", "temperature": 2.0}
     config = options(folder, questions, **short)
     said, why, _ = judge(replace(config, max_batched_turns=4), make_engine)
@@ -183,7 +183,7 @@ def test_all_in_one_model_the_turns_and_the_judge(folder, questions):
 
 @pytest.fixture(scope="module")
 def asking(folder, questions):
-    """A model, and states of two questions with views of their own to be judged."""
+    """A model, and states of two questions with different views to judge."""
     import numpy as np
     from PIL import Image
 
@@ -214,7 +214,7 @@ def view(file, number=9):
 
 
 @pytest.mark.parametrize("mode", mostly_slow(MODES, "yes"))
-def test_cases_together_are_scored_as_one_by_one(asking, mode):
+def test_batched_cases_equal_single_cases(asking, mode):
     config, engine, cases = asking
     verifier = JudgeVerifier().open(replace(config, judge_mode=mode), (), engine)
     calls = engine.calls
@@ -234,28 +234,28 @@ def test_cases_together_are_scored_as_one_by_one(asking, mode):
         undrawn = [candidate.view is None for candidate in case.candidates]
         assert [reason == "its view was not drawn" for reason in verdict.reasons] == undrawn
     first = together[0].scores[0]
-    assert first[0] == first[2] or mode == "json"  # one picture, judged once
+    assert first[0] == first[2] or mode == "json"  # the same image is judged once
 
 
-def test_what_is_asked_of_a_state(asking, monkeypatch):
+def test_judge_prompts_of_a_state(asking, monkeypatch):
     config, engine, cases = asking
-    asked = []
+    calls = []
 
-    def watched(images, systems, users, *given, **more):
-        asked.append((images, systems, users, more))
-        return batch_score(images, systems, users, *given, **more)
+    def recording(images, systems, users, *args, **kwargs):
+        calls.append((images, systems, users, kwargs))
+        return batch_score(images, systems, users, *args, **kwargs)
 
-    monkeypatch.setattr(module, "batch_score", watched)
+    monkeypatch.setattr(module, "batch_score", recording)
     JudgeVerifier().open(config, (), engine).score_all(cases)
-    ((images, systems, users, more),) = asked
+    ((images, systems, users, kwargs),) = calls
     assert images == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
     assert set(systems) == {""}
     assert users[0] == "How many box(s) are in this room? Does it show the box?"
     assert users[-1].startswith("Is the red box left or right?\nA. left\nB. right Does it show")
-    assert more["earlier"] == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
+    assert kwargs["earlier"] == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
 
 
-def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
+def test_unjudged_views_have_a_reason_and_no_score(asking, monkeypatch):
     config, engine, cases = asking
     found = [Score(0.25), Score(None, "it is torn"), Score(0.5)] * 2
     monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
@@ -266,7 +266,7 @@ def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
     assert verdict.reasons == ("", "it is torn", "", "its view was not drawn", "")
 
 
-def test_what_a_question_names_is_put_in_words(asking):
+def test_named_words(asking):
     *_, cases = asking
     question = replace(
         cases[0].context.state.question,
@@ -277,7 +277,7 @@ def test_what_a_question_names_is_put_in_words(asking):
     assert named_words(replace(question, text="Is it?")) == ""
 
 
-def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(folder, questions):
+def test_judge_with_separate_model_does_not_use_the_run_engine(folder, questions):
     mine = f"judge:{small_model()}"
     own = options(folder, questions, engine="scripted", model="wanderer", verifier=(mine,))
     assert len(check(build(own.absolute()))[0]) == 2
@@ -293,7 +293,7 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
 
 
 @pytest.mark.parametrize(
-    ("more", "error", "said"),
+    ("more", "error", "message"),
     [
         ({"engine": "scripted", "model": "wanderer"}, SetupError, "judge:MODEL"),
         ({"engine": "openai", "model": "m"}, UsageError, "--judge-mode json"),
@@ -303,27 +303,27 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
         ({"verifier": ("judge:/none/such",)}, SetupError, "/none/such"),
     ],
 )
-def test_what_cannot_judge_is_refused_before_there_is_a_folder(
-    folder, questions, monkeypatch, more, error, said
+def test_invalid_judge_is_rejected_before_the_folder_exists(
+    folder, questions, monkeypatch, more, error, message
 ):
     monkeypatch.chdir(folder)
     (folder / "only-yes.yaml").write_text('name: yes only\nhelps: "{question}"\n')
     (folder / "torn.yaml").write_text("name: [")
     config = options(folder, questions, output=str(folder / "never"), **more)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         start_run(config.absolute(), lambda config: {})
     assert not (folder / "never").exists()
-    if not more.get("verifier"):  # a dry run needs no model, but what is wrong it tells, too
-        with pytest.raises(error, match=said):
+    if not more.get("verifier"):  # a dry run does not check for the model
+        with pytest.raises(error, match=message):
             dry_run(config)
 
 
-def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
+def test_engines_without_model_or_probabilities_are_rejected(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="scripted"):
         JudgeVerifier().open(config, (), ScriptedEngine(Replies({})))
-    mute = Judged(config)
-    mute.capabilities = replace(mute.capabilities, score=False)
+    without_scores = Judged(config)
+    without_scores.capabilities = replace(without_scores.capabilities, score=False)
     with pytest.raises(UsageError, match="probabilities"):
-        JudgeVerifier().open(config, (), mute)
-    mute.close()
+        JudgeVerifier().open(config, (), without_scores)
+    without_scores.close()

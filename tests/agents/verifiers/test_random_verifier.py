@@ -1,4 +1,4 @@
-"""Chance as a verifier: every move that could be made is as likely as any other."""
+"""The random verifier chooses all moves with equal probability."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -12,13 +12,13 @@ from render_agent.dialogue.reply import Action
 from render_agent.scans.camera import Camera
 
 
-def test_every_move_is_as_likely():
+def test_every_move_is_equally_likely():
     action, here = Action(), Camera((0.0, 0.0, 1.5), 0.0)
-    given = [Candidate(number, "", action, "", here) for number in range(3)]
+    candidates = [Candidate(number, "", action, "", here) for number in range(3)]
     rounds, chosen = 3000, Counter()
     for turn in range(rounds):
         context = SimpleNamespace(state=SimpleNamespace(id="1"), turn=turn)
-        verdict = RandomVerifier(seed=0).score(context, given)
-        assert verdict.scores.shape == (1, len(given))
-        chosen[_best(given, verdict.scores[0]).number] += 1
+        verdict = RandomVerifier(seed=0).score(context, candidates)
+        assert verdict.scores.shape == (1, len(candidates))
+        chosen[_best(candidates, verdict.scores[0]).number] += 1
     np.testing.assert_allclose([chosen[n] / rounds for n in range(3)], 1 / 3, atol=0.035)

@@ -1,4 +1,4 @@
-"""Fused scores: what a rank is, and what ties, weights and verifiers that could not tell do."""
+"""Fused scores: ranks, ties, weights, and missing scores."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SCORES = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
 )
 
 
-def test_ranks_go_from_worst_to_best_and_ties_share_theirs():
+def test_mean_ranks_with_ties():
     assert mean_ranks([[5.0, 1.0, 3.0]]).tolist() == [1.0, 0.0, 0.5]
     assert mean_ranks([[2.0, 2.0, 7.0, 1.0]]).tolist() == [0.5, 0.5, 1.0, 0.0]
     assert mean_ranks([[1.0, 2.0], [9.0, 0.0]]).tolist() == [0.5, 0.5]
@@ -23,21 +23,21 @@ def test_ranks_go_from_worst_to_best_and_ties_share_theirs():
 
 
 @given(SCORES)
-def test_only_the_order_within_a_member_counts(scores):
+def test_mean_ranks_are_invariant_to_monotonic_transforms(scores):
     assert mean_ranks(scores) == pytest.approx(mean_ranks(np.exp(scores) * 7))
 
 
-def test_members_share_the_part_of_their_verifier():
-    one = Verdict(np.array([[1.0, 0.0], [1.0, 0.0]]))
-    other = Verdict(np.array([[0.0, 1.0]]))
-    assert fused([one, other]).tolist() == [0.5, 0.5]
+def test_members_share_the_weight_of_their_verifier():
+    two_members = Verdict(np.array([[1.0, 0.0], [1.0, 0.0]]))
+    one_member = Verdict(np.array([[0.0, 1.0]]))
+    assert fused([two_members, one_member]).tolist() == [0.5, 0.5]
 
 
-def test_what_a_member_could_not_score_stands_at_its_mean():
+def test_missing_score_is_replaced_by_the_mean():
     assert fused([Verdict(np.array([[1.0, np.nan, 3.0]]))]).tolist() == [0.0, 0.5, 1.0]
 
 
-def test_a_verifier_that_could_not_tell_is_left_out():
-    mute, telling = Verdict(np.full((1, 2), np.nan)), Verdict(np.array([[0.0, 1.0]]))
-    assert fused([mute, telling]).tolist() == [0.0, 1.0]
-    assert fused([mute]) is None
+def test_verifier_without_scores_is_ignored():
+    empty, scored = Verdict(np.full((1, 2), np.nan)), Verdict(np.array([[0.0, 1.0]]))
+    assert fused([empty, scored]).tolist() == [0.0, 1.0]
+    assert fused([empty]) is None

@@ -283,7 +283,7 @@ def _score_by_criteria(
     return scores
 
 
-def _retire(engine: Engine | Scorer, requests: Sequence[Request]) -> None:
+def _retire(engine: Any, requests: Sequence[Request]) -> None:
     """Let the engine drop its caches for the requests."""
     for request in requests:
         engine.retire(request.question_id)
