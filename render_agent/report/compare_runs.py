@@ -54,7 +54,7 @@ def compare_runs(
         differ, `work`, `notes` and `adapted` fields of both runs, and `beliefs` if both runs have any.
 
     Raises:
-        UsageError: The runs are not comparable, or no scored question is common to both.
+        UsageError: The runs are not comparable, or have no scored question in common.
     """
     first, *others = sides_of(runs)
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]

@@ -38,7 +38,7 @@ def belief_diagnosis(
     if not any(turn.probe for turn in state.turns):
         return None
     boxes = boxes_by_category(diagnosis)
-    counts = {name: len(some) for name, some in boxes.items()}
+    counts = {name: len(group) for name, group in boxes.items()}
     probes = tuple(scored_probes(state, boxes, counts, truth))
     if not probes:
         return BeliefDiagnosis(probes)
@@ -80,11 +80,11 @@ def _cause_from_beliefs(
     """
     groups = _groups(state, diagnosis)
     solved = kind_of(state.question) in SOLVED_TYPES
-    known = diagnosis.shown is not None
+    has_boxes = diagnosis.shown is not None
 
     def is_right(probe: ScoredProbe) -> bool:
         """Return True if the map has all required objects and, if solvable, implies the right answer."""
-        is_complete = known and all(_holds(probe, group) for group in groups)
+        is_complete = has_boxes and all(_holds(probe, group) for group in groups)
         return is_complete and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
 
     last = probes[-1]

@@ -61,10 +61,10 @@ def measure_scene(
     """
     room, renderer = Room(scene, space, facts or NOTHING, size), colourless(renderer)
     named = {state.id: named_categories(state.question) for state in states}
-    known = boxes_by_name(facts, {name for names in named.values() for name in names})
+    boxes = boxes_by_name(facts, {name for names in named.values() for name in names})
     return {
         state.id: Visibility(
-            tuple(box for name in named[state.id] for box in known.get(name, ())),
+            tuple(box for name in named[state.id] for box in boxes.get(name, ())),
             _measure_turns(state, named[state.id], room, renderer),
         )
         for state in states

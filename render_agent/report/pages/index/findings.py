@@ -45,8 +45,9 @@ class Finding(NamedTuple):
 def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     """Return up to three findings; empty if the confidence intervals support none."""
     sentences = (against_chance(run.results), by_types(run.results))
+    reason = reasons(run.rows, own_diagnoses(run.states, diagnoses))
     found = [Finding(sentence) for sentence in sentences if sentence is not None]
-    return [*found, *filter(None, [reasons(run.rows, own_diagnoses(run.states, diagnoses))])]
+    return found if reason is None else [*found, reason]
 
 
 def reasons(rows: Mapping[str, Row], diagnoses: Mapping[str, Diagnosis]) -> Finding | None:
