@@ -102,8 +102,8 @@ def test_diagnose_prints_beliefs(runs, type_in):
 def test_compare_includes_beliefs(runs, type_in, tmp_path):
     folders = [runs(name)[1] for name in ("misreasoner", "misperceiver")]
     words = ("compare", *(folder.path for folder in folders), "--page", tmp_path, "--no-diagnosis")
-    code, out, told = type_in(*words, "--json", folder=tmp_path)
-    assert code == 0, told
+    code, out, err = type_in(*words, "--json", folder=tmp_path)
+    assert code == 0, err
     beliefs = json.loads(out)["beliefs"]
     assert beliefs["right"]["a"] == 100
     assert beliefs["right"]["difference"] == beliefs["right"]["b"] - 100 <= -60

@@ -122,8 +122,8 @@ def test_sightings_match_a_direct_measurement(looking):
     compared = 0
     for state in looking.states:
         one = found[state.id]
-        for turn, told in zip(state.turns, one.turns, strict=True):
-            for sighting in told.sightings:
+        for turn, turn_diagnosis in zip(state.turns, one.turns, strict=True):
+            for sighting in turn_diagnosis.sightings:
                 camera = next(v.camera for v in turn.views if v.number == sighting.view)
                 box = one.boxes[sighting.box]
                 first = labels.index(box.category)
@@ -296,9 +296,9 @@ def test_annotated_rooms_have_boxes(tmp_path):
 
 
 def test_diagnose_command(looking, staring):
-    told = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
-    assert told.exit_code == 0, told.output
-    assert re.search(r"^size_estimation +2 +0 +1 +1 +0", told.stdout, re.MULTILINE)
+    result = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^size_estimation +2 +0 +1 +1 +0", result.stdout, re.MULTILINE)
     as_json = CliRunner().invoke(cli, ["diagnose", str(looking.path), "--json"])
     figures = json.loads(as_json.stdout)
     assert figures["all"]["causes"]["misjudged"] == 3
@@ -329,11 +329,15 @@ def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
         run.close()
     folder = RunData(run.path)
     states, diagnoses = folder.states, diagnose_run(folder)
-    told = {True: {REASONS[True], REASON_NO_BOX}, False: {REASONS[False]}, None: {REASONS[None]}}
+    expected_reasons = {
+        True: {REASONS[True], REASON_NO_BOX},
+        False: {REASONS[False]},
+        None: {REASONS[None]},
+    }
     for state in states:
         one = diagnoses[state.id]
         said = json.loads(state.turns[-1].reply)["reasoning"]
-        assert said in told[one.shown], state.id
+        assert said in expected_reasons[one.shown], state.id
         if said == REASONS[True] and one.first_seen:  # it answers as soon as it has seen
             assert max(one.first_seen.values()) == len(state.turns) - 1
             assert one.cause is Cause.RIGHT

@@ -78,9 +78,9 @@ def test_pairs_contrast_the_chosen_move_with_lower_scores(run, tmp_path):
     assert any("<think>" in json.dumps(pair) for pair in pairs)
     bare = tmp_path / "bare.jsonl"
     export(run, "--format", "pairs", "--without-thinking", "--absolute", "--to", bare)
-    told = bare.read_text("utf-8")
-    assert "<think>" not in told
-    assert str(run.resolve()) in told
+    text = bare.read_text("utf-8")
+    assert "<think>" not in text
+    assert str(run.resolve()) in text
     assert len(json_lines(bare)) == len(pairs)
 
 
@@ -88,8 +88,10 @@ def test_rows_include_the_choice(run, tmp_path):
     export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
     rows = csv_rows(tmp_path / "turns.csv")
     turns = [turn for state in RunData(run).states for turn in state.turns]
-    told = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
-    assert told == [("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns]
+    choices = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
+    assert choices == [
+        ("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns
+    ]
     export(run, "--format", "csv", "--to", tmp_path / "rows.csv")
     rows = csv_rows(tmp_path / "rows.csv")
     assert {(row["agent"], row["verifier"]) for row in rows} == {("lookahead:4", "random")}

@@ -27,8 +27,8 @@ def test_log_has_the_same_figures_as_the_run(run, log, tmp_path, ending):
     results = RunData(run).saved_results
     assert read.status == "success"
     (scores,) = read.results.scores
-    told = {name: metric.value for name, metric in scores.metrics.items()}
-    assert told == {
+    metrics = {name: metric.value for name, metric in scores.metrics.items()}
+    assert metrics == {
         name: pytest.approx(results[name] / 100)
         for name in ("official", "without_order", "micro", "mean_of_types")
     }

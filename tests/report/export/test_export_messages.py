@@ -42,8 +42,8 @@ def test_messages_match_the_log(run, tmp_path):
     states = RunData(run).states
     assert [line["id"] for line in lines] == [state.id for state in states]
     for line, state in zip(lines, states, strict=True):
-        told = json.loads(json.dumps(line["messages"]).replace(f"{run}/", ""))
-        assert told == state.dialogue
+        messages = json.loads(json.dumps(line["messages"]).replace(f"{run}/", ""))
+        assert messages == state.dialogue
     assert contents(run) == before
 
 
@@ -86,9 +86,9 @@ def test_score_in_a_mirrored_room_is_for_the_scene_as_shown(tmp_path):
 def test_with_truth_adds_the_ground_truth(run, tmp_path):
     export(run, "--format", "messages", "--with-truth", "--to", tmp_path / "a")
     export(run, "--format", "messages", "--to", tmp_path / "b")
-    told, untold = json_lines(tmp_path / "a"), json_lines(tmp_path / "b")
-    assert [line.pop("truth") for line in told] == ["3", "B", "3", "B"]
-    assert told == untold
+    with_truth, without_truth = json_lines(tmp_path / "a"), json_lines(tmp_path / "b")
+    assert [line.pop("truth") for line in with_truth] == ["3", "B", "3", "B"]
+    assert with_truth == without_truth
 
 
 def test_without_thinking_removes_thinking_blocks(run, tmp_path):

@@ -39,8 +39,8 @@ def test_question_rows_match_the_results(run, tmp_path):
     for name, total in (("tokens_in", "in"), ("tokens_out", "out")):
         assert sum(row[name] for row in rows) == totals["tokens"][total] > 0
     for name in ("rendering", "waiting", "generating"):
-        told = sum(row[f"seconds_{name}"] for row in rows)
-        assert math.isclose(told, totals["seconds"][name], abs_tol=1e-2)
+        exported_seconds = sum(row[f"seconds_{name}"] for row in rows)
+        assert math.isclose(exported_seconds, totals["seconds"][name], abs_tol=1e-2)
     assert sum(row["turns"] for row in rows) == totals["turns"]
     assert sum(row["repairs"] for row in rows) == results["counts"]["repairs"] == 1
 
@@ -93,11 +93,11 @@ def test_csv_equals_parquet(run, tmp_path):
         export(run, other, "--format", form, "--to", tmp_path / form)
         export(run, other, "--format", beside, "--to", tmp_path / beside)
         rows = parquet.read_table(tmp_path / beside).to_pylist()
-        told = [
+        expected = [
             {name: "" if value is None else str(value) for name, value in row.items()}
             for row in rows
         ]
-        assert read_csv(tmp_path / form) == told
+        assert read_csv(tmp_path / form) == expected
     rows = read_csv(tmp_path / "csv")
     assert [(row["seed"], row["views"]) for row in rows] == [("0", "free")] * 4 + [
         ("1", "none")
@@ -127,9 +127,9 @@ def test_diagnose_fills_the_diagnosis_columns(tmp_path):
         assert rows[name]["coverage"] == diagnosis.coverage
         assert rows[name]["path_metres"] == diagnosis.path
     turns = [turn for name in rows for turn in found[name].turns]
-    told = parquet.read_table(tmp_path / "b").to_pylist()
-    assert [row["coverage"] for row in told] == [turn.coverage for turn in turns]
-    assert any(row["coverage"] > 0 for row in told)
+    turn_rows = parquet.read_table(tmp_path / "b").to_pylist()
+    assert [row["coverage"] for row in turn_rows] == [turn.coverage for turn in turns]
+    assert any(row["coverage"] > 0 for row in turn_rows)
 
 
 def test_missing_pyarrow_is_reported_with_a_remedy(run, tmp_path, monkeypatch):

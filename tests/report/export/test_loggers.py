@@ -143,7 +143,7 @@ def test_missing_logger_is_reported_before_the_run_starts(tmp_path, monkeypatch)
 
 def test_public_options_have_no_keys_paths_or_servers(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sesame-open-1234")
-    told = public_options(
+    options = public_options(
         {
             "ply": "/srv/scans/room.ply",
             "verifier": ["learned:/srv/scans/v", "geometry"],
@@ -155,7 +155,7 @@ def test_public_options_have_no_keys_paths_or_servers(monkeypatch):
             "limit": 3,
         }
     )
-    assert told == {
+    assert options == {
         "ply": "room.ply",
         "verifier": ["learned:v", "geometry"],
         "engine_option": ["top_k=3"],

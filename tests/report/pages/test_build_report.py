@@ -146,8 +146,8 @@ def test_command_prints_the_path_of_the_report(run, capfd):
         ["report", run.name, "--output", str(run.path.parent), "--no-diagnosis"],
         standalone_mode=False,
     )
-    told = capfd.readouterr()
-    assert told.out.strip() == str(run.path / "report" / "index.html")
+    captured = capfd.readouterr()
+    assert captured.out.strip() == str(run.path / "report" / "index.html")
 
 
 def test_single_question_without_ground_truth(tmp_path):

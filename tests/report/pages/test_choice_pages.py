@@ -20,16 +20,16 @@ def state_of(folder):
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
+def lookahead(tmp_path_factory):
     """Return a run with look-ahead, and its report."""
-    folder = run_rooms(tmp_path_factory.mktemp("looked"), **LOOKING)
+    folder = run_rooms(tmp_path_factory.mktemp("lookahead"), **LOOKING)
     return folder, reported(folder).parent
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def annotated(tmp_path_factory):
     """Return the report of a run whose log uses all fields of the evidence."""
-    folder = run_rooms(tmp_path_factory.mktemp("told"), **LOOKING | {"agent": "lookahead:3"})
+    folder = run_rooms(tmp_path_factory.mktemp("annotated"), **LOOKING | {"agent": "lookahead:3"})
     file = folder.path / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     evidence = lines[0]["evidence"]
@@ -68,8 +68,8 @@ def cells(table):
     return [[cell.strip() for cell in row.locator("th, td").all_inner_texts()] for row in rows]
 
 
-def test_candidates_have_images_and_scores(page, looked):
-    folder, report = looked
+def test_candidates_have_images_and_scores(page, lookahead):
+    folder, report = lookahead
     state = state_of(folder)
     assert_whole(report / page_of("3"))
     opened(page, report)
@@ -110,8 +110,8 @@ def on_plan(report, points):
     return plan.camera.project(points, *plan.size)[0]
 
 
-def test_map_shows_rejected_candidates_on_hover(page, looked):
-    folder, report = looked
+def test_map_shows_rejected_candidates_on_hover(page, lookahead):
+    folder, report = lookahead
     first = state_of(folder).turns[0]
     opened(page, report)
     assert page.locator(".map .might:visible").count() == 0
@@ -125,9 +125,9 @@ def test_map_shows_rejected_candidates_on_hover(page, looked):
     assert len(drawn) >= 1
 
 
-def test_reasons_and_votes_are_escaped(page, told):
-    assert_whole(told / page_of("3"))
-    opened(page, told)
+def test_reasons_and_votes_are_escaped(page, annotated):
+    assert_whole(annotated / page_of("3"))
+    opened(page, annotated)
     part = page.locator("#turn-1 .choice")
     assert cells(part.locator(".scores")) == [
         ["candidate", "learned m1", "learned m2", "random", "fused", "reason"],
@@ -148,17 +148,17 @@ def test_reasons_and_votes_are_escaped(page, told):
 
 
 @IN_BOTH_LIGHTS
-def test_accessibility(page, looked, told, width, scheme):
-    for report in (looked[1], told) if scheme == "dark" else (told,):
+def test_accessibility(page, lookahead, annotated, width, scheme):
+    for report in (lookahead[1], annotated) if scheme == "dark" else (annotated,):
         opened(page, report)
         seen_at(page, width, scheme)
         assert_nothing_serious(page, width)
 
 
-def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, looked):
+def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, lookahead):
     shown = run_rooms(tmp_path, **CHOOSING | {"agent": "show:3"})
     state = state_of(shown)
-    for folder in (looked[0], shown):
+    for folder in (lookahead[0], shown):
         turns = diagnose_run(folder, 1)["3"].turns
         counted = [[*dict.fromkeys(s.view for s in turn.sightings)] for turn in turns]
         views = [[v.number for v in t.views if v.kind != "top"] for t in state_of(folder).turns]

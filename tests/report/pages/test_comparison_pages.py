@@ -135,9 +135,9 @@ def test_cause_is_shown_for_the_wrong_run(page, tmp_path):
         page.goto((tmp_path / "pages" / "questions" / f"{name}.html").as_uri())
         sides = page.locator(".side:has(.facts)").all()
         assert [side.locator(".facts .mark").inner_text() for side in sides] == ["wrong", "right"]
-        told = [side.locator(".verdict").all_inner_texts() for side in sides]
-        assert [len(verdicts) for verdicts in told] == [1, 0]
-        assert "with turns left" in told[0][0]
+        headlines = [side.locator(".verdict").all_inner_texts() for side in sides]
+        assert [len(verdicts) for verdicts in headlines] == [1, 0]
+        assert "with turns left" in headlines[0][0]
         assert page.locator(".verdict").count() == 1
 
 
@@ -219,8 +219,8 @@ def test_three_runs_are_compared_with_the_first(page, runs, tmp_path):
     }
     head = page.locator(".scores thead th").all_inner_texts()
     assert [name for name in head if "−" in name] == ["B − A", "C − A"]
-    told = json.loads(called("compare", *names, "--output", output, "--json").stdout)
-    assert [pair["b"] for pair in told["comparisons"]] == names[1:]
+    compared = json.loads(called("compare", *names, "--output", output, "--json").stdout)
+    assert [pair["b"] for pair in compared["comparisons"]] == names[1:]
 
 
 def test_runs_that_are_not_comparable(page, runs, tmp_path):

@@ -88,9 +88,9 @@ def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
 def test_reason_for_an_unknown_cause(page, tmp_path, options, why):
     index = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
     page.goto((index.parent / page_of("0")).as_uri())
-    told = page.locator(".facts dd").last.inner_text()
-    assert told.startswith("unknown: ")
-    assert why in told
+    cause = page.locator(".facts dd").last.inner_text()
+    assert cause.startswith("unknown: ")
+    assert why in cause
     page.goto(index.as_uri())
     assert "no confidence interval" in page.inner_text(".headline")
 

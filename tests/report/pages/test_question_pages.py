@@ -51,7 +51,7 @@ class Written:
 def report(tmp_path_factory):
     """Return the report folder of a run that covers all features of a dialogue."""
     path, _ = play(
-        tmp_path_factory.mktemp("told"),
+        tmp_path_factory.mktemp("report"),
         "rooms",
         ScriptedEngine(Written()),
         benchmark="rooms",
@@ -331,11 +331,11 @@ def test_wrong_answer_starts_with_its_cause(page, report):
     rows = {row["question_id"]: row for row in RunData(report.parent).saved_results["questions"]}
     for question_id, row in rows.items():
         page.goto(address(report, question_id))
-        told = page.locator(".verdict").all_inner_texts()
-        assert len(told) == (row["score"] is not None and row["score"] < 0.5)
-        if told:
-            assert told[0].startswith("Why:")
-            assert "Wrong: it " in told[0]
+        headline = page.locator(".verdict").all_inner_texts()
+        assert len(headline) == (row["score"] is not None and row["score"] < 0.5)
+        if headline:
+            assert headline[0].startswith("Why:")
+            assert "Wrong: it " in headline[0]
             above = [page.locator(name).bounding_box()["y"] for name in (".verdict", "#question")]
             assert above[0] < above[1]
 

@@ -83,9 +83,9 @@ def test_visibility_plot_agrees_with_the_causes():
         SimpleNamespace(id=name, question=SimpleNamespace(type=row.type), change=None)
         for name, row, _ in made
     ]
-    told = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]
-    assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
-    assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
+    seen = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]
+    assert seen["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
+    assert seen["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 
 
 def test_causes_are_counted_by_type():
