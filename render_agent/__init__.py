@@ -70,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for (PEP 562)."""
+    """Import a public name on first use (PEP 562)."""
     if name not in _PLACES:
         raise AttributeError(f"module 'render_agent' has no attribute {name!r}")
     value = getattr(import_module(f"render_agent.{_PLACES[name]}"), name)

@@ -1,18 +1,17 @@
-"""Every error that this package raises on purpose.
+"""The exceptions of this package.
 
 RenderAgentError
 ├── SetupError           something is missing or wrong before the first question is asked (exit 1)
-│   ├── UsageError       the command line contradicts itself (exit 2)
-│   ├── QuestionsError   a question file cannot be read as questions
+│   ├── UsageError       options are invalid or inconsistent (exit 2)
+│   ├── QuestionsError   a question file is invalid
 │   └── RunLogError      a run folder is locked, edited, full or not a run
-├── SceneError           one scan cannot be read; the questions of that scan fail, the others go on
-├── RenderError          one view cannot be drawn; its question fails, the others go on
-├── EngineError          the engine is gone; the run stops and can be continued
-└── RunStoppedError      a fault meets question after question; the run stops and can be continued
+├── SceneError           a scan cannot be read; its questions fail, others continue
+├── RenderError          a view cannot be rendered; its question fails, others continue
+├── EngineError          the engine failed; the run stops and can be resumed
+└── RunStoppedError      too many questions failed; the run stops and can be resumed
 
-A reply that cannot be read is none of these: it is data (`render_agent.dialogue.reply.Malformed`).
-Each message is one sentence that says what is wrong, where, and what to do about it; what was given is quoted in it,
-and may be of any length, of which as much is shown as can be read.
+Unreadable replies are data, not errors (`render_agent.dialogue.reply.Malformed`).
+Messages say what failed, why, and what to do. Long quoted values are shortened.
 """
 
 from __future__ import annotations
@@ -21,34 +20,33 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST_WORD = 600
-LONGEST_MESSAGE = 2_000
-"""Characters; of what is longer the beginning and the end are told."""
+LONGEST_WORD = 600  # characters; the middle of longer words is omitted
+LONGEST_MESSAGE = 2_000  # characters; the middle of longer messages is omitted
 
 
 class RenderAgentError(Exception):
-    """The root of all errors that a user can be told in one sentence.
+    """Base class of all errors with a message for users.
 
     >>> import render_agent
     >>> try:
     ...     render_agent.load_run("no-such-run")
     ... except render_agent.RenderAgentError as error:
     ...     str(error)
-    "there is no run 'no-such-run', neither in experiment_logs nor as a path"
+    "there is no run 'no-such-run' in experiment_logs or at that path"
     """
 
     def __str__(self) -> str:
-        """Return the sentence, with what is too long in it shortened."""
-        words = re.sub(
+        """Return the message, with long parts shortened."""
+        message = re.sub(
             rf"\S{{{LONGEST_WORD + 1},}}",
             lambda word: _shortened(word[0], LONGEST_WORD),
             super().__str__(),
         )
-        return _shortened(words, LONGEST_MESSAGE)
+        return _shortened(message, LONGEST_MESSAGE)
 
 
 def _shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters, three quarters of them from its beginning."""
+    """Shorten a text to `most` characters, keeping three quarters of them from its beginning."""
     if len(text) <= most:
         return text
     first = most * 3 // 4
@@ -56,22 +54,22 @@ def _shortened(text: str, most: int) -> str:
 
 
 class SetupError(RenderAgentError):
-    """Something that the run needs is missing or wrong; raised before any model is loaded."""
+    """Something a run needs is missing or wrong; raised before a model is loaded."""
 
 
 class UsageError(SetupError):
-    """Options that contradict each other."""
+    """Options are invalid or inconsistent."""
 
 
 class QuestionsError(SetupError):
-    """A question file that cannot be read as questions."""
+    """A question file is invalid."""
 
 
 class RunLogError(SetupError):
-    """A run folder that is locked, edited, full, or no run at all.
+    """A run folder is locked, edited, full, or not a run.
 
     Attributes:
-        status: The reason in a word or two, for lists of runs.
+        status: The reason in one or two words, for lists of runs.
     """
 
     def __init__(self, message: str, status: str = "damaged") -> None:
@@ -80,31 +78,36 @@ class RunLogError(SetupError):
 
 
 class SceneError(RenderAgentError):
-    """A scan that cannot be read as a scene."""
+    """A scan cannot be read."""
 
 
 class RenderError(RenderAgentError):
-    """A view that cannot be drawn."""
+    """A view cannot be rendered."""
 
 
 class EngineError(RenderAgentError):
-    """An engine that cannot answer any more."""
+    """The engine has failed and cannot answer any more."""
 
 
 class RunStoppedError(RenderAgentError):
-    """A fault that meets question after question, so that the run stops before it fails all of them."""
+    """Too many questions failed, so the run stopped early."""
 
 
 @contextmanager
 def os_errors(
     kind: type[RenderAgentError], deed: str, then: str = "", also: type[Exception] = OSError
 ) -> Iterator[None]:
-    """Turn an error of the operating system into one of this package: "cannot read FILE: Permission denied".
+    """Convert OSError to an error of this package, e.g. "cannot read FILE: Permission denied".
 
-    deed: what was tried ("read FILE"). then: what to do about it. also: another kind of error to turn.
+    Args:
+        kind: The error class to raise.
+        deed: The operation, e.g. "read FILE".
+        then: What to do about the error.
+        also: Another exception class to convert.
     """
     try:
         yield
     except (OSError, also) as error:
         reason = getattr(error, "strerror", None) or error
-        raise kind(f"cannot {deed}: {reason}{then and f'; {then}'}") from error
+        action = then and f". {then[:1].upper()}{then[1:]}."
+        raise kind(f"cannot {deed}: {reason}{action}") from error

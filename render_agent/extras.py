@@ -1,4 +1,4 @@
-"""Packages that only some uses need: extras of setup.cfg, asked for by name where one is missing."""
+"""Optional packages: the extras of setup.cfg, named in errors if a package is missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from render_agent.errors import SetupError
 
-EXTRAS = {
+EXTRAS = {  # optional module -> extra that installs it
     "DracoPy": "scans",
     "gsplat": "splats",
     "inspect_ai": "inspect",
@@ -30,28 +30,27 @@ EXTRAS = {
     "wandb": "wandb",
     "zstandard": "scans",
 }
-"""The optional modules, and the extra of this package that brings each."""
-
-
-PACKAGES = {
+PACKAGES = {  # module -> package, where names differ
     "inspect_ai": "inspect-ai",
     "pxr": "usd-core",
     "rerun": "rerun-sdk",
     "sklearn": "scikit-learn",
 }
-"""The packages that are called otherwise than their modules."""
 
 
 def require(use: str, *modules: str, instead: str = "") -> None:
-    """Raise SetupError where a module that `use` needs is not installed; it names the extra to install.
+    """Raise SetupError, naming the extra to install, if a module is missing.
 
-    instead: what else can be done.
+    Args:
+        use: What needs the modules, for the message.
+        *modules: Module names.
+        instead: An alternative to installing, for the message.
     """
     for module in modules:
         spec = find_spec(module)
-        # A folder of that name in the working directory is found, too, without an origin.
+        # find_spec also finds folders in the working directory; they have no origin.
         if spec is None or spec.origin is None:
             install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
             package = PACKAGES.get(module, module)
-            sentence = f'{use} needs {package}, which is not installed: pip install "{install}"'
+            sentence = f'{use} needs {package}, which is not installed. Install it with: pip install "{install}"'
             raise SetupError(sentence + (instead and f", or {instead}"))

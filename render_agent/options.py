@@ -1,7 +1,7 @@
-"""The options of a run: every one declared once, with its type, default, help, and effect on results.
+"""The options of a run: each declared once, with its type, default, help text, and effect on results.
 
-This is data: `runs/build.py` builds what the options name and checks that they fit together, `cli/flags.py` makes
-the flags of the command line, and `parse_options` reads keywords in Python.
+This module is data: `runs/build.py` builds the named parts and checks them, `cli/flags.py` makes command-line flags, and
+`parse_options` reads keyword arguments.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place",
 
 
 def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
-    """Declare an option: a field of RunConfig. A default of False makes a flag without a value.
+    """Declare an option as a field of RunConfig. A default of False makes a flag without a value.
 
     Args:
-        group: Its heading in `--help`. Options of the groups speed, place and display do not change results.
-        default: Its value if it is not given. A tuple makes the option repeatable.
-        text: Its sentence in `--help`; `{names}` stands for the names of the parts of the kind `names`.
-        **more: `metavar`; `choices`; `minimum` and `maximum`; `pattern`, a regular expression that the value
-            matches; `separator`, if several values are written as one word; `part`, the kind of part that it
-            names (see `registry`); `names`, the kind of part with which its values begin; `path`, which values
-            are paths (a key of `IS_PATH`); `private`, if it is left out of what is published; `free`, if it may
-            change when a run is resumed although its group may not.
+        group: Heading in `--help`. Options in the groups speed, place and display do not affect results.
+        default: Default value. A tuple makes the option repeatable.
+        text: Help text; `{names}` stands for the names of the parts of kind `names`.
+        **more: `metavar`; `choices`; `minimum` and `maximum`; `pattern`, a regular expression for the value;
+            `separator`, if one word can contain several values; `part`, the kind of part it names (see `registry`);
+            `names`, the kind of part its values start with; `path`, which values are paths (a key of `IS_PATH`);
+            `private`, if it must not be published; `free`, if it may change when a run is resumed although its
+            group may not.
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -63,7 +63,7 @@ _place, _display = (partial(declare, group) for group in ("place", "display"))
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The options of one run, resolved: flag beats environment beats file beats default."""
+    """The options of one run. Flags override the environment, which overrides files, which override defaults."""
 
     batch: bool = _questions(False, "Run a benchmark.")
     ply: str | None = _questions(
@@ -72,17 +72,17 @@ class RunConfig:
     question: str | None = _questions(None, "The question to ask.", metavar="TEXT")
     up: Up = _questions(  # noqa: RUF009
         AUTO,
-        "The axis of the scan files that points up; auto reads it from the file, else assumes z.",
+        "Up axis of the scan files; auto reads it from the file, else assumes z.",
         choices=(AUTO, *get_args(Axis)),
     )
     unit: AnyUnit = _questions(  # noqa: RUF009
         AUTO,
-        "The unit of the scan files; auto reads it from the file, else assumes metres, and refuses a scan that"
-        " is too large or too small for a room.",
+        "Unit of the scan files; auto reads it from the file, else assumes metres, and refuses scans that are too"
+        " large or too small for a room.",
         choices=(AUTO, *get_args(Unit)),
     )
     option: tuple[str, ...] = _questions(
-        (), 'A choice of the question, such as "A. left". Repeatable.', metavar="TEXT"
+        (), 'A choice of the question, e.g. "A. left". Repeatable.', metavar="TEXT"
     )
     benchmark: str = _questions(
         VSIBENCH,
@@ -93,15 +93,13 @@ class RunConfig:
     )
     questions: str | None = _questions(
         None,
-        "The question file of the benchmark's authors. For VSI-Bench: a file (jsonl, json, parquet, or"
-        " VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl if it exists, else"
+        "Question file from the benchmark's authors. For VSI-Bench: a file (jsonl, json, parquet, or VLMEvalKit's tsv),"
+        " its folder, or a name on the Hugging Face hub (default: test.jsonl if it exists, else"
         " nyu-visionx/VSI-Bench).",
         metavar="FILE|NAME",
         path="existing",
     )
-    subset: str = _questions(
-        "full", "The subset of VSI-Bench's questions.", choices=("full", "debiased", "tiny")
-    )
+    subset: str = _questions("full", "Subset of VSI-Bench.", choices=("full", "debiased", "tiny"))
     scannet: tuple[str, ...] = _questions(
         (), "ScanNet root directory. Repeatable.", metavar="DIR", path="always"
     )
@@ -113,12 +111,13 @@ class RunConfig:
     )
     annotations: str | None = _questions(
         None,
-        "VSI-Bench's official annotations, from which rooms of coloured boxes are built for missing scans.",
+        "VSI-Bench's official annotations, used to build rooms of coloured boxes in place of missing scans.",
         metavar="DIR",
         path="always",
     )
     allow_missing: bool = _questions(
-        False, "Run without missing scans; their questions are MISSING, and every score says so."
+        False,
+        "Run even if scans are missing; their questions are MISSING, and every score has a caveat.",
     )
     limit: int | None = _questions(
         None, "Run at most N questions; results are marked PARTIAL.", metavar="N", minimum=1
@@ -126,7 +125,7 @@ class RunConfig:
     type: tuple[str, ...] = _questions((), "Only this question type. Repeatable.", metavar="TYPE")
     dataset: tuple[str, ...] = _questions(
         (),
-        "Only this data set, such as scannet, scannetpp or arkitscenes. Repeatable.",
+        "Only this data set, e.g. scannet, scannetpp or arkitscenes. Repeatable.",
         metavar="NAME",
     )
     scene: tuple[str, ...] = _questions((), "Only this scene. Repeatable.", metavar="SCENE")
@@ -135,41 +134,41 @@ class RunConfig:
     )
     exclude: str | None = _questions(
         None,
-        "Leave out the questions whose ids are in this file, one per line (see render-agent audit --to).",
+        "Omit questions whose ids are in this file, one per line (see render-agent audit --to).",
         metavar="FILE",
         path="always",
     )
-    shuffle: bool = _questions(False, "Choose the questions in random order, drawn from the seed.")
+    shuffle: bool = _questions(False, "Choose questions in random order, based on the seed.")
     shard: str | None = _questions(
         None,
-        "Run part I of N of the scenes, such as 2/8; render-agent merge joins the parts.",
+        "Run part I of N of the scenes, e.g. 2/8; render-agent merge joins the parts.",
         metavar="I/N",
     )
     change: tuple[str, ...] = _questions(
         (),
-        "Ask every question once more with one change in the room or in its words: {names}. Some take a value,"
-        " as in remove:chair, scale:1.5 or units:cm. Repeatable.",
+        "Also ask every question with one change to the room or the wording: {names}. Some take a value, e.g."
+        " remove:chair, scale:1.5 or units:cm. Repeatable.",
         metavar="CHANGE",
         names="change",
     )
 
     engine: str = _engine(
         "transformers",
-        "What answers: a model in this process, an OpenAI-compatible server, replies by rule (scripted), or a"
+        "What answers: a local model (transformers, vllm), an OpenAI-compatible server (openai), rules (scripted), or a"
         " person in the browser (human).",
         part="engine",
     )
     model: str | None = _engine(
         None,
-        f"A hub name, a directory, or a bundled model: {', '.join(BUNDLED_MODELS)} (default: {DEFAULT_MODEL}). With"
-        " --engine scripted: {names}, or a file of replies (default: explorer).",
+        f"Hugging Face model name, directory, or bundled model: {', '.join(BUNDLED_MODELS)} (default: {DEFAULT_MODEL})."
+        " With --engine scripted: {names}, or a file of replies (default: explorer).",
         metavar="NAME",
         names="scripted policy",
         path="model",
     )
     base_url: tuple[str, ...] = _engine(
         (),
-        "URL of the server for --engine openai, such as http://localhost:8000/v1. Repeatable.",
+        "URL of the server for --engine openai, e.g. http://localhost:8000/v1. Repeatable.",
         metavar="URL",
         free=True,
         private=True,
@@ -187,52 +186,52 @@ class RunConfig:
         metavar="N",
     )
     engine_option: tuple[str, ...] = _engine(
-        (), "An option that is passed on to the engine. Repeatable.", metavar="K=V"
+        (), "Additional option for the engine. Repeatable.", metavar="K=V"
     )
     thinking: str = _engine(
         AUTO,
-        "Whether the model thinks before it replies; auto is the default of its chat template.",
+        "Whether the model thinks before it replies; auto uses the default of its chat template.",
         choices=(AUTO, "on", "off"),
     )
     thinking_budget: int | None = _engine(
         None,
-        "Token limit of the thinking per turn, in addition to the reply; thinking is cut off there.",
+        "Token limit of thinking per turn, in addition to the reply; longer thinking is cut off.",
         minimum=0,
         metavar="N",
     )
     no_guide: bool = _engine(False, "Do not constrain replies to their JSON schema.")
 
     max_batched_turns: int = _speed(
-        4, "Number of first turns that all active questions take together.", minimum=0
+        4, "Number of initial turns that all questions take together, in batches.", minimum=0
     )
     finish_together: int | str = _speed(
         AUTO,
-        "Number of questions that finish side by side after the batched turns; 1 is one after the other.",
+        "Questions in progress at once after the batched turns; 1 is one at a time.",
         metavar="N|auto",
     )
     batch_size: int | str = _speed(
         AUTO,
-        "Requests per call of the model, or in flight; auto fills the memory.",
+        "Requests per model call, or in flight; auto uses the available memory.",
         metavar="N|auto",
     )
     devices: tuple[str, ...] = _speed(
         (),
-        "Run one replica of the model on each of these devices, such as cuda:0,cuda:1.",
+        "Run a replica of the model on each of these devices, e.g. cuda:0,cuda:1.",
         metavar="LIST",
         separator=",",
     )
     workers: int = _speed(
-        1, "Processes that share the questions, scene by scene.", minimum=1, metavar="N"
+        1, "Processes that share the questions, by scene.", minimum=1, metavar="N"
     )
     ray: str | None = _speed(
         None,
-        "The Ray cluster of the workers (default: this machine).",
+        "Ray cluster for the workers (default: this machine).",
         metavar="ADDRESS",
         private=True,
     )
     max_failures: str = _speed(
         AUTO,
-        "Failed questions after which the run stops, as a number or a share; auto is five in a row.",
+        "Failed questions after which the run stops, as a number or percentage; auto stops after five consecutive ones.",
         metavar="N|X%|auto",
         pattern=r"auto|\d{1,9}|(\d{1,2}(\.\d+)?|100)%",
     )
@@ -248,7 +247,7 @@ class RunConfig:
     )
     kinds: tuple[str, ...] = _dialogue(
         VIEW_KINDS,
-        "Kinds of view that a reply may request; the first is the default.",
+        "View types the model may request; the first is the default.",
         metavar="LIST",
         separator=",",
         choices=VIEW_KINDS,
@@ -259,72 +258,71 @@ class RunConfig:
         part="view policy",
     )
     pictures: str = _dialogue(
-        "real", "What the views show: the scene, or a stress test of it.", part="picture stress"
+        "real", "What images show: the scene, or a stress test.", part="picture stress"
     )
     tools: str = _dialogue(
         "none",
-        "What helps the model: nothing, exact measurements on request, or the true scene graph as text in place"
-        " of views.",
+        "Aids for the model: none, exact measurements on request, or the true scene graph as text instead of views.",
         part="toolset",
     )
     reply_protocol: str = _dialogue(
         "json",
-        "How a reply is requested and parsed; json is one JSON object.",
+        "Format of replies; json is one JSON object.",
         part="reply protocol",
     )
     start: str = _dialogue(
         "best",
-        "Start of the camera: best (the widest view), middle, or a pose.",
+        "Start of the camera: best (widest view), middle, or a pose.",
         metavar="best|middle|x,y,z,yaw",
     )
-    renderer: str = _dialogue("rasteriser", "The renderer.", part="renderer")
+    renderer: str = _dialogue("rasteriser", "Renderer.", part="renderer")
     probe: tuple[str, ...] = _dialogue(
         (),
-        "Ask the model for its beliefs after every turn, outside the dialogue: map (where objects are), counts,"
-        " pose (where the camera is), seen (what it has not seen yet).",
+        "Ask the model for its beliefs after every turn, outside the dialogue: map (where objects are), counts, pose"
+        " (where the camera is), seen (what it has not seen yet).",
         metavar="LIST",
         separator=",",
         choices=PROBES,
     )
     temperature: float = _dialogue(0.0, "Sampling temperature; 0 is greedy.", minimum=0)
-    seed: int = _dialogue(0, "Seed of all randomness, combined with the question's id.")
+    seed: int = _dialogue(0, "Seed of all randomness, combined with question ids.")
     max_new_tokens: int = _dialogue(512, "Token limit of a reply.", minimum=1)
 
     agent: str = _choosing(
         "single",
-        "How a turn is decided: {names}. All but single generate several replies and choose among them, as in"
-        " vote:5, lookahead:4 or rephrase:2x3 (two wordings, three replies each).",
+        "How each turn is decided: {names}. All but single generate several replies and choose among them, e.g. vote:5,"
+        " lookahead:4 or rephrase:2x3 (two wordings, three replies each).",
         metavar="NAME[:N]",
         names="agent",
     )
     verifier: tuple[str, ...] = _choosing(
         (),
-        "Scores candidate moves: {names}. Some take a value, as in judge:MODEL or learned:DIR. Repeatable, then"
-        " the mean rank counts (default: geometry for agents that draw moves).",
+        "Scores candidate moves: {names}. Some take a value, e.g. judge:MODEL or learned:DIR. Repeatable; mean ranks"
+        " are used then (default: geometry for agents that render moves).",
         metavar="NAME",
         names="verifier",
         path="argument",
     )
     rubric: str = _choosing(
         "view",
-        "How the judge rates views: a bundled rubric or a file.",
+        "How the judge rates views: a built-in rubric or a file.",
         metavar="NAME|FILE",
         path="file",
     )
     judge_mode: str = _choosing(
         "yes",
-        "What the judge returns: its probability of yes, or criteria in JSON.",
+        "What the judge returns: the probability of yes, or criteria as JSON.",
         choices=("yes", "json"),
     )
 
     port: int = _place(
-        0, "Port of the page of --engine human; 0 is any free one.", minimum=0, private=True
+        0, "Port of the page of --engine human; 0 picks a free one.", minimum=0, private=True
     )
     output: str = _place(
         "experiment_logs", "Folder of the run folders.", metavar="DIR", private=True
     )
     log_to: tuple[str, ...] = _display(
-        (), "Also log the run to this tool. Repeatable.", part="logger"
+        (), "Also log the run to this tracker. Repeatable.", part="logger"
     )
     json: bool = _display(False, "Print the results as JSON on standard output.")
     quiet: bool = _display(False, "Print only errors and the run folder.")
@@ -332,48 +330,48 @@ class RunConfig:
 
     @property
     def alone(self) -> bool:
-        """True if the run takes place in one process."""
+        """True if the run uses only this process."""
         return self.workers == 1 and not self.devices and not self.ray
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """The requested batch size; None for as much as memory holds."""
+        """The requested batch size; None to use the available memory."""
         return None if self.batch_size == AUTO else int(self.batch_size)
 
     @property
     def frame(self) -> tuple[Up, AnyUnit]:
-        """What `--up` and `--unit` say about the scan files; the frame of the bundled rooms is known."""
+        """The values of `--up` and `--unit`; auto for the bundled rooms, whose frame is known."""
         bundled = self.benchmark == ROOMS and self.ply is None
         return (AUTO, AUTO) if bundled else (self.up, self.unit)
 
     @property
     def asks_vsibench(self) -> bool:
-        """True if the questions are VSI-Bench's own."""
+        """True if the questions are from VSI-Bench."""
         return self.benchmark == VSIBENCH
 
     @property
     def partial(self) -> bool:
-        """True if only some of the benchmark's questions are chosen."""
-        narrowed = self.type or self.dataset or self.scene or self.id or self.exclude
-        return bool(self.limit or narrowed or self.shard)
+        """True if only some questions of the benchmark are selected."""
+        filters = self.type or self.dataset or self.scene or self.id or self.exclude
+        return bool(self.limit or filters or self.shard)
 
     def absolute(self) -> RunConfig:
-        """Return the same options with every path made absolute, so that a run can be resumed from any folder."""
+        """Return the same options with absolute paths, so that a run can be resumed from any folder."""
         return replace(self, **absolute_paths(asdict(self)))
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of every option that changes results."""
+        """SHA-256 of all options that affect results."""
         return fingerprint_of(asdict(self))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the options as `config.json` stores them."""
+        """Return the options as stored in `config.json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
-        """Return the options that `to_json` wrote. UsageError if one is unknown or has the wrong type."""
-        import msgspec  # not at import: --help does not need it
+        """Return options stored by `to_json`. Raises UsageError if one is unknown or has the wrong type."""
+        import msgspec  # not needed for --help
 
         if unknown := sorted(set(data) - set(OPTIONS)):
             raise UsageError(f"there is no option {short_repr(unknown[0])}")
@@ -386,38 +384,43 @@ class RunConfig:
 
 OPTIONS: dict[str, Field[Any]] = {entry.name: entry for entry in fields(RunConfig)}
 
+# Options that may change when a run is resumed.
 CHANGEABLE = {
     name
     for name, entry in OPTIONS.items()
     if entry.metadata["group"] in ("speed", "place", "display") or entry.metadata.get("free")
 }
-"""Names of the options that may change when a run is resumed."""
 
 
 def fixed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some options that change results: a resumed run keeps them."""
+    """Return the options that affect results; they cannot change when a run is resumed."""
     return {name: value for name, value in options.items() if name not in CHANGEABLE}
 
 
 def fingerprint_of(options: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of those of some options that change results.
+    """Return the SHA-256 of the options that affect results.
 
-    The fingerprint of saved options does not change when later versions of the program have more options.
+    The fingerprint of saved options stays the same when later versions of the program add options.
     """
     text = json.dumps(fixed_options(options), sort_keys=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def flag_of(name: str) -> str:
-    """Return the flag of an option, such as "--max-turns"."""
+    """Return the flag of an option, e.g. "--max-turns"."""
     return "--" + name.replace("_", "-")
 
 
 def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse options given by name in Python; each value is read as its flag would be.
+    """Parse options from Python like the corresponding flags.
 
-    Lists may stand for tuples, and paths for strings; None is an option that is not given. UsageError if there is
-    no such option or its flag would refuse the value.
+    Lists can replace tuples, and paths can replace strings; None means not set.
+
+    Args:
+        options: Values by option name.
+
+    Raises:
+        UsageError: An option does not exist, or its value is invalid.
     """
     parsed: dict[str, Any] = {}
     for name, value in options.items():
@@ -433,13 +436,13 @@ def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_value(entry: Field[Any], value: Any) -> Any:
-    """Return the value of an option from how it is typed. ValueError, with the reason, if it is not valid."""
+    """Parse a value as typed. Raises ValueError with the reason if it is invalid."""
     declared = entry.metadata
     if entry.name == "image_size":
         return _parse_size(value)
     if isinstance(entry.default, tuple):
-        alone = isinstance(value, str | PathLike) or not isinstance(value, Iterable)
-        words = [_text(part) for part in ([value] if alone else value)]
+        is_single = isinstance(value, str | PathLike) or not isinstance(value, Iterable)
+        words = [_text(part) for part in ([value] if is_single else value)]
         if separator := declared.get("separator"):
             words = [word.strip() for text in words for word in text.split(separator)]
             words = list(dict.fromkeys(filter(None, words)))
@@ -460,20 +463,24 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
 
 
 def _checked(entry: Field[Any], text: str) -> str:
-    """Return a text that is one of the choices, and matches the pattern, of an option. ValueError if not."""
+    """Return a text if it is among the choices of an option and matches its pattern; otherwise raise ValueError."""
     choices, pattern = entry.metadata.get("choices"), entry.metadata.get("pattern")
     if choices and text not in choices:
-        meant = did_you_mean(text, choices)
-        raise ValueError(f"{short_repr(text)} is unknown: choose from {', '.join(choices)}{meant}")
+        suggestion = did_you_mean(text, choices)
+        raise ValueError(
+            f"{short_repr(text)} is unknown. Choose from {', '.join(choices)}{suggestion}"
+        )
     if pattern and not re.fullmatch(pattern, text):
-        raise ValueError(f"{short_repr(text)} is not valid: write {entry.metadata['metavar']}")
+        raise ValueError(
+            f"{short_repr(text)} is invalid. The format is {entry.metadata['metavar']}."
+        )
     return text
 
 
 def _parse_size(value: Any) -> tuple[int, int]:
     sides = value if isinstance(value, list | tuple) else _text(value).lower().split("x")
     if len(sides) != 2 or not all(str(side).isdecimal() for side in sides):
-        raise ValueError(f"{short_repr(value)} is not a size: write it as 640x480")
+        raise ValueError(f"{short_repr(value)} is not a size. Write it as 640x480.")
     width, height = map(int, sides)
     if not all(MIN_SIDE_PIXELS <= side <= MAX_SIDE_PIXELS for side in (width, height)):
         raise ValueError(f"both sides must be {MIN_SIDE_PIXELS} to {MAX_SIDE_PIXELS} pixels")
@@ -530,6 +537,7 @@ def _holds_model(name: str) -> bool:
     return (folder / "config.json").is_file() or any(folder.glob("*.safetensors"))
 
 
+# `path` of a declaration -> whether a value is a path rather than a name.
 IS_PATH: dict[str, Callable[[str], bool]] = {
     "always": lambda path: True,
     "file": lambda name: "." in name and Path(name).is_file(),
@@ -537,23 +545,22 @@ IS_PATH: dict[str, Callable[[str], bool]] = {
     "model": lambda name: (
         _holds_model(name) or (Path(name).is_file() and name not in BUNDLED_MODELS)
     ),
-    "argument": _holds_model,  # of what is behind the colon
+    "argument": _holds_model,  # applied to the part after the colon
 }
-"""`path` of a declaration -> whether a value is a path rather than a name."""
 
 
 def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return some options as they may be published: without servers, places and keys, and of paths only the name."""
-    shown: dict[str, Any] = {}
+    """Return the options that may be published: without servers, private paths and keys, and only names of files."""
+    published: dict[str, Any] = {}
     for name, value in options.items():
         if name in OPTIONS and OPTIONS[name].metadata.get("private"):
             continue
         if name == "engine_option":
             value = [each for each in value if not names_a_key(each.partition("=")[0])]
-        several = isinstance(value, list | tuple)
-        parts = [_without_folder(each) for each in (value if several else [value])]
-        shown[name] = parts if several else parts[0]
-    return shown
+        is_sequence = isinstance(value, list | tuple)
+        parts = [_without_folder(each) for each in (value if is_sequence else [value])]
+        published[name] = parts if is_sequence else parts[0]
+    return published
 
 
 def _without_folder(value: Any) -> Any:

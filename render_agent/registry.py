@@ -1,7 +1,7 @@
-"""The parts that options and commands name: built in, or brought by installed packages as entry points.
+"""Named parts for options and commands: built in, or provided by installed packages as entry points.
 
 The built-in parts of a kind are a dict of `module:attribute` strings in the `__init__.py` of their folder, so that
-names are known without importing a part. Built-in parts precede those of packages.
+names are available without importing the parts. Built-in parts take precedence over those of packages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Kind = Literal[
     "command",
 ]
 
-BUILT_IN: dict[Kind, str] = {
+BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
     "engine": "engines:ENGINES",
     "renderer": "render:RENDERERS",
     "benchmark": "tasks:BENCHMARKS",
@@ -50,9 +50,8 @@ BUILT_IN: dict[Kind, str] = {
     "logger": "report.export:LOGGERS",
     "command": "cli.commands:COMMANDS",
 }
-"""Kind -> the dict of its built-in parts."""
 
-GROUPS: dict[Kind, str] = {
+GROUPS: dict[Kind, str] = {  # kind -> entry-point group of plug-ins
     "engine": "render_agent.engines",
     "renderer": "render_agent.renderers",
     "benchmark": "render_agent.benchmarks",
@@ -63,7 +62,6 @@ GROUPS: dict[Kind, str] = {
     "scripted policy": "render_agent.policies",
     "command": "render_agent.commands",
 }
-"""Kind -> the group of entry points in which packages declare parts of their own."""
 
 OWN_PACKAGE = "render_agent"
 
@@ -76,17 +74,22 @@ def built_in(kind: Kind) -> Mapping[str, str]:
 
 
 def brought(kind: Kind) -> list[str]:
-    """Return the names of the parts that only packages bring, sorted."""
+    """Return the names of parts that only packages provide, sorted."""
     return sorted({entry.name for entry in _declared(kind)} - {*built_in(kind)})
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the names of all parts of a kind: built-in ones, then those of packages."""
+    """Return the names of all parts of a kind, built-in ones first."""
     return [*built_in(kind), *brought(kind)]
 
 
 def load(kind: Kind, name: str) -> Any:
-    """Import a part: the class, function or object that its entry names. SetupError if it cannot be imported, UsageError if there is none."""
+    """Import a part: the class, function or object that its entry names.
+
+    Raises:
+        UsageError: There is no such part.
+        SetupError: The part cannot be imported.
+    """
     if place := built_in(kind).get(name):
         module, _, attribute = place.partition(":")
         return attrgetter(attribute)(import_module(module))
@@ -96,24 +99,24 @@ def load(kind: Kind, name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise SetupError(
             f"the {kind} {name!r} of {_package(entry)} cannot be imported from {entry.value}"
-            f" ({type(error).__name__}: {error}): fix that package, or uninstall it"
+            f" ({type(error).__name__}: {error}). Fix or uninstall that package."
         ) from error
 
 
 def unknown(kind: Kind, name: str) -> str:
-    """Return the sentence about a part that does not exist."""
-    known = names(kind)
-    meant = did_you_mean(name, known)
-    return f"there is no {kind} {short_repr(name)}: choose from {', '.join(known)}{meant}"
+    """Return the error message for an unknown part."""
+    choices = names(kind)
+    suggestion = did_you_mean(name, choices)
+    return f"there is no {kind} {short_repr(name)}. Choose from {', '.join(choices)}{suggestion}"
 
 
 def package(kind: Kind, name: str) -> str | None:
-    """Return the package that brings a part, as "my-engine 1.0"; None for one of this package."""
+    """Return the package that provides a part, e.g. "my-engine 1.0"; None for built-in parts."""
     if name in built_in(kind):
         return None
     entry = _entry(kind, name)
-    own = entry.dist is not None and entry.dist.name.replace("-", "_") == OWN_PACKAGE
-    return None if own else _package(entry)
+    is_own = entry.dist is not None and entry.dist.name.replace("-", "_") == OWN_PACKAGE
+    return None if is_own else _package(entry)
 
 
 def _entry(kind: Kind, name: str) -> EntryPoint:
@@ -122,21 +125,23 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
         raise UsageError(unknown(kind, name))
     if len(entries) > 1:
         packages = " and ".join(sorted(map(_package, entries)))
-        raise SetupError(f"the {kind} {name!r} is brought by {packages}: uninstall all but one")
+        raise SetupError(
+            f"the {kind} {name!r} is provided by {packages}. Uninstall all but one of them."
+        )
     return entries[0]
 
 
 def _declared(kind: Kind) -> EntryPoints:
-    """Return the entry points of a kind that installed packages declare."""
+    """Return the entry points of a kind declared by installed packages."""
     group = GROUPS.get(kind)
     return EntryPoints(()) if group is None else _groups(tuple(sys.path))[group]
 
 
 @cache
 def _groups(path: tuple[str, ...]) -> dict[str, EntryPoints]:
-    """Return the entry points of each group; path: `sys.path`, whose folders hold the packages."""
-    found = entry_points()  # reads all packages once; with `group` it would read them for each
-    return {group: found.select(group=group) for group in GROUPS.values()}
+    """Return the entry points by group; `path` is `sys.path`, as a cache key."""
+    all_entries = entry_points()  # reads all packages once, not once per group
+    return {group: all_entries.select(group=group) for group in GROUPS.values()}
 
 
 def _package(entry: EntryPoint) -> str:

@@ -52,7 +52,7 @@ def test_an_error_of_the_operating_system_is_told_in_its_words(tmp_path):
 def test_an_error_without_those_words_is_told_as_it_is_and_with_what_to_do():
     with pytest.raises(RunLogError) as told, os_errors(RunLogError, "write a", "make room"):
         raise OSError("the disk is full")
-    assert str(told.value) == "cannot write a: the disk is full; make room"
+    assert str(told.value) == "cannot write a: the disk is full. Make room."
 
 
 def test_other_errors_pass_unless_they_are_named():

@@ -1,4 +1,4 @@
-"""Runs started and resumed from Python, like those of the command line."""
+"""Starts and resumes runs from Python, with the options of the command line."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from render_agent.runs.runner import Run, resume_run, start_run
 
 logger = logging.getLogger(__name__)
 
+# Options that exist only on the command line, and their replacement in Python.
 COMMAND_LINE = {
     "json": "see RunResults.results",
     "quiet": "nothing is printed unless progress=True",
 }
-"""Options of the command line only, and their replacement in Python."""
 
 
 def ask(
@@ -54,19 +54,19 @@ def ask(
 
     Args:
         scan: A file (PLY, GLB, OBJ …); a trimesh or Open3D geometry; an opened scene; or arrays
-            (points, colours) or (points, colours, faces), in metres, z up. Scans in memory are stored as
+            (points, colours) or (points, colours, faces), in metres, z up. Scans in memory are saved as
             PLY files in `scans` within the output folder.
         question: The question.
         options: The choices of a multiple-choice question.
-        engine: The name of an engine, as in `--engine`; a model from `load_engine`; an engine; or a
-            function from a request to the text of a reply.
+        engine: Name of an engine, as in `--engine`; a model from `load_engine`; an engine; or a
+            function that maps a request to the text of a reply.
         model: As in `--model`.
-        output: The folder of the run folders.
-        progress: Whether to show progress.
-        **run_options: All other options of a run.
+        output: Folder for run folders.
+        progress: Show progress.
+        **run_options: Other options of a run.
 
     Returns:
-        The dialogue, also if an error stopped it: see `Dialogue.error`.
+        The dialogue, even if an error stopped it; see `Dialogue.error`.
 
     Raises:
         SetupError: The run cannot start.
@@ -106,16 +106,19 @@ def run(
     progress: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResults:
-    """Run a benchmark, or part of it, like `render-agent --batch`, and return its results.
+    """Run a benchmark, or part of it, like `render-agent --batch`, and return the results.
 
-    An interrupted run is resumed by `continue_run`.
+    Use `continue_run` to resume an interrupted run.
 
     Args:
         engine: As in `ask`; transformers by default.
         model: As in `--model`.
-        output: The folder of the run folders.
-        progress: Whether to show progress.
-        **options: All other options of a run. Environment variables and configuration files are not read.
+        output: Folder for run folders.
+        progress: Show progress.
+        **options: Other options of a run. Environment variables and configuration files are not read.
+
+    Returns:
+        The results of the run.
 
     Raises:
         SetupError: The run cannot start.
@@ -139,18 +142,21 @@ def continue_run(
     progress: bool = False,
     **changes: Unpack[RunOptions],
 ) -> RunResults:
-    """Resume a run, like `render-agent --continue`, and return its results.
+    """Resume a run, like `render-agent --continue`, and return the results.
 
     Args:
-        which: A run folder, a name in `output`, or `recent` for the newest there.
-        output: The folder of the run folders.
-        engine: The engine of the run, if it was made in Python.
-        progress: Whether to show progress.
-        **changes: Options that affect only speed, place or display.
+        which: A run folder, the name of a run in `output`, or `recent` for the newest run there.
+        output: Folder of the run folders.
+        engine: The engine of the run, if it was created in Python.
+        progress: Show progress.
+        **changes: Options that affect only speed, location or display.
+
+    Returns:
+        The results of the run.
 
     Raises:
-        UsageError: An option would change results.
-        RunLogError: There is no such run, or it is in use.
+        UsageError: An option would change the results.
+        RunLogError: The run does not exist or is in use.
 
     >>> import render_agent
     >>> results = render_agent.run(
@@ -166,7 +172,9 @@ def continue_run(
         chosen = missing_engine(folder.parts.model_name)
     for name, value in parse_options(chosen.options).items():
         if value != (saved := getattr(folder.config, name)):
-            raise UsageError(f"{folder.name} has the {name} {saved!r}: resume it with the same")
+            raise UsageError(
+                f"{name} cannot change when resuming {folder.name}, which has {saved!r}. Omit it."
+            )
     return _finish(resume_run(folder, parse_options(changes)), chosen, progress)
 
 
@@ -181,7 +189,7 @@ def _run(
 
 
 def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
-    make = _announced(chosen.make) if run.parts.engine.gives_one_reply else chosen.make
+    make = _announcing(chosen.make) if run.parts.engine.gives_one_reply else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)
@@ -191,9 +199,9 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
             ):
                 run.go(observer, make)
         except BaseException as error:
-            chosen.lost()  # its state is unknown
+            chosen.lost()  # the engine's state is undefined after an interruption
             error.add_note(
-                f"Nothing is lost. To resume: render_agent.continue_run({str(run.path)!r})"
+                f"Progress is saved. Resume with: render_agent.continue_run({str(run.path)!r})"
             )
             raise
         finally:
@@ -204,24 +212,24 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
 def _refuse_command_line_options(options: Mapping[str, object]) -> None:
     for name, remedy in COMMAND_LINE.items():
         if name in options:
-            raise UsageError(f"{name} is an option of the command line: {remedy}")
+            raise UsageError(f"{name} is only available on the command line: {remedy}")
 
 
-def _announced(make: MakeEngine) -> MakeEngine:
-    """Return a function that makes the human engine and prints the address of its page."""
+def _announcing(make: MakeEngine) -> MakeEngine:
+    """Wrap `make` to open the human engine's page and print its address."""
 
-    def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
+    def make_and_announce(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.util.console import plain_console
         from render_agent.util.web.browser import open_page
 
         engine = make(config, questions)
         address = str(getattr(engine, "address", ""))
         console = plain_console(stderr=True)
-        console.print(f"answer in the browser: {address}", soft_wrap=True)
+        console.print(f"Answer in the browser: {address}", soft_wrap=True)
         open_page(address)
         return engine
 
-    return made
+    return make_and_announce
 
 
 @contextmanager

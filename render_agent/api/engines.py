@@ -1,4 +1,4 @@
-"""Engines of runs started from Python: a name, a loaded model, or code of the user's own."""
+"""Engines of runs started from Python: an engine name, a loaded model, or custom code."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from render_agent.runs.build import make_engine
 from render_agent.runs.runner import DescribeEngine
 from render_agent.util.reasons import short_repr
 
+# Values of `engine`, described in `ask`; None is the default engine.
 Answering = str | Engine | Policy | Callable[[Request], str] | None
-"""The engine of a run: a name, an engine, or what replies to a request with a text."""
 
 ENGINE_OPTIONS = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
 
-PYTHON = "python"
-"""Recorded name of an engine of the user's own code."""
+PYTHON = "python"  # name recorded for engines from custom code
 
 
 class LoadedEngine:
-    """A model that is loaded once for several runs; made by `load_engine`.
+    """A model loaded once for several runs, created by `load_engine`.
 
-    It is closed by `close`, at the end of its `with` block, or when a run that uses it is interrupted.
+    Closed by `close`, at the end of a `with` block, or when a run that uses it is interrupted.
     """
 
     def __init__(self, engine: Engine, config: RunConfig, description: Mapping[str, Any]) -> None:
@@ -45,7 +44,7 @@ class LoadedEngine:
         }
 
     def close(self) -> None:
-        """Release memory, connections and processes."""
+        """Free memory, connections and processes."""
         if not self.closed:
             self.closed = True
             self.engine.close()
@@ -64,16 +63,19 @@ class LoadedEngine:
 def load_engine(
     engine: str = "transformers", model: str | None = None, **options: Unpack[RunOptions]
 ) -> LoadedEngine:
-    """Load a model once; pass it as the `engine` of several runs and questions.
+    """Load a model once, to pass as `engine` to several runs and questions.
 
     Args:
         engine: transformers, vllm or openai.
-        model: A hub name, a directory, or `small`, the bundled model.
-        **options: Options of a run; `image_size` and `max_turns` determine how much memory a dialogue needs.
+        model: A Hugging Face model name, a directory, or `small`, the bundled model.
+        **options: Options of a run. `image_size` and `max_turns` determine the memory per dialogue.
+
+    Returns:
+        The engine with the loaded model.
 
     Raises:
         SetupError: The model is not available.
-        UsageError: An option is wrong.
+        UsageError: An option is invalid.
 
     >>> import render_agent
     >>> with render_agent.load_engine(model="Qwen/Qwen3-VL-8B-Instruct") as model:  # doctest: +SKIP
@@ -82,10 +84,12 @@ def load_engine(
     >>> render_agent.load_engine("scripted")
     Traceback (most recent call last):
     ...
-    render_agent.errors.UsageError: the engine 'scripted' loads no model: pass its name to run or ask
+    render_agent.errors.UsageError: the engine 'scripted' does not load a model. Pass its name to run or ask.
     """
     if not engine_traits(engine).asks_model:
-        raise UsageError(f"the engine {engine!r} loads no model: pass its name to run or ask")
+        raise UsageError(
+            f"the engine {engine!r} does not load a model. Pass its name to run or ask."
+        )
     options_of_run = {"batch": True, "engine": engine, "model": model, **options}
     config = RunConfig(**parse_options(options_of_run)).absolute()
     return LoadedEngine(make_engine(config, []), config, describe_engine(config))
@@ -100,11 +104,11 @@ class EngineChoice:
     """The engine of a run.
 
     Attributes:
-        options: The options that it implies.
-        describe: Gives its record in `config.json`.
-        make: Makes it.
+        options: Options that the engine implies.
+        describe: Returns its record for `config.json`.
+        make: Creates the engine.
         lost: Closes an engine that outlives its run, after the run was interrupted.
-        in_this_process: Whether it cannot be used by worker processes.
+        in_this_process: True if worker processes cannot use the engine.
     """
 
     options: Mapping[str, Any]
@@ -114,16 +118,16 @@ class EngineChoice:
     in_this_process: bool = False
 
     def check(self, config: RunConfig) -> None:
-        """UsageError if worker processes would need an engine of this process."""
+        """Raise UsageError if worker processes would need an engine of this process."""
         if self.in_this_process and not config.alone:
             raise UsageError(
-                "an engine made in Python works in this process only: omit workers, devices and ray,"
-                " or pass the name of an engine"
+                "an engine created in Python works only in this process. Omit workers, devices and ray,"
+                " or pass the name of an engine."
             )
 
 
-class Kept:
-    """An engine that a run does not close; all else is the engine's own, including optional methods."""
+class SharedEngine:
+    """Delegates to an engine, including its optional methods, but does not close it."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -136,47 +140,55 @@ class Kept:
 
 
 def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> EngineChoice:
-    """Return the engine of a run with these options. UsageError if they contradict each other."""
+    """Return the engine of a run with these options. Raises UsageError if they are inconsistent."""
     if engine is None or isinstance(engine, str):
         return EngineChoice({} if engine is None else {"engine": engine})
-    given = {name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None}
+    engine_options = {
+        name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None
+    }
     if isinstance(engine, LoadedEngine):
-        return _loaded(engine, given)
-    if given:
-        raise UsageError(f"{min(given)} needs an engine given by name, not one made in Python")
+        return _loaded(engine, engine_options)
+    if engine_options:
+        raise UsageError(
+            f"{min(engine_options)} needs an engine given by name, not one created in Python"
+        )
     if callable(getattr(engine, "generate", None)):
-        own = cast("Engine", engine)
-        return _own(lambda config: cast("Engine", Kept(own)), type(engine).__name__, own.close)
-    own_policy = callable(getattr(engine, "reply", None))
-    policy = cast("Policy", engine if own_policy else SimpleNamespace(reply=engine))
+        custom_engine = cast("Engine", engine)
+        return _custom(
+            lambda config: cast("Engine", SharedEngine(custom_engine)),
+            type(engine).__name__,
+            custom_engine.close,
+        )
+    is_policy = callable(getattr(engine, "reply", None))
+    policy = cast("Policy", engine if is_policy else SimpleNamespace(reply=engine))
     if not callable(policy.reply):
         raise UsageError(
-            f"{short_repr(engine)} is no engine: pass the name of an engine, an engine, or a function from a"
-            " request to a text"
+            f"{short_repr(engine)} is not an engine. Pass the name of an engine, an engine, or a function from a"
+            " request to a text."
         )
     name = getattr(engine, "__name__", type(engine).__name__)
-    return _own(lambda config: _scripted(policy, config), name)
+    return _custom(lambda config: _scripted(policy, config), name)
 
 
 def missing_engine(model: str) -> EngineChoice:
-    """Return a stand-in for the user's own engine of a resumed run; it raises UsageError if it is needed."""
+    """Return a stand-in for the custom engine of a resumed run; it raises UsageError when it is needed."""
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        raise UsageError(f"the run used an engine of your own, {model}: pass it again")
+        raise UsageError(f"the run used the custom engine {model}. Pass it again to resume.")
 
     return EngineChoice({}, make=make)
 
 
-def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> EngineChoice:
+def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineChoice:
     if engine.closed:
-        raise UsageError(f"{engine!r} is closed: load it again")
-    for name, value in parse_options(given).items():
+        raise UsageError(f"{engine!r} is closed. Load it again.")
+    for name, value in parse_options(engine_options).items():
         if value != engine.options.get(name, OPTIONS[name].default):
-            raise UsageError(f"{name} differs from that of {engine!r}: omit it")
+            raise UsageError(f"{name} differs from {engine!r}. Omit it.")
     return EngineChoice(
         engine.options,
         lambda config: engine.description,
-        lambda config, questions: cast("Engine", Kept(engine.engine)),
+        lambda config, questions: cast("Engine", SharedEngine(engine.engine)),
         engine.close,
         in_this_process=True,
     )
@@ -187,10 +199,10 @@ def _scripted(policy: Policy, config: RunConfig) -> ScriptedEngine:
     return ScriptedEngine(policy, picture_tokens=tokens)
 
 
-def _own(
+def _custom(
     make: Callable[[RunConfig], Engine], name: str, lost: Callable[[], None] = _nothing
 ) -> EngineChoice:
-    """Return an engine of the user's own code, which must be passed again when the run is resumed."""
+    """Return a custom engine, which must be passed again when the run is resumed."""
     model = f"{PYTHON}:{name}"
     return EngineChoice(
         {"engine": "scripted", "model": model},

@@ -1,4 +1,4 @@
-"""The options of a run as keyword arguments, for type checkers and editors."""
+"""Run options as keyword arguments, for type checkers and editors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CountOrAuto = int | Literal["auto"]
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of a run, as `render-agent --help` describes them. None means not set."""
+    """Options of a run, described by `render-agent --help-all`. None means not set."""
 
     # questions and scans
     benchmark: Path | None
@@ -74,7 +74,7 @@ class RunOptions(TypedDict, total=False):
     verifier: Texts | None
     rubric: Path | None
     judge_mode: str | None
-    # place and display
+    # location and display
     port: int | None
     log_to: Texts | None
     verbose: bool | None

@@ -1,4 +1,4 @@
-"""Pictures for notebooks and programs: the views of a dialogue and of an open scene."""
+"""Images for notebooks and programs: views of a dialogue or an open scene."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from render_agent.render.viewer import Picture
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.util.web.templates import environment
 
-THUMBNAIL = (320, 320)
-"""Maximum width and height in pixels of a picture embedded in an HTML page."""
+THUMBNAIL = (320, 320)  # maximum width and height in pixels of an image embedded in HTML
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View:
-    """A rendered picture, which notebooks display.
+    """A rendered image. Notebooks display it.
 
     Attributes:
         kind: `ego`, `top` or `around`.
-        camera: The camera it was taken with.
-        source: Its PNG file, read when it is used, or its pixels, (H, W, 3) uint8 RGB.
-        depth: (H, W) float32, metres along the optical axis, inf if nothing is there. None for a
-            view of a dialogue, a map, and four directions in one picture.
-        number: Its number within the dialogue, from 0; None outside a dialogue.
+        camera: The camera.
+        source: The PNG file, read when needed, or the pixels, (H, W, 3) uint8, RGB.
+        depth: Depth along the optical axis in metres, (H, W) float32, inf where nothing was scanned. None for
+            views of a dialogue, maps, and `around` views.
+        number: Number of the view in its dialogue, from 0; None outside a dialogue.
 
     >>> import render_agent
     >>> view = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
@@ -50,36 +49,36 @@ class View:
 
     @classmethod
     def drawn(cls, picture: Picture) -> View:
-        """Return a picture that was just rendered."""
+        """Wrap an image that was just rendered."""
         return cls(picture.kind, picture.camera, picture.picture, picture.depth)
 
     def png(self) -> bytes:
-        """Return the picture as the bytes of a PNG file. RunLogError if its file is gone."""
+        """Return the image as PNG. Raises RunLogError if its file is missing."""
         if not isinstance(self.source, Path):
             return encode(self.source)
         with os_errors(
-            RunLogError, f"read the picture {self.source}", "resume the run to redraw it"
+            RunLogError, f"read the image {self.source}", "resume the run to render it again"
         ):
             return self.source.read_bytes()
 
     @property
     def pixels(self) -> NDArray[np.uint8]:
-        """The picture, (H, W, 3) uint8, RGB."""
+        """The image, (H, W, 3) uint8, RGB."""
         return decode(self.png()) if isinstance(self.source, Path) else self.source
 
     @property
     def image(self) -> Image.Image:
-        """The picture for PIL, RGB."""
+        """The image as an RGB PIL image."""
         return Image.fromarray(self.pixels)
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture as a PNG file and return its path."""
+        """Write the image as a PNG file and return its path."""
         path = Path(path)
         path.write_bytes(self.png())
         return path
 
     def thumbnail(self) -> str:
-        """Return a small JPEG of the picture as a data URI, for HTML without files beside it."""
+        """Return a small JPEG of the image as a data URI, for self-contained HTML."""
         small = self.image
         small.thumbnail(THUMBNAIL)
         buffer = io.BytesIO()
@@ -99,5 +98,5 @@ class View:
 
 
 def page(template: str, **names: Any) -> str:
-    """Return a template of this package filled in, with all values escaped."""
+    """Render a template of this package; all values are escaped."""
     return str(environment("api").get_template(template).render(**names))

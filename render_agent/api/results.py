@@ -1,4 +1,4 @@
-"""Runs read from their folders: scores, frames, dialogues, and the comparison of two runs."""
+"""Runs read from their folders: scores, data frames, dialogues, and comparisons."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ from render_agent.util.display import counted
 if TYPE_CHECKING:
     import pandas
 
-OUTPUT = RunConfig(batch=True).output
-"""Default folder of the run folders."""
+OUTPUT = RunConfig(batch=True).output  # default folder for run folders
 
-DTYPES = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean"}
-"""The pandas type of each kind of column."""
+DTYPES = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean"}  # pandas types
 
 
 class TypeRow(Struct, frozen=True):
-    """A question type: its score with its 95 % interval, and the chance levels, in percent."""
+    """Score of a question type with its 95 % interval, and its baselines, in percent."""
 
     type: str
     n: int
@@ -55,7 +53,7 @@ class TypeRow(Struct, frozen=True):
 
 
 class Dialogue:
-    """One question of a run with all its turns, which notebooks display.
+    """One question of a run with all its turns. Notebooks display it.
 
     >>> import render_agent
     >>> room = render_agent.bundled_rooms()["room00"]
@@ -76,27 +74,27 @@ class Dialogue:
 
     @property
     def folder(self) -> RunData:
-        """The run as it is read from its folder."""
+        """The run, as read from its folder."""
         return self.run.folder
 
     @property
     def question(self) -> Question:
-        """The question: its text, options, truth and scene."""
+        """The question: text, options, ground truth and scene."""
         return self.state.question
 
     @property
     def status(self) -> Status:
-        """Answered, exhausted, active, failed or missing."""
+        """`answered`, `exhausted` (out of turns), `active`, `failed` or `missing`."""
         return self.state.status
 
     @property
     def answer(self) -> str | None:
-        """The last answer in canonical form: a letter, a number or a text."""
+        """The final answer in canonical form: a letter, a number or a text."""
         return self.state.answer
 
     @property
     def score(self) -> float | None:
-        """The official score, 0 to 1; None if the truth is unknown or the question is not finished."""
+        """The official score, 0 to 1; None without ground truth or if the question is unfinished."""
         return self.folder.rows[self.state.id].score
 
     @property
@@ -106,12 +104,12 @@ class Dialogue:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns as the run's log has them: reply, action, feedback, outcome, poses, tokens, evidence."""
+        """The turns from the log: reply, action, feedback, outcome, poses, tokens, evidence."""
         return tuple(self.state.turns)
 
     @property
     def views(self) -> list[View]:
-        """The pictures shown to the model, each once; `turn.views` refers to them by number."""
+        """The images shown to the model, without duplicates; `turn.views` refers to them by number."""
         path = self.folder.path
         return [
             View(view.kind, view.camera, path / view.file, number=view.number)
@@ -119,14 +117,17 @@ class Dialogue:
         ]
 
     def map(self, size: tuple[int, int] | None = None) -> View:
-        """Return the map of the scene with the numbered path of the camera.
+        """Return the map of the scene with the numbered camera path.
 
         Args:
-            size: Width and height in pixels; those of the run's views by default.
+            size: Width and height in pixels; by default, those of the run.
+
+        Returns:
+            The map view.
 
         Raises:
             SceneError: The scan is not available.
-            RenderError: The model was shown nothing.
+            RenderError: The model was shown no images.
         """
         config, state = self.run.config, self.state
         path = [turn.stood for turn in state.turns]
@@ -134,7 +135,7 @@ class Dialogue:
             chosen = [view.camera for view in state.views if isinstance(view.camera, Camera)]
             path = chosen or path[:1]
         if state.blind or not path:
-            raise RenderError(f"there is no map of question {state.id}: nothing was shown")
+            raise RenderError(f"question {state.id} has no map: the model was shown no images")
         scene = self.folder.scenes.get(state.question)
         renderer = make_guarded(config.renderer)
         viewer = Viewer(renderer, size or config.image_size, config.field_of_view)
@@ -154,18 +155,18 @@ class Dialogue:
     def _repr_html_(self) -> str:
         try:
             top = self.map().thumbnail() if self.turns else None
-        except RenderAgentError:  # the scan may be on another machine, or nothing was shown
+        except RenderAgentError:  # e.g. the scan is on another machine, or the run was blind
             top = None
         return page("dialogue.html", dialogue=self, map=top)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """The paired comparison of run b with run a, which notebooks display.
+    """The paired comparison of run b with run a. Notebooks display it.
 
     Attributes:
-        found: All figures, as `render-agent compare --json` prints them; scores are in percent.
-        warnings: Why the runs are not comparable, if they were compared with `anyway=True`.
+        found: All results, as printed by `render-agent compare --json`; scores are in percent.
+        warnings: Reasons why the runs are not comparable, if compared with `anyway=True`.
 
     >>> import render_agent
     >>> options = {"benchmark": "rooms", "engine": "scripted", "limit": 2, "output": "runs", "max_turns": 2}
@@ -180,7 +181,7 @@ class Comparison:
     def __repr__(self) -> str:
         return (
             f"<comparison of b {self.found['b']} with a {self.found['a']}: {self.found['n']} questions,"
-            f" {len(self.found['changed'])} right in one run only>"
+            f" {len(self.found['changed'])} correct in one run only>"
         )
 
     def _repr_html_(self) -> str:
@@ -188,7 +189,7 @@ class Comparison:
 
 
 class RunResults:
-    """A run, finished or not, which notebooks display. To see a running one progress, load it again.
+    """A run, finished or not. Notebooks display it. Load a running run again to update it.
 
     >>> import render_agent
     >>> results = render_agent.run(
@@ -228,18 +229,18 @@ class RunResults:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The contents of `results.json`, computed from the log, also for an unfinished run."""
+        """The contents of `results.json`, computed from the log, even for an unfinished run."""
         return self.folder.results
 
     @property
     def score(self) -> float | None:
-        """The official score of the scored questions in percent; None if there are none."""
+        """The official score over scored questions, in percent; None if there are none."""
         score: float | None = self.results["official_over_scored"]["score"]
         return score
 
     @property
     def stamps(self) -> list[str]:
-        """UNFINISHED, PARTIAL, and the notes that must accompany the scores."""
+        """UNFINISHED, PARTIAL, and the caveats that must accompany the scores."""
         finished = [] if self.finished else ["UNFINISHED"]
         partial = ["PARTIAL"] if self.results["status"] == "partial" else []
         return [*finished, *partial, *self.results["notes"]]
@@ -248,7 +249,7 @@ class RunResults:
     def questions(self) -> pandas.DataFrame:
         """One row per question, with the columns of `render-agent export --format csv`.
 
-        The columns of the diagnosis (`cause`, `coverage`, …) are missing values until `diagnosis` was called.
+        The diagnosis columns (`cause`, `coverage`, …) are missing values until `diagnosis` has been called.
         """
         return data_frame(question_rows(self.folder, self._diagnoses), QUESTION_COLUMNS)
 
@@ -259,7 +260,7 @@ class RunResults:
 
     @property
     def types(self) -> pandas.DataFrame:
-        """One row per question type: its score with its 95 % interval, and the chance levels, in percent."""
+        """One row per question type: score with 95 % interval, and baselines, in percent."""
         results = self.results
         chance = results["chance"]["random"], results["chance"]["frequency"]
         rows = [
@@ -275,7 +276,7 @@ class RunResults:
         return data_frame(map(structs.asdict, rows), columns_of(TypeRow)).set_index("type")
 
     def dialogue(self, question_id: str | int) -> Dialogue:
-        """Return one question with its turns. UsageError if the run has no such question."""
+        """Return one question with its turns. Raises UsageError if the run has no such question."""
         for state in self.folder.states:
             if state.id == str(question_id):
                 return Dialogue(self, state)
@@ -286,10 +287,13 @@ class RunResults:
         return [Dialogue(self, state) for state in self.folder.states]
 
     def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
-        """Diagnose every question and return the diagnoses by question id; the frames then contain them.
+        """Diagnose all questions. The data frames include the diagnoses from then on.
 
         Args:
-            processes: Number of processes; one per core by default.
+            processes: Number of processes; by default, one per core.
+
+        Returns:
+            The diagnoses by question id.
         """
         from render_agent.report.diagnosis.diagnose import diagnose_run
 
@@ -297,7 +301,11 @@ class RunResults:
         return self._diagnoses
 
     def report(self, processes: int | None = None) -> Path:
-        """Write the report of the run and return its index page."""
+        """Write the HTML report of the run and return its index page.
+
+        Args:
+            processes: Number of processes; by default, one per core.
+        """
         from render_agent.report.pages.build import build_report
 
         return build_report(self.folder, processes=processes)
@@ -307,10 +315,13 @@ class RunResults:
 
         Args:
             other: A run or its folder.
-            anyway: Compare the common questions of runs that are not comparable.
+            anyway: Compare the common questions even if the runs are not comparable.
+
+        Returns:
+            The comparison.
 
         Raises:
-            UsageError: The runs are not comparable, or have no scored question in common.
+            UsageError: The runs are not comparable, or have no scored questions in common.
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
         (figures,) = compare_runs(
@@ -335,8 +346,8 @@ class RunResults:
 
 
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:
-    """Return rows as a frame with these columns and their types, also without rows. SetupError without pandas."""
-    require("a frame", "pandas")
+    """Return rows as a data frame with typed columns, even without rows. Raises SetupError without pandas."""
+    require("a data frame", "pandas")
     import pandas
 
     kinds = {column.name: DTYPES[column.kind] for column in columns}
@@ -344,14 +355,17 @@ def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> 
 
 
 def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:
-    """Return a run from its folder, finished or not.
+    """Load a run from its folder, finished or not.
 
     Args:
-        which: A run folder, a name in `output`, or `recent` for the newest there.
-        output: The folder of the run folders.
+        which: A run folder, the name of a run in `output`, or `recent` for the newest run there.
+        output: Folder of the run folders.
+
+    Returns:
+        The run.
 
     Raises:
-        RunLogError: There is no such run.
+        RunLogError: The run does not exist.
 
     >>> import render_agent
     >>> results = render_agent.run(

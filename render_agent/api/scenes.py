@@ -1,4 +1,4 @@
-"""Scans opened without a question, from a file or from memory: rendered from any pose, and walked through."""
+"""Scans opened without a question, from a file or from memory: rendered from any pose, and explored."""
 
 from __future__ import annotations
 
@@ -30,20 +30,18 @@ from render_agent.scans.stand_in.annotations import is_annotations
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.util.whole_files import write_whole
 
-FRACTIONS_TO = 2.0
-"""Floating-point colours up to this are fractions, which rounding may lift above 1; others go up to 255."""
+FRACTIONS_TO = 2.0  # float colours up to this are fractions, possibly above 1 from rounding; others go up to 255
 
-DEFAULTS = RunConfig(batch=True)
-"""The default options of a run."""
+DEFAULTS = RunConfig(batch=True)  # default options of a run
 
 
 @dataclass(eq=False, repr=False)
 class OpenScene:
-    """A scan with its renderer, made by `open_scene`; notebooks display its map. For one thread at a time.
+    """A scan with a renderer, created by `open_scene`. Notebooks display its map. Not thread-safe.
 
     Attributes:
         scene: Points, colours, faces, bounds, floor and ceiling, in metres, z up.
-        viewer: Renders the views, at one size.
+        viewer: Renders the views, all of the same size.
 
     >>> from render_agent import Camera, bundled_rooms, open_scene
     >>> room = open_scene(bundled_rooms()["room00"])
@@ -59,20 +57,24 @@ class OpenScene:
 
     @cached_property
     def space(self) -> FreeSpace:
-        """The places where a camera can stand, and the moves between them."""
+        """Free space: where a camera can be, and which moves are possible."""
         return FreeSpace.of(self.scene)
 
     def start(self, where: str = "best") -> Camera:
-        """Return the first camera of a question: `best`, `middle` or a pose, as in `--start`."""
+        """Return the first camera of a dialogue.
+
+        Args:
+            where: `best`, `middle` or a pose, as in `--start`.
+        """
         renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
         return start_camera(self.scene, renderer, self.space, where, angle)
 
     def view(self, camera: Camera | None = None) -> View:
-        """Return the view of a camera, with its depth; by default, of the start camera."""
+        """Return the view of a camera, with depth; by default, of the start camera."""
         return View.drawn(self.viewer.ego(self.scene, camera or self.start()))
 
     def around(self, camera: Camera | None = None) -> View:
-        """Return the views in all four directions as one picture, the camera's own first."""
+        """Return the views in all four directions as one image, that of the camera first."""
         return View.drawn(self.viewer.around(self.scene, camera or self.start()))
 
     def map(self, path: Sequence[Camera] = ()) -> View:
@@ -81,7 +83,7 @@ class OpenScene:
         return View.drawn(self.viewer.top(self.scene, camera, path[:-1]))
 
     def close(self) -> None:
-        """Release the renderer."""
+        """Free the renderer."""
         self.viewer.close()
 
     def __enter__(self) -> OpenScene:
@@ -114,12 +116,13 @@ def open_scene(
 
     Args:
         scan: As in `ask`.
-        size: Width and height of its views in pixels.
-        field_of_view: Horizontal field of view of the camera from `start`, in degrees.
+        size: Width and height of views in pixels.
+        field_of_view: Horizontal field of view of cameras from `start`, in degrees.
         renderer: As in `--renderer`.
         up: As in `--up`.
         unit: As in `--unit`.
-
+    Returns:
+        The scan, ready to render.
     Raises:
         SceneError: The scan cannot be read.
         SetupError: The renderer does not work on this machine.
@@ -148,14 +151,14 @@ def bundled_rooms() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUNDLED.glob("*.ply"))}
 
 
-ScanInput: TypeAlias = Any
-"""A file; a scene; a trimesh or Open3D geometry; or (points, colours) or (points, colours, faces)."""
+ScanInput: TypeAlias = Any  # a file, a scene, a trimesh or Open3D geometry, or arrays; see `ask`
 
 
 def scan_file(scan: Any, folder: Path) -> Path:
-    """Return the file of a scan; a scan in memory is written to `folder` as a PLY file named by its content.
+    """Return the file of a scan; scans in memory are saved in `folder` as PLY files named by content hash.
 
-    SceneError if it is no scan.
+    Raises:
+        SceneError: `scan` is not a scan.
     """
     if isinstance(scan, str | PathLike):
         return Path(scan)
@@ -169,13 +172,13 @@ def scan_file(scan: Any, folder: Path) -> Path:
 
 
 def read_as(scan: Any) -> dict[str, str]:
-    """Return the options with which an opened scene's file was read; none for other scans."""
+    """Return the options with which the file of an opened scene was read; empty for other scans."""
     scene = _from_file(scan)
     return dict(zip(("up", "unit"), scene.frame.asked, strict=True)) if scene else {}
 
 
 def _from_file(scan: Any) -> Scene | None:
-    """Return the scene of an opened scan if reading its file gives the same scene."""
+    """Return the scene of an opened scan if reading its file again gives the same scene."""
     scene = scan.scene if isinstance(scan, OpenScene) else scan
     if not isinstance(scene, Scene) or scene.source is None:
         return None
@@ -183,9 +186,13 @@ def _from_file(scan: Any) -> Scene | None:
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
-    """Return points (n, 3), metres, z up, their colours (n, 3) uint8 or None, and faces (m, 3) or None.
+    """Return the points, colours and faces of any ScanInput except a file.
 
-    scan: any ScanInput except a file. SceneError if it is no scan.
+    Returns:
+        Points (n, 3) in metres, z up; colours (n, 3) uint8 or None; faces (m, 3) or None.
+
+    Raises:
+        SceneError: `scan` is not a scan.
     """
     if isinstance(scan, OpenScene):
         scan = scan.scene
@@ -197,16 +204,16 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
         try:
             data = scan_of_geometry(scan)
         except ValueError as error:
-            raise SceneError(f"the {type(scan).__name__} is no scan: {error}") from error
+            raise SceneError(f"the {type(scan).__name__} is not a scan: {error}") from error
         points, colours, faces = data.points, data.colours, data.faces
-    elif hasattr(scan, "triangles"):  # a mesh of Open3D
+    elif hasattr(scan, "triangles"):  # Open3D mesh
         points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
-    elif hasattr(scan, "points"):  # its point cloud
+    elif hasattr(scan, "points"):  # Open3D point cloud
         points, faces, colours = scan.points, None, scan.colors
     else:
         raise SceneError(
-            f"{type(scan).__name__} is no scan: pass a file, a trimesh or Open3D geometry, or arrays"
-            " (points, colours) or (points, colours, faces)"
+            f"{type(scan).__name__} is not a scan. Pass a file, a trimesh or Open3D geometry, or arrays"
+            " (points, colours) or (points, colours, faces)."
         )
     return np.asarray(points), _colours(colours), None if faces is None else np.asarray(faces)
 
@@ -214,18 +221,18 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
 def ply(
     points: NDArray[Any], colours: NDArray[np.uint8] | None, faces: NDArray[Any] | None
 ) -> bytes:
-    """Return a scan as the bytes of a binary PLY file. SceneError unless the arrays are (n, 3), (n, 3) and (m, 3)."""
+    """Return a scan as a binary PLY file. Raises SceneError unless the shapes are (n, 3), (n, 3) and (m, 3)."""
     if points.ndim != 2 or points.shape[1] != 3:
         raise SceneError(f"points must be (n, 3), not {points.shape}")
     if colours is not None and colours.shape != points.shape:
-        raise SceneError(f"colours must be (n, 3) as points are, not {colours.shape}")
+        raise SceneError(f"colours must be (n, 3) like points, not {colours.shape}")
     if faces is not None and (faces.ndim != 2 or faces.shape[1] != 3):
         raise SceneError(f"faces must be (m, 3), not {faces.shape}")
     return binary_ply(points.astype(np.float64), colours, faces)
 
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
-    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None without colours."""
+    """Convert colours from 0 to 1 or 0 to 255, with or without opacity, to (n, 3) uint8; None without colours."""
     values = np.asarray([] if colours is None else colours)
     if not values.size:
         return None

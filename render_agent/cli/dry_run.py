@@ -1,4 +1,4 @@
-"""`--dry-run`: what a run, or resuming one, would do."""
+"""`--dry-run`: show what a run, or resuming one, would do."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from render_agent.util.sanitize import json_text
 
 
 def dry_run(config: RunConfig) -> int:
-    """Print what a run would ask and show first; nothing is run, no model is loaded."""
+    """Print the questions, cost and first prompt of a run without running it or loading a model."""
     config = config.absolute()
     parts = build(config)
-    shown = _previewed(parts)
-    types = Counter(question.type for question in shown.questions)
-    missing = [] if parts.blind else missing_scans(shown.questions)
+    first_view = _previewed(parts)
+    types = Counter(question.type for question in first_view.questions)
+    missing = [] if parts.blind else missing_scans(first_view.questions)
     without = sum(entry.questions for entry in missing)
-    needed = disk_needed(parts, shown.questions, shown.bytes_a_pixel)
-    drawn = pictures_needed(parts, shown.questions)
-    drawing = shown.seconds_a_view * drawn
-    cost = estimate(parts, len(shown.questions) - without, shown.messages)
-    chosen = describe_choosing(parts, shown.questions)
+    needed = disk_needed(parts, first_view.questions, first_view.bytes_a_pixel)
+    num_images = pictures_needed(parts, first_view.questions)
+    drawing = first_view.seconds_a_view * num_images
+    cost = estimate(parts, len(first_view.questions) - without, first_view.messages)
+    chosen = describe_choosing(parts, first_view.questions)
     notes = [
-        *question_notes(config, shown.questions, blind=parts.blind),
+        *question_notes(config, first_view.questions, blind=parts.blind),
         *filter(None, [chosen["note"]]),
     ]
     if config.json:
         summary = {
-            "questions": len(shown.questions),
+            "questions": len(first_view.questions),
             "types": types,
             "missing": without,
             "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
             "notes": notes,
             "choosing": chosen,
-            "pictures_at_most": drawn,
-            "messages": shown.messages,
-            "pictures": str(shown.folder),
+            "pictures_at_most": num_images,
+            "messages": first_view.messages,
+            "pictures": str(first_view.folder),
             "disk_bytes": needed,
             "drawing_seconds": drawing,
             "estimate": asdict(cost),
@@ -64,10 +64,10 @@ def dry_run(config: RunConfig) -> int:
         click.echo(json_text(summary))
         return 0
     console = plain_console()
-    scenes = len({question.scene for question in shown.questions})
-    scan = "all have a scan" if not without else f"{without} without a scan"
+    scenes = len({question.scene for question in first_view.questions})
+    scan = "all with scans" if not without else f"{without} without a scan"
     console.print(
-        f"{counted(len(shown.questions), 'question')} about {counted(scenes, 'scene')}, {scan}"
+        f"{counted(len(first_view.questions), 'question')} about {counted(scenes, 'scene')}, {scan}"
     )
     for entry in missing:
         console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
@@ -78,33 +78,32 @@ def dry_run(config: RunConfig) -> int:
     if parts.agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
-        f"at most {counted(drawn, 'picture')}, {size(needed)} of disk and {duration(drawing)} of drawing (if"
-        f" every question takes {counted(config.max_turns, 'turn')}); the model's time comes on top",
+        f"at most {counted(num_images, 'image')}, {size(needed)} on disk and {duration(drawing)} of rendering (if every"
+        f" question takes {counted(config.max_turns, 'turn')}), plus the model's time",
         soft_wrap=True,
     )
     if parts.engine.asks_model:
         console.print(sentence(cost), soft_wrap=True)
-    for message in shown.messages:
+    for message in first_view.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
-            words = piece.get("text") or f"[picture {shown.folder / piece['image']}]"
+            words = piece.get("text") or f"[image {first_view.folder / piece['image']}]"
             console.print(words, soft_wrap=True)
     return 0
 
 
-DRY_RUN = "render-agent-dry-run-"
+DRY_RUN = "render-agent-dry-run-"  # prefix of temporary folders
 
-KEPT_SECONDS = 3600.0
-"""How long the pictures of a dry run are kept: the next one removes those that are older."""
+KEPT_SECONDS = 3600.0  # age at which a later dry run deletes the images of an earlier one
 
 
 def _previewed(parts: Parts) -> Preview:
-    """Return the first view and prompt of a run, its pictures in a new temporary folder, which is removed on failure."""
-    for old in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
+    """Render the first view and prompt of a run; images go to a new temporary folder, deleted on failure."""
+    for earlier_folder in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
         with suppress(OSError):
-            status = old.lstat()
+            status = earlier_folder.lstat()
             if status.st_uid == os.getuid() and time.time() - status.st_mtime > KEPT_SECONDS:
-                shutil.rmtree(old)
+                shutil.rmtree(earlier_folder)
     folder = Path(tempfile.mkdtemp(prefix=DRY_RUN))
     try:
         return preview(parts, folder)
@@ -114,8 +113,8 @@ def _previewed(parts: Parts) -> Preview:
 
 
 def _agent_words(chosen: Mapping[str, Any]) -> str:
-    """Describe the choice of moves in words."""
-    replies = f"{chosen['samples']} replies a turn"
+    """Describe how moves are chosen."""
+    replies = f"{chosen['samples']} replies per turn"
     if chosen["groups"] > 1:
         replies += f" to each of {chosen['groups']} wordings"
     names = ", ".join(entry["name"] for entry in chosen["verifiers"])
@@ -123,26 +122,26 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
 
 
 def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
-    """Print what going on with a run would do; nothing is run or written, no model is loaded."""
+    """Print what resuming a run would do, without running or writing anything or loading a model."""
     folder = find_run(output, which)
     config = continued_config(folder, changes)
     states = folder.states if folder.has_questions else []
     failed = sum(state.status is Status.FAILED for state in states)
-    left = failed + sum(state.active for state in states)
+    unfinished = failed + sum(state.active for state in states)
     turns = sum(len(state.turns) for state in states)
     if config.json:
-        counts = {"questions": len(states), "active": left, "failed": failed, "turns": turns}
+        counts = {"questions": len(states), "active": unfinished, "failed": failed, "turns": turns}
         click.echo(json_text({"run": str(folder.path), **counts}))
         return 0
     console = plain_console()
     if not folder.has_questions:
-        console.print(f"{folder.name} has no questions yet: they would be chosen first")
-    elif folder.finished and not left:
-        console.print(f"{folder.name} is complete: nothing is left to do")
+        console.print(f"{folder.name} has no questions yet; they would be chosen first")
+    elif folder.finished and not unfinished:
+        console.print(f"{folder.name} is complete. Nothing to resume.")
     else:
         console.print(
-            f"{folder.name} has {turns} turns of {len(states)} questions: it would go on with {left} of them"
-            + (f", of which {failed} failed" if failed else ""),
+            f"{folder.name} has {turns} turns of {len(states)} questions. It would resume {unfinished} of them"
+            + (f", {failed} of them failed" if failed else ""),
             soft_wrap=True,
         )
     return 0

@@ -1,4 +1,4 @@
-"""The options of a run as flags of the command line, and as entries of a YAML file."""
+"""Run options as command-line flags, and as entries of a YAML file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from render_agent.errors import UsageError, os_errors
 from render_agent.options import OPTIONS, flag_of, parse_value
 from render_agent.util.reasons import did_you_mean, reason_of, short_repr
 
-MAX_FILE_BYTES = 1 << 20  # of a YAML file of options
+MAX_FILE_BYTES = 1 << 20  # maximum size of a YAML option file
 
 
 class OptionType(click.ParamType[Any]):
-    """The value of a run option, parsed by its declaration; values of a repeatable option are parsed one by one."""
+    """Click type of a run option; each value of a repeatable option is parsed separately."""
 
     name = "value"
     envvar_list_splitter = ";"
@@ -43,21 +43,21 @@ class OptionType(click.ParamType[Any]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names and choices that begin with `incomplete`, or else let the shell complete a path."""
+        """Complete names and choices, or else paths."""
         declared = self.entry.metadata
         kind: registry.Kind | None = declared.get("part") or declared.get("names")
-        known = registry.names(kind) if kind else declared.get("choices", ())
-        items = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+        choices = registry.names(kind) if kind else declared.get("choices", ())
+        items = [CompletionItem(name) for name in choices if name.startswith(incomplete)]
         return [*items, CompletionItem(incomplete, type="file")] if "path" in declared else items
 
 
 def is_repeatable(entry: Field[Any]) -> bool:
-    """Return True if a flag may be given more than once, rather than with one separated list."""
+    """Return True if the flag can be repeated, as opposed to taking one separated list."""
     return isinstance(entry.default, tuple) and "separator" not in entry.metadata
 
 
 def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
-    """Return the names and the other arguments of the click option of a field of RunConfig."""
+    """Return the names and settings of the click option for a field of RunConfig."""
     declared, default = entry.metadata, entry.default
     kind: registry.Kind | None = declared.get("part") or declared.get("names")
     settings: dict[str, Any] = {"help": declared["text"], "default": default}
@@ -73,13 +73,17 @@ def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     if "part" in declared:
         settings["metavar"] = "|".join(registry.names(declared["part"]))
     else:
-        usual = "N" if "int" in str(entry.type) else "X" if entry.type == "float" else "TEXT"
-        settings["metavar"] = declared.get("metavar") or "|".join(declared.get("choices", [usual]))
+        default_metavar = (
+            "N" if "int" in str(entry.type) else "X" if entry.type == "float" else "TEXT"
+        )
+        settings["metavar"] = declared.get("metavar") or "|".join(
+            declared.get("choices", [default_metavar])
+        )
     return [flag_of(entry.name), entry.name], settings
 
 
 def given_options(context: click.Context | None) -> dict[str, Any]:
-    """Return the run options that were given to a command: typed, in the environment or in a file."""
+    """Return the run options that were given to a command: typed, from the environment, or from a file."""
     if context is None:
         return {}
     return {
@@ -90,10 +94,12 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
 
 
 def options_of_file(file: str) -> dict[str, str | list[str]]:
-    """Return the options in a YAML file (`--config`) as they would be typed; null is an option that is not given.
+    """Return the options in a YAML file (`--config`) as they would be typed; null means not set.
 
-    A list gives the values of a repeatable option, or the parts of another one ("kinds: [ego, top]"). UsageError
-    if the file cannot be read, names no option, or holds a value that no option can have.
+    A list contains the values of a repeatable option, or the parts of another one ("kinds: [ego, top]").
+
+    Raises:
+        UsageError: The file cannot be read, or an option in it does not exist or has an invalid type.
     """
     from render_agent.util.safe_parse import parse_yaml, read_bounded
 
@@ -102,29 +108,29 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
             document = parse_yaml(read_bounded(Path(file), MAX_FILE_BYTES).decode())
     except ValueError as error:
         raise UsageError(
-            f"--config {file} is not YAML ({reason_of(error)}): write one option per line, such as max_turns: 9"
+            f"--config {file} is not YAML ({reason_of(error)}). Write one option per line, e.g. max_turns: 9"
         ) from error
     if not isinstance(document, dict | None):
         raise UsageError(
-            f"--config {file} must hold options: write one per line, such as max_turns: 9"
+            f"--config {file} must contain options. Write one per line, e.g. max_turns: 9"
         )
     options: dict[str, str | list[str]] = {}
     for key, value in (document or {}).items():
         name = str(key).replace("-", "_")
         if name not in OPTIONS:
-            meant = did_you_mean(name, OPTIONS)
-            raise UsageError(f"--config {file}: there is no option {short_repr(name)}{meant}")
+            suggestion = did_you_mean(name, OPTIONS)
+            raise UsageError(f"--config {file}: there is no option {short_repr(name)}{suggestion}")
         if value is not None:
             options[name] = _as_typed(name, value, file)
     return options
 
 
 def _as_typed(name: str, value: Any, file: str) -> str | list[str]:
-    """Return the value of an option in a file as it would be typed."""
+    """Convert an option value from a file to its typed form."""
     values = value if isinstance(value, list) else [value]
-    wrong = [part for part in values if not isinstance(part, str | int | float)]
+    invalid = [part for part in values if not isinstance(part, str | int | float)]
     several = isinstance(OPTIONS[name].default, tuple)
-    if wrong or (isinstance(value, list) and not several):
+    if invalid or (isinstance(value, list) and not several):
         raise UsageError(f"--config {file}: {name} must be one value, not {short_repr(value)}")
     words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
     separator = OPTIONS[name].metadata.get("separator")

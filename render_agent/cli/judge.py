@@ -1,4 +1,4 @@
-"""The command that lets a model judge anybody's pictures."""
+"""`judge`: let a model rate images."""
 
 from __future__ import annotations
 
@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from render_agent.agents.verifiers.judge.rubric import Rubric
     from render_agent.options import RunConfig
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
-"""Names of the files that are taken from a folder end so, in any case."""
+SUFFIXES = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".webp",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".gif",
+)  # in folders, any case
 
 
 @click.command("judge", panel="Other")
@@ -30,41 +38,43 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
     "--rubric",
     default="view",
     metavar="FILE|NAME",
-    help="What is asked: a YAML file, or the name of a shipped one.",
+    help="Rubric: a YAML file, or the name of a built-in one.",
 )
-@option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
+@option(
+    "--question", default="", metavar="TEXT", help="Question that the views should help answer."
+)
 @option(
     "--named",
     default="",
     metavar="TEXT",
-    help='What the question names, such as "the chair and the table".',
+    help='Objects that the question names, such as "the chair and the table".',
 )
 @option(
     "--mode",
     type=click.Choice(["yes", "json"]),
     default="yes",
-    help="The probability of yes, or the rubric's criteria as JSON.",
+    help="Score: the probability of yes, or the rubric's criteria as JSON.",
 )
 @option(
     "--earlier",
     multiple=True,
     metavar="IMAGE",
     type=click.Path(),
-    help="A view that came before them; may be given several times.",
+    help="A view that came before the images. Repeatable.",
 )
 @engine_flags
-@option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
+@option("--csv", "csv_file", metavar="FILE", help="Write one row per image to FILE.")
 @AS_JSON
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **options: Any) -> None:
-    """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
+    """Let a model judge how well each of IMAGES (files or folders) shows what a question needs.
 
     \b
     Examples:
       render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
       render-agent --device cuda judge a.png b.png --mode json --question "How wide is the bed?"
 
-    Other options of a run stand before the command. Exit code 1 where a picture could not be judged.
+    Put other run options before the command. Exit code 1 if an image could not be judged.
     """
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 
@@ -72,23 +82,24 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
     if not question.strip() and rubric.prompts(options["mode"], "?") != rubric.prompts(
         options["mode"], ""
     ):
-        raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
+        raise UsageError(f"the rubric {rubric.name} needs a question. Pass --question TEXT.")
     names = files_of(images)
     engine = {name: options[name] for name in ("engine", "model", "batch_size")}
     config = engine_config(context, engine)
-    if options["csv_file"]:  # tried before a model works for long
+    if options["csv_file"]:  # fail before the model runs for a long time
         with os_errors(SetupError, f"write {options['csv_file']}"):
             Path(options["csv_file"]).open("a").close()
     scores = _scores(config, names, rubric, options)
-    _tell(names, scores, rubric, options)
+    _print_scores(names, scores, rubric, options)
     if any(score.value is None for score in scores):
         context.exit(1)
 
 
 def files_of(images: Sequence[str]) -> list[str]:
-    """Return the files that are named, and the pictures in the folders that are, in order of their names.
+    """Return the named files, and the images in named folders, sorted by name.
 
-    UsageError where a folder holds none. What is named by itself is taken, whatever it is.
+    Raises:
+        UsageError: A folder contains no images.
     """
     names: dict[str, None] = {}
     for name in images:
@@ -97,17 +108,17 @@ def files_of(images: Sequence[str]) -> list[str]:
             names[str(path)] = None
             continue
         inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES]
-        found = [str(file) for file in inside if file.is_file()]
-        if not found:
-            raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
-        names.update(dict.fromkeys(found))
+        images_inside = [str(file) for file in inside if file.is_file()]
+        if not images_inside:
+            raise UsageError(f"no images in {path} ({', '.join(SUFFIXES)})")
+        names.update(dict.fromkeys(images_inside))
     return list(names)
 
 
 def _scores(
     config: RunConfig, names: Sequence[str], rubric: Rubric, options: dict[str, Any]
 ) -> list[Score]:
-    """Return a score for every file. SetupError where the engine is not at hand."""
+    """Return a score per file. Raises SetupError if the engine is not available."""
     from render_agent.agents.verifiers.judge.batch_score import batch_score
     from render_agent.runs.build import make_engine
 
@@ -126,10 +137,10 @@ def _scores(
         )
 
 
-def _tell(
+def _print_scores(
     names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
 ) -> None:
-    """Print the scores, and write them where that was asked for."""
+    """Print the scores, and write them to a CSV file on request."""
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
@@ -158,15 +169,15 @@ def _tell(
 
 
 def _row(name: str, score: Score, criteria: Sequence[str]) -> dict[str, Any]:
-    """Return the row of a picture; what there is none of is None. criteria: the names of all, so that rows are alike."""
-    found = {criterion: score.criteria.get(criterion) for criterion in criteria}
+    """Return the row of an image, with None for missing values and a column per criterion."""
+    findings = {criterion: score.criteria.get(criterion) for criterion in criteria}
     return {
         "picture": name,
         "score": score.value,
         "support": score.support,
         "why_not": score.reason or None,
-        **{f"criteria.{c}": finding and finding.value for c, finding in found.items()},
-        **{f"criteria.{c}.reason": finding and finding.reason for c, finding in found.items()},
+        **{f"criteria.{c}": finding and finding.value for c, finding in findings.items()},
+        **{f"criteria.{c}.reason": finding and finding.reason for c, finding in findings.items()},
         "tokens_in": score.tokens.prompt,
         "tokens_out": score.tokens.reply,
         "seconds": round(score.seconds, 6),
@@ -185,18 +196,18 @@ def _table(
 
     table = plain_table(Text(title))
     columns = {"score": "score", **{name: f"criteria.{name}" for name in criteria}}
-    table.add_column("picture", overflow="fold")
+    table.add_column("image", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right")
-    table.add_column("why there is none", overflow="fold")
+    table.add_column("reason", overflow="fold")
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
-        # File names and reasons may hold what a terminal, or rich, would take for commands.
+        # File names and reasons may contain terminal control sequences or rich markup.
         table.add_row(Text(row["picture"]), *cells, Text(row["why_not"] or ""))
     tokens = f"tokens in {totals['tokens_in']:,}, out {totals['tokens_out']:,}"
     if not totals["tokens_in"]:  # every prompt has tokens
         tokens = "tokens: not reported"
     table.caption = Text(
-        f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of the engine"
+        f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of engine time"
     )
     return table

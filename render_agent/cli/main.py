@@ -1,4 +1,4 @@
-"""The command line: the options of a run, the other commands, and the only place where the program exits."""
+"""The program: the options of a run, the commands, and the only place where the program exits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from render_agent.util.sanitize import visible
 
 PREFIX = "RENDER_AGENT_"
 
-NEARLY = 0.93
-"""Similarity from which a variable of the environment is taken for a misspelt option."""
+NEARLY = 0.93  # similarity above which an environment variable counts as a misspelt option
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of a disk that is full, when the output is redirected to it."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors of redirected output on a full disk
 
 EPILOG = f"""\
-Exit codes: 0 complete, 1 a question, the set-up or the engine failed, 2 usage, 130 interrupted, 143 terminated.
+Exit codes: 0 complete, 1 a question, the setup or the engine failed, 2 usage error, 130 interrupted, 143 terminated.
 
 Every run option can also be set in the environment ({PREFIX}MAX_TURNS=6) or in a --config file (max_turns: 6).
 A flag overrides the environment, and the environment overrides the file. Values of repeatable options are
@@ -46,16 +44,16 @@ https://click.palletsprojects.com/en/stable/shell-completion/
 
 
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
-    """Take the defaults of a run from a YAML file."""
+    """Read option defaults from a YAML file."""
     if file is not None:
         from render_agent.cli.flags import options_of_file
 
         context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 
 
-def show_everything(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    """Print the whole help."""
-    if asked:
+def show_everything(context: click.Context, parameter: click.Parameter, is_requested: bool) -> None:
+    """Print the full help."""
+    if is_requested:
         context.meta["all"] = True
         click.echo(context.get_help())
         context.exit()
@@ -80,12 +78,12 @@ OWN_OPTIONS = (
     click.RichOption(
         ["--dry-run"],
         is_flag=True,
-        help="Choose the questions, draw the first view, print the first prompt; load no model.",
+        help="Choose the questions, render the first view and print the first prompt; load no model.",
     ),
     click.RichOption(
         ["--allow-code"],
         is_flag=True,
-        help="Run the policy (.py) that the --config file, or the run to resume, names.",
+        help="Run the Python policy named by the --config file or the resumed run.",
     ),
     click.RichOption(
         ["--config"],
@@ -100,10 +98,10 @@ OWN_OPTIONS = (
 
 
 class RunGroup(click.RichGroup):
-    """The program: options of a run, and the commands of the registry, imported when they are used."""
+    """The program: run options, and the commands of the registry, imported on use."""
 
     def get_help(self, ctx: click.Context) -> str:
-        """Return the short help, or all of it for `--help-all`."""
+        """Return the short help, or the full help for `--help-all`."""
         return super().get_help(ctx) if ctx.meta.get("all") else short_help(self, ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -111,7 +109,7 @@ class RunGroup(click.RichGroup):
         return registry.names("command")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, None if there is none of that name."""
+        """Return a command, or None if there is none with that name."""
         if cmd_name not in registry.names("command"):
             return None
         command: click.Command = registry.load("command", cmd_name)
@@ -120,11 +118,11 @@ class RunGroup(click.RichGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is named, its name and what follows. UsageError if there is none."""
+        """Return the name and object of the command, and its arguments. Raises UsageError if there is none."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = did_you_mean(args[0], self.list_commands(ctx))
+            suggestion = did_you_mean(args[0], self.list_commands(ctx))
             raise UsageError(
-                f"no such command {short_repr(args[0])}{near or '; see render-agent --help'}"
+                f"no such command {short_repr(args[0])}{suggestion or '. See render-agent --help.'}"
             )
         return super().resolve_command(ctx, args)
 
@@ -165,11 +163,11 @@ def cli(
         from render_agent.util.display import shown_on
 
         context.obj = options
-        # a command's own options default to those given before it, in the environment or in a file
-        given = given_options(context)
-        inherited = {**given, "as_json": given.get("json")}
+        # options of a command default to those given before it, in the environment or in a file
+        given_before = given_options(context)
+        inherited = {**given_before, "as_json": given_before.get("json")}
         context.default_map = {context.invoked_subcommand: inherited}
-        if context.invoked_subcommand not in RUN_COMMANDS:  # a run shows its progress itself
+        if context.invoked_subcommand not in RUN_COMMANDS:  # runs show their own progress
             context.with_resource(shown_on(plain_console(stderr=True)))
         return
     if continue_run is None and not dry_run and not given_options(context):
@@ -182,8 +180,13 @@ RUN_COMMANDS = ("run", "ask")
 
 
 def _params(*left_out: str) -> list[click.Parameter]:
-    own = [option for option in OWN_OPTIONS if option.name not in ("help_all", *left_out)]
-    return [*(run_option(o) for name, o in OPTIONS.items() if name not in left_out), *own]
+    program_options = [
+        option for option in OWN_OPTIONS if option.name not in ("help_all", *left_out)
+    ]
+    return [
+        *(run_option(o) for name, o in OPTIONS.items() if name not in left_out),
+        *program_options,
+    ]
 
 
 @click.command(params=_params("batch", "ply", "question", "option"))
@@ -234,7 +237,7 @@ def _run(
     """Start, preview or resume a run; return the exit code."""
     if continue_run is not None:
         changed = given_options(context)
-        changed.pop("batch", None)  # a resumed run has it already
+        changed.pop("batch", None)  # already set for a resumed run
         return _resume(options["output"], continue_run, changed, dry_run, allow_code)
     from render_agent.engines.make_engine import refuse_code
     from render_agent.runs.build import build
@@ -243,7 +246,7 @@ def _run(
     config, typed = RunConfig(**options), [name for name in options if _typed(context, name)]
     refuse_idle_options(build(config), typed)
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
-        refuse_code(config, "the file of --config")
+        refuse_code(config, "the --config file")
     if dry_run:
         from render_agent.cli.dry_run import dry_run as preview
 
@@ -264,16 +267,16 @@ def _resume(output: str, name: str, changed: dict[str, Any], dry: bool, allow_co
 
 
 def _refuse_misspelt(options: dict[str, Any]) -> None:
-    """UsageError if a variable of the environment nearly has the name of an option, and would be ignored."""
-    known = [PREFIX + name.upper() for name in options]
+    """Raise UsageError if an environment variable looks like a misspelt option, which would be ignored."""
+    variables = [PREFIX + name.upper() for name in options]
     for name in os.environ:
-        near = get_close_matches(name, known, 1, NEARLY) if name.startswith(PREFIX) else []
-        if near and name not in known:
-            raise UsageError(f"{name} is no option; did you mean {near[0]}?")
+        similar = get_close_matches(name, variables, 1, NEARLY) if name.startswith(PREFIX) else []
+        if similar and name not in variables:
+            raise UsageError(f"{name} is not an option; did you mean {similar[0]}?")
 
 
+# Sources of a policy file name that permit running it without --allow-code.
 NAMED_BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
-"""Where a policy's file must be named for it to be run without --allow-code."""
 
 
 def _typed(context: click.Context, name: str) -> bool:
@@ -281,7 +284,7 @@ def _typed(context: click.Context, name: str) -> bool:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
+    """Run the command line and exit: 0 complete, 1 failed, 2 usage error, 130 interrupted, 143 terminated."""
     install()
     sys.excepthook = _crashed
     try:
@@ -295,21 +298,21 @@ def main() -> NoReturn:
         _say(f"error: {error}")
         code = 2 if isinstance(error, UsageError) else 1
     except MemoryError:
-        _say("error: this machine's memory ran out; give the program more, or lower --batch-size")
+        _say("error: out of memory. Give the program more memory, or lower --batch-size.")
         code = 1
     except (KeyboardInterrupt, click.Abort, Terminated) as stop:
         code = exit_code(stop)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output closed it
         sys.stdout = None
         code = 1
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            _say(f"error: no file is named {short_repr(error.filename)}: the name is too long")
+            _say(f"error: cannot open {short_repr(error.filename)}: the name is too long")
         elif error.filename is not None or error.errno not in NO_ROOM:
             raise
         else:
             _say(
-                f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere"
+                f"error: cannot write standard output: {error.strerror}. Free some space, or write elsewhere."
             )
             sys.stdout = None
         code = 1
@@ -317,7 +320,7 @@ def main() -> NoReturn:
 
 
 def _where(error: click.ClickException) -> str:
-    """Return where a wrong value came from, if it was not typed."""
+    """Return the source of an invalid value unless it was typed."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
     name = error.param.name or ""
@@ -328,7 +331,7 @@ def _where(error: click.ClickException) -> str:
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say where the program crashed, as the interpreter does."""
+    """Print an uncaught exception like the interpreter does, but without keys or control characters."""
     import traceback
 
     _say("".join(traceback.format_exception(kind, error, trace)).rstrip())

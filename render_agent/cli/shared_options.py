@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from render_agent.options import OPTIONS, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PANELS = {
+PANELS = {  # group of run options -> heading in --help
     "questions": "Questions and scans",
     "engine": "Engine",
     "dialogue": "Views and dialogue",
     "choosing": "Choosing among several moves",
     "speed": "Speed",
-    "place": "Places",
+    "place": "Files and folders",
     "display": "Output",
 }
-"""Group of a run option -> heading in --help."""
 
 
 class NewPath(click.Path):
-    """A file or folder that a command writes at its end; refused up front if it cannot be written."""
+    """A file or folder that a command writes when it finishes; refused at once if it is not writable."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the path as it was typed. SetupError if nothing can be written there."""
+        """Return the path as typed. Raises SetupError if it is not writable."""
         from render_agent.util.whole_files import refuse_unwritable
 
         if value:
@@ -40,14 +39,14 @@ class NewPath(click.Path):
 
 
 def option(*names: str, **more: Any) -> Callable[[F], F]:
-    """Declare an option as `click.option` does, but show its default unless it is empty or a flag's."""
+    """Declare an option like `click.option`, and show its default unless it is empty or a flag's."""
     default = more.get("default")
     more.setdefault("show_default", default not in (None, "") and not isinstance(default, bool))
     return click.option(*names, **more)
 
 
 def run_option(entry: Field[Any], **settings: Any) -> click.Option:
-    """Return the option of the command line that a field of RunConfig declares; settings override it."""
+    """Return the command-line option of a field of RunConfig; `settings` override its declaration."""
     names, declared = flags.declaration(entry)
     settings = {"panel": PANELS[entry.metadata["group"]], **declared, **settings}
     return click.RichOption(names, **settings)
@@ -56,7 +55,7 @@ def run_option(entry: Field[Any], **settings: Any) -> click.Option:
 def complete_runs(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return `recent` and the names of the runs in --output, newest first, or else a folder."""
+    """Complete `recent`, the names of runs in --runs (newest first), and folders."""
     folder = Path(str(context.params.get("output") or OPTIONS["output"].default))
     names = sorted((path.parent.name for path in folder.glob("*/config.json")), reverse=True)
     matching = [name for name in ("recent", *names) if name.startswith(incomplete)]
@@ -64,40 +63,38 @@ def complete_runs(
 
 
 def to_folder(words: str, *, required: bool = False) -> Callable[[F], F]:
-    """Declare `--to DIR`, also called `--output`, the parameter `folder`: where a command writes several files."""
+    """Declare `--to DIR` (alias `--output`), stored as `folder`: where a command writes several files."""
     return option(
         "--to", "--output", "folder", type=NewPath(), metavar="DIR", required=required, help=words
     )
 
 
+# Declared by every command that reads runs.
 RUNS_FOLDER = option(
     "--runs",
     "--output",
     "output",
     default="experiment_logs",
     metavar="DIR",
-    help="Folder of the runs.",
+    help="Folder of the run folders.",
 )
-"""The option of every command that reads runs."""
 
 AS_JSON = option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-RUN = click.argument("run", default="recent", shell_complete=complete_runs)
-"""The run that a command reads: the newest unless another is named."""
+RUN = click.argument("run", default="recent", shell_complete=complete_runs)  # newest by default
 
 PARSER = option(
     "--parser",
     type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
     default="official",
-    help="Whose answer parser is used for the means and types.",
+    help="Answer parser used for the scores.",
 )
 
-SET_HERE = ("batch", "ply", "question", "option", "max_turns")
-"""Options of a run that commands with an engine set themselves."""
+SET_HERE = ("batch", "ply", "question", "option", "max_turns")  # set by commands with an engine
 
 
 def engine_flags(f: F) -> F:
-    """Declare the options of a command that asks a model outside a run."""
+    """Declare the options of commands that query a model outside a run."""
     for add in (
         option(
             "--batch-size",
@@ -105,19 +102,19 @@ def engine_flags(f: F) -> F:
             metavar="N",
             help="Requests per call (default: auto).",
         ),
-        option("--model", metavar="NAME", help="Model (default: that of a run)."),
+        option("--model", metavar="NAME", help="Model (default: as for runs)."),
         option(
             "--engine",
             type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
-            help="Engine (default: that of a run).",
+            help="Engine (default: as for runs).",
         ),
     ):
         f = add(f)
     return f
 
 
-def engine_config(context: click.Context, given: dict[str, Any]) -> RunConfig:
-    """Return the configuration of an engine: run options before the command, overridden by `given` ones."""
-    before = {name: value for name, value in context.obj.items() if name not in SET_HERE}
-    own = {name: value for name, value in given.items() if value is not None}
-    return RunConfig(**{**before, **own, "batch": True, "max_turns": 1})
+def engine_config(context: click.Context, command_options: dict[str, Any]) -> RunConfig:
+    """Return an engine configuration: run options before the command, overridden by `command_options`."""
+    run_options = {name: value for name, value in context.obj.items() if name not in SET_HERE}
+    overrides = {name: value for name, value in command_options.items() if value is not None}
+    return RunConfig(**{**run_options, **overrides, "batch": True, "max_turns": 1})

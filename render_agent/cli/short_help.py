@@ -1,4 +1,4 @@
-"""The short `--help`: three uses, the usual options and commands. `--help-all` lists everything."""
+"""The short `--help`: three uses, common options and commands. `--help-all` lists everything."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ USES = {
     "--continue recent": "resume a run",
 }  # fmt: skip
 
-OPTION_GROUPS = {
+OPTION_GROUPS = {  # heading -> option -> description of at most 52 characters
     "Questions": {
         "benchmark": "vsibench (default), rooms (bundled), a file …",
         "scannet": "ScanNet (also --scannetpp, --arkitscenes)",
-        "option": "a choice of the question; repeatable",
+        "option": "an answer choice; repeatable",
         "limit": "run at most N questions",
         "type": "only this question type",
         "scene": "only this scene",
     },
     "Model": {
         "engine": "transformers (default), vllm, openai, scripted …",
-        "model": "hub name, folder, or small (bundled)",
+        "model": "Hugging Face name, folder, or small (bundled)",
         "base_url": "server of --engine openai",
         "temperature": "0 (default) is greedy",
         "max_new_tokens": "token limit of a reply (default: 512)",
@@ -42,13 +42,12 @@ OPTION_GROUPS = {
     },
     "Running": {
         "max_batched_turns": "turns that all questions take together (default: 4)",
-        "finish_together": "questions that finish side by side; 1: one by one",
+        "finish_together": "questions in progress at once afterwards",
         "batch_size": "requests per model call (default: auto)",
-        "output": "folder of the runs (default: experiment_logs)",
+        "output": "folder for runs (default: experiment_logs)",
         "json": "print the results as JSON",
     },
 }
-"""The options of the short help, each with a sentence of at most 52 characters."""
 
 USUAL_COMMANDS = ("doctor", "ls", "show", "report", "view", "diagnose", "compare", "export", "score", "sweep", "play", "make-rooms")  # fmt: skip
 

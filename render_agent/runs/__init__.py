@@ -1,5 +1,5 @@
-"""Runs: how questions are asked, in two phases, and logged turn by turn; how runs are resumed and read.
+"""Runs: the two phases in which questions are asked, the turn-by-turn log, and resuming and reading runs.
 
-Start with `turn.py`, one turn from the view to the log; then `phase_controller.py`, `scheduler.py` and `runner.py`. `read.py`
-reads a run folder.
+Start with `turn.py`, one turn from view to log; then `phase_controller.py`, `scheduler.py` and `runner.py`. `read.py` reads
+a run folder.
 """

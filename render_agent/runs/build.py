@@ -1,4 +1,4 @@
-"""Build what the options of a run name: the only module that turns an option into an object."""
+"""Builds the parts named by the options of a run; the only module that turns options into objects."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ from render_agent.views.stress.image_stress import PictureStress
 from render_agent.views.toolsets import Toolset
 from render_agent.views.view_policies.view_policy import ViewPolicy
 
-MAX_CANDIDATES = 64  # replies per turn
+MAX_CANDIDATES = 64  # maximum replies per turn
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The objects that the options of a run name, and the facts that follow from them.
+    """The parts named by the options of a run, and properties derived from them.
 
     Attributes:
         config: The options.
         view_policy: Chooses the views (`--views`).
-        picture_stress: Changes what the views show (`--pictures`).
-        toolset: Helps the model beside its views (`--tools`).
+        picture_stress: Changes the images (`--pictures`).
+        toolset: Aids for the model (`--tools`).
         agent: Decides each turn (`--agent`).
-        verifiers: Score candidate moves (`--verifier`); not open yet.
-        changes: Make counterparts of questions (`--change`).
-        engine: Properties of the engine (`--engine`). A package's engine has the defaults and is not imported.
+        verifiers: Score candidate moves (`--verifier`); not opened yet.
+        changes: Create counterparts of questions (`--change`).
+        engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported.
     """
 
     config: RunConfig
@@ -83,17 +83,17 @@ class Parts:
 
     @property
     def passive(self) -> bool:
-        """True if views are shown that the model did not choose."""
+        """True if views are shown but not chosen by the model."""
         return not (self.blind or self.free)
 
     @property
     def faithful(self) -> bool:
-        """True if the views show the scenes that the questions are about."""
+        """True if the images show the scenes that the questions are about."""
         return not self.blind and self.picture_stress.faithful
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
-        """The kinds of the first views, in order. UsageError if `--kinds` lacks one that is needed."""
+        """View types of the opening, in order. Raises UsageError if `--kinds` lacks a required one."""
         return self.view_policy.opening_kinds(self.config.kinds)
 
     @property
@@ -104,88 +104,89 @@ class Parts:
     @property
     def pictures_in_prompt(self) -> int:
         """The largest number of images in a prompt of the run, including those of judges."""
-        shown = self.most_views
-        if self.agent.shows_all:  # each later turn also shows where the other moves would have led
-            shown += (self.agent.samples - 1) * (self.config.max_turns - 1)
-        return max(shown, *(verifier.pictures for verifier in self.verifiers), 0)
+        num_images = self.most_views
+        if self.agent.shows_all:  # later turns also show the views of rejected moves
+            num_images += (self.agent.samples - 1) * (self.config.max_turns - 1)
+        return max(num_images, *(verifier.pictures for verifier in self.verifiers), 0)
 
     @property
     def workload(self) -> Workload:
-        """What the run demands of its engine."""
+        """The demands of the run on its engine."""
         kinds = self.config.kinds if self.free else ()
         return Workload(self.pictures_in_prompt, self.agent.candidates, kinds)
 
     @property
     def judges(self) -> tuple[Verifier, ...]:
-        """The verifiers that ask a model about every candidate."""
+        """The verifiers that query a model about every candidate."""
         return tuple(verifier for verifier in self.verifiers if verifier.asks_model)
 
     @property
     def model_name(self) -> str:
-        """The model, or the engine's default."""
+        """Name of the model, or the engine's default."""
         return self.engine.model_of(self.config)
 
     @property
     def agent_words(self) -> str:
-        """The agent and its verifiers, as in "lookahead:4 by geometry and random"."""
+        """Description of the agent and its verifiers, e.g. "lookahead:4 by geometry and random"."""
         labels = [verifier.label for verifier in self.verifiers]
         return f"{self.agent.text} by {' and '.join(labels)}" if labels else self.agent.text
 
     @property
     def notes(self) -> list[str]:
-        """The notes on what is shown that must accompany every score; most runs have none."""
-        shown = self.view_policy.note(self.config.kinds, self.config.max_turns)
-        notes = (shown, self.picture_stress.note, self.toolset.note)
+        """Caveats about views and tools that must accompany every score; most runs have none."""
+        views_note = self.view_policy.note(self.config.kinds, self.config.max_turns)
+        notes = (views_note, self.picture_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """All parts that check themselves and name the files they read, in the order of their checks.
+        """All parts that check themselves and name their input files, in the order of their checks.
 
-        SetupError if the package of the engine is not installed.
+        Raises:
+            SetupError: The package of the engine is not installed.
         """
         maker = engine_maker(self.config.engine)
         engine = maker if isinstance(maker, Choice) else Choice()
-        shown = (self.picture_stress, self.view_policy, self.toolset)
-        return (*shown, *self.verifiers, engine)
+        view_parts = (self.picture_stress, self.view_policy, self.toolset)
+        return (*view_parts, *self.verifiers, engine)
 
     @cached_property
     def prompt(self) -> Prompt:
-        """How the dialogues are worded. SetupError if the wording of the model cannot be used."""
+        """The prompt of the dialogues. Raises SetupError if the wording of the model is invalid."""
         config, wording = self.config, wording_of(self)
         turns, field = config.max_turns, config.field_of_view
         protocol = registry.load("reply protocol", config.reply_protocol)()
         if self.passive:
-            kinds, shown = self.opening_kinds, self.most_views
-            return Prompt(turns, field, kinds, shown, wording=wording, protocol=protocol)
+            kinds, most_views = self.opening_kinds, self.most_views
+            return Prompt(turns, field, kinds, most_views, wording=wording, protocol=protocol)
         start = parse_start(config.start)
-        # In a mirrored room the requested position has other coordinates.
-        named = None if isinstance(start, str) or self.picture_stress.changes_truth else start[0]
+        # In a mirrored room, the requested position has other coordinates.
+        position = None if isinstance(start, str) or self.picture_stress.changes_truth else start[0]
         return Prompt(
             turns,
             field,
             () if self.blind else config.kinds,
             picture_size=config.image_size if self.toolset.measures else None,
             graph=self.toolset.graph,
-            start=named,
+            start=position,
             wording=wording,
             protocol=protocol,
         )
 
     def questions(self) -> list[Question]:
-        """Choose the questions of the run. SetupError if they or their scans are missing."""
+        """Choose the questions of the run. Raises SetupError if they or their scans are missing."""
         return choose_questions(self.config, blind=self.blind, changes=self.changes)
 
     def scenes(self, questions: Sequence[Question], limit: int | None = None) -> SceneCache:
-        """Return the scenes that some questions are shown; limit: bytes of the cache."""
+        """Return the scenes shown to some questions; `limit` is the cache size in bytes."""
         return self.picture_stress.scenes(self.config, questions, limit)
 
 
 def build(config: RunConfig) -> Parts:
-    """Build what the options name.
+    """Build the parts of a run.
 
     Raises:
-        UsageError: An option has a value that its flag would refuse, or options contradict each other.
+        UsageError: An option is invalid, or options are inconsistent.
         SetupError: The package of a part is not installed.
     """
     parse_options(config.to_json())
@@ -209,12 +210,18 @@ def build(config: RunConfig) -> Parts:
 
 
 def _parse_parts(kind: registry.Kind, texts: Sequence[str], **more: Any) -> tuple[Any, ...]:
-    """Make parts from texts of the form NAME or NAME:ARGUMENT.
+    """Create parts from texts of the form NAME or NAME:ARGUMENT.
 
-    more: further arguments of every part. UsageError if a text is named twice or has no form of its kind.
+    Args:
+        kind: Kind of the parts.
+        texts: The texts.
+        **more: Additional arguments of every part.
+
+    Raises:
+        UsageError: A text occurs twice or is invalid.
     """
     if len({text.strip() for text in texts}) < len(texts):
-        raise UsageError(f"a --{kind} is named twice")
+        raise UsageError(f"a --{kind} is named twice. Name each once.")
     parts = []
     for text in texts:
         name, colon, argument = text.strip().partition(":")
@@ -222,29 +229,29 @@ def _parse_parts(kind: registry.Kind, texts: Sequence[str], **more: Any) -> tupl
         if maker is None or not maker.accepts(argument if colon else None):
             makers = (registry.load(kind, part) for part in registry.names(kind))
             forms = ", ".join(form for each in makers for form in each.forms)
-            raise UsageError(f"--{kind} {short_repr(text)} is not valid: write one of {forms}")
+            raise UsageError(f"--{kind} {short_repr(text)} is not valid. Use one of {forms}.")
         parts.append(maker(argument or None, **more))
     return tuple(parts)
 
 
 def parse_agent(text: str) -> Agent:
-    """Parse the value of `--agent`. UsageError if no agent has that form."""
-    known = registry.names("agent")
+    """Parse the value of `--agent`. Raises UsageError if it is invalid."""
+    agent_names = registry.names("agent")
     name, colon, argument = text.strip().partition(":")
-    agent: type[Agent] | None = registry.load("agent", name) if name in known else None
+    agent: type[Agent] | None = registry.load("agent", name) if name in agent_names else None
     shape = agent.form.partition(":")[2] if agent else ""
     match = re.fullmatch("".join(_COUNTS[letter] for letter in shape), argument)
     if agent is None or match is None or bool(colon) != bool(shape):
-        forms = ", ".join(registry.load("agent", each).form for each in known)
+        forms = ", ".join(registry.load("agent", each).form for each in agent_names)
         raise UsageError(
-            f"--agent {short_repr(text)} is not valid: write one of {forms}, with whole numbers"
+            f"--agent {short_repr(text)} is not valid. Use one of {forms}, with whole numbers."
         )
-    made = agent(text.strip(), **{key: int(value) for key, value in match.groupdict().items()})
-    if colon and not 2 <= made.candidates <= MAX_CANDIDATES:
+    parsed = agent(text.strip(), **{key: int(value) for key, value in match.groupdict().items()})
+    if colon and not 2 <= parsed.candidates <= MAX_CANDIDATES:
         raise UsageError(
-            f"--agent {text}: 2 to {MAX_CANDIDATES} candidates are needed, to choose among them"
+            f"--agent {text} must have 2 to {MAX_CANDIDATES} candidates to choose among"
         )
-    return made
+    return parsed
 
 
 _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x": "[x×]"}
@@ -253,58 +260,53 @@ _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x":
 def _check_questions(parts: Parts) -> None:
     config = parts.config
     if config.batch == (config.ply is not None):
-        raise UsageError("give either --batch, or --ply FILE with --question TEXT")
+        raise UsageError("pass either --batch, or --ply FILE with --question TEXT")
     if config.ply is not None and not (config.question or "").strip():
         raise UsageError("--ply needs --question TEXT")
     if config.batch and (config.question or config.option):
-        raise UsageError("--question and --option go with --ply, not with --batch")
+        raise UsageError("--question and --option need --ply, not --batch")
     if config.change and not config.batch:
-        raise UsageError(
-            "--change needs --batch: nobody knows the truth of a question that was typed"
-        )
+        raise UsageError("--change needs --batch, because typed questions have no ground truth")
 
 
 def _check_engine(parts: Parts) -> None:
     config = parts.config
     if not parts.engine.asks_model and (config.thinking != AUTO or config.thinking_budget is not None):  # fmt: skip
         flag = "--thinking-budget" if config.thinking == AUTO else "--thinking"
-        raise UsageError(f"{flag} is for models, not for --engine {config.engine}: leave it out")
+        raise UsageError(f"{flag} applies to models, not to --engine {config.engine}. Omit it.")
 
 
 def _check_schedule(parts: Parts) -> None:
     config = parts.config
     if config.devices and config.workers not in (1, len(config.devices)):
         raise UsageError(
-            f"--devices names {len(config.devices)} devices, a worker each: leave --workers"
-            f" {config.workers} out"
+            f"--devices names {len(config.devices)} devices with one worker each. Omit --workers"
+            f" {config.workers}."
         )
 
 
 def _check_views(parts: Parts) -> None:
     config, stress = parts.config, parts.picture_stress
-    _ = parts.opening_kinds  # refuses kinds that lack a view to begin with
+    _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
     if config.probe and parts.blind:
-        raise UsageError(
-            "--probe asks what was learnt from views, and --views none shows none: leave one of them out"
-        )
+        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
     if config.probe and not parts.free and set(config.probe) == {"pose"}:
         raise UsageError(
-            f"--probe {','.join(config.probe)} asks where the camera is, and --views {config.views} moves it by"
-            " itself: add map, counts or seen, or let the model choose its views"
+            f"--probe {','.join(config.probe)} asks where the camera is, but --views {config.views} moves it. Add map,"
+            " counts or seen, or let the model choose its views."
         )
     if parts.toolset.note and not (parts.view_policy.free and stress.note is None):
         raise UsageError(
-            f"--tools {config.tools} goes with --views free and --pictures real: leave the others out"
+            f"--tools {config.tools} needs --views free and --pictures real. Omit other values."
         )
     if stress.note is not None and parts.blind:
         raise UsageError(
-            f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
-            " one of them out"
+            f"--pictures {config.pictures} changes images, but --views none shows none. Omit one of them."
         )
     if config.change and (stress.changes_truth or not stress.own_scene):
         raise UsageError(
-            f"--change needs rooms as they are, and --pictures {config.pictures} exchanges or mirrors"
-            " them: leave one of them out"
+            f"--change needs unchanged rooms, but --pictures {config.pictures} exchanges or mirrors them. Omit one of"
+            " them."
         )
 
 
@@ -313,42 +315,45 @@ def _check_agent(parts: Parts) -> None:
     if agent.verifiers is None:
         if config.verifier:
             raise UsageError(
-                f"--agent {config.agent} takes no verifier: leave {config.verifier[0]} out"
+                f"--agent {config.agent} takes no verifier. Omit --verifier {config.verifier[0]}."
             )
     elif not verifiers:
         raise UsageError(f"--agent {config.agent} needs --verifier random or learned:DIR")
     looking = [verifier for verifier in verifiers if verifier.looks]
     if looking and not agent.draws:
         raise UsageError(
-            f"--verifier {looking[0].label} looks at what a move leads to, and {agent.form} draws none:"
-            f" use --agent lookahead:{agent.samples}"
+            f"--verifier {looking[0].label} scores rendered moves, but {agent.form} renders none."
+            f" Use --agent lookahead:{agent.samples}."
         )
     if not agent.chooses:
         return
     if parts.engine.gives_one_reply:
-        raise UsageError(f"--agent {config.agent} needs several replies a turn: a person gives one")
+        raise UsageError(
+            f"--agent {config.agent} needs several replies per turn, but --engine {config.engine} gives one"
+        )
     if not config.temperature:
         raise UsageError(
-            f"--agent {config.agent} needs replies that differ: give a --temperature above 0"
+            f"--agent {config.agent} needs replies that differ. Pass --temperature above 0."
         )
     if agent.moves and not parts.free:
-        raise UsageError(f"--agent {config.agent} chooses among moves: use it with --views free")
+        raise UsageError(f"--agent {config.agent} chooses among moves. Use it with --views free.")
 
 
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
-    """Return the engine of a run, its model loaded. SetupError if that is impossible."""
+    """Return the engine of a run with its model loaded. Raises SetupError if that fails."""
     return start_engine(config, questions, build(config).workload)
 
 
 def wording_of(parts: Parts) -> Wording:
-    """Return the sentences of the prompt: the model's own if it is a local model that brings them.
+    """Return the wording of the prompt: that of a local model if it has one, otherwise the general one.
 
-    SetupError if those cannot be used.
+    Raises:
+        SetupError: The model's wording is invalid.
     """
     if parts.engine.holds_weights:
         name = parts.model_name
         file = (bundled_model(name) or Path(name).expanduser()) / FILE_NAME
-        if os.path.lexists(file):  # a broken link is an error, too
+        if os.path.lexists(file):  # a broken link is an error
             return load_wording(file)
     return general()
 
@@ -359,9 +364,10 @@ MakeViews = Callable[[Parts, SceneCache, Pictures, Sequence[Question]], ViewProv
 def make_views(
     parts: Parts, scenes: SceneCache, pictures: Pictures, questions: Sequence[Question]
 ) -> ViewProvider:
-    """Return what draws the views of some questions; the renderer is made for the first of them.
+    """Return the view provider for some questions; the renderer is created for the first view.
 
-    SetupError if something that the choice of views depends on is missing.
+    Raises:
+        SetupError: Data that the view policy needs is missing.
     """
     config = parts.config
     if parts.toolset.graph:
@@ -371,31 +377,33 @@ def make_views(
 
     prepare = getattr(registry.load("renderer", config.renderer), "prepare", None)
     if prepare is not None and questions:
-        with suppress(SceneError):  # its question fails alone, later
+        with suppress(SceneError):  # reported later, when its question fails
             prepare(partial(scenes.get, questions[0]))
 
     def make_viewer() -> Viewer:
         return Viewer(make_guarded(config.renderer), config.image_size, config.field_of_view)
 
-    shown = parts.picture_stress.painted(pictures, config.seed)
+    image_store = parts.picture_stress.painted(pictures, config.seed)
     opening = parts.opening_kinds
     if parts.passive:
         policy = parts.view_policy.build(config, questions)
         return PolicyViews(
-            make_viewer, scenes, shown, opening, config.start, opening, policy=policy
+            make_viewer, scenes, image_store, opening, config.start, opening, policy=policy
         )
     facts = known_facts(questions, config.annotations) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
-        make_viewer, scenes, shown, config.kinds, config.start, opening, facts, wording
+        make_viewer, scenes, image_store, config.kinds, config.start, opening, facts, wording
     )
 
 
 def describe_choosing(parts: Parts, questions: Sequence[Question]) -> dict[str, Any]:
-    """Describe the agent and its verifiers for `config.json`; loads nothing heavy.
+    """Describe the agent and its verifiers for `config.json`, without loading models.
 
-    `note` names the verifiers that know what no model should; None if there are none. QuestionsError if a file
-    of boxes has no known format.
+    `note` names verifiers with privileged knowledge; None if there are none.
+
+    Raises:
+        QuestionsError: A box file has an unknown format.
     """
     described = [
         {"name": verifier.label, **verifier.describe(parts.config, questions)}
@@ -405,11 +413,11 @@ def describe_choosing(parts: Parts, questions: Sequence[Question]) -> dict[str, 
         f"{entry['name']} (knows {entry['knows']})" if entry.get("knows") else entry["name"]
         for entry in described
     ]
-    known = any(entry.get("knows") for entry in described)
+    has_privileged = any(entry.get("knows") for entry in described)
     return {
         "agent": parts.config.agent,
         "samples": parts.agent.samples,
         "groups": parts.agent.wordings,
         "verifiers": described,
-        "note": f"agent: {parts.config.agent} by {', '.join(names)}" if known else None,
+        "note": f"agent: {parts.config.agent} by {', '.join(names)}" if has_privileged else None,
     }

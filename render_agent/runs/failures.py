@@ -8,15 +8,15 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import RunStoppedError
 from render_agent.options import AUTO
 
-IN_A_ROW = 5
-"""Consecutive failures that stop the run: an error that hits every question is not the questions' fault."""
+IN_A_ROW = 5  # consecutive failures that stop a run: an error in every question has a common cause
 
 
 class Failures:
-    """Counts failures of questions.
+    """Counts failed questions and stops the run if there are too many.
 
-    most: the value of `--max-failures`; `auto` stops after IN_A_ROW failures without a turn in between. questions: all
-    that are to be asked.
+    Args:
+        most: Value of `--max-failures`; `auto` stops after IN_A_ROW failures without a turn in between.
+        questions: All questions to be asked.
     """
 
     def __init__(self, most: str, questions: Sequence[Question]) -> None:
@@ -26,32 +26,39 @@ class Failures:
         self._in_a_row: list[Question] = []
 
     def failed(self, question: Question, reason: str, *, of_scene: bool = False) -> None:
-        """Count a failure. RunStoppedError if it is one too many.
+        """Count a failure.
 
-        of_scene: whether a scan or a view of it was to blame: not the run, unless other scenes fail, too.
+        Args:
+            question: The question that failed.
+            reason: Error message.
+            of_scene: True if reading or rendering the scene failed. Such failures count as consecutive only if several
+                scenes are affected.
+
+        Raises:
+            RunStoppedError: Too many questions failed.
         """
         self._failed += 1
         self._in_a_row.append(question)
         if self.most is not None:
-            stops, count = self._failed > self.most, f"{self._failed} questions failed"
+            stops, count = self._failed > self.most, f"stopped after {self._failed} failures"
         else:
             scenes = len({each.scene for each in self._in_a_row})
             stops = len(self._in_a_row) >= IN_A_ROW
             stops = stops and not (of_scene and scenes < min(IN_A_ROW, self._scenes))
-            count = f"{len(self._in_a_row)} questions failed in a row"
+            count = f"stopped after {len(self._in_a_row)} consecutive failures"
         if stops:
             raise RunStoppedError(
-                f"{count}, the last because: {reason}; fix that and resume with --continue, or allow more failures with"
-                " --max-failures"
+                f"{count}. Last error: {reason}. Fix the cause and resume with --continue, or allow more failures with"
+                " --max-failures."
             )
 
     def went_on(self) -> None:
-        """Note that a question took a turn."""
+        """Record that a question completed a turn."""
         self._in_a_row.clear()
 
 
 def allowed_failures(most: str, questions: int) -> int:
-    """Return how many questions may fail; most: a number, or a share of `questions` such as 10%."""
+    """Return the allowed number of failures; `most` is a number, or a percentage of `questions` such as 10%."""
     if most.endswith("%"):
         return int(float(most[:-1]) / 100 * questions)
     return int(most)

@@ -1,4 +1,4 @@
-"""Shards of one run, made on several machines, joined into the run that they are parts of."""
+"""Merges the shards of a run, made on several machines, into one run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ from render_agent.util.display import tracked
 
 
 def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
-    """Write a new run folder with the questions, turns and pictures of all shards.
+    """Write a new run folder with the questions, turns and images of all shards.
 
-    Returns the folder and its results. A shard that was not finished stays so: the merged run is
-    continued like any other. UsageError where the runs are not all the shards of one run, RunLogError
-    where one cannot be read or the folder cannot be written.
+    If a shard is unfinished, the merged run is unfinished and can be resumed.
+
+    Returns:
+        The folder and its results.
+
+    Raises:
+        UsageError: The runs are not all the shards of one run.
+        RunLogError: A shard cannot be read, or the folder cannot be written.
     """
     config = _common(shards)
     record = dict(shards[0].record)
@@ -34,14 +39,14 @@ def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]
         "merged": [shard.name for shard in shards],
         "sha256": _joined(shard.record["sha256"] for shard in shards),
     }
-    noted = [shard.record for shard in shards if shard.record["choosing"].get("note")]
-    if noted:  # boxes may be known of the scenes of some shards only
-        record["choosing"] = noted[0]["choosing"]
+    records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
+    if records_with_note:  # boxes may be known only for the scenes of some shards
+        record["choosing"] = records_with_note[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions])
     with closing(RunLog.create(output, "batched", record)) as log:
         for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
-        os.sync()  # once for all pictures, before a line names them
+        os.sync()  # once for all images, before lines name them
         for shard in shards:
             for line in shard.lines():
                 log.append_line(line)
@@ -54,30 +59,30 @@ def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]
 
 
 def _common(shards: Sequence[RunData]) -> RunConfig:
-    """Return the options that all shards share. UsageError where they are not one run's shards."""
+    """Return the options shared by all shards. Raises UsageError unless they are the shards of one run."""
     configs = [replace(shard.config, shard=None) for shard in shards]
     parts = [(shard.config.shard or "").partition("/") for shard in shards]
     for shard, config, (part, _, _) in zip(shards, configs, parts, strict=True):
         if not part:
-            raise UsageError(f"{shard.name} is no shard: it was not run with --shard I/N")
+            raise UsageError(f"{shard.name} is not a shard: it was not run with --shard I/N")
         if config.fingerprint != configs[0].fingerprint:
-            raise UsageError(f"{shard.name} and {shards[0].name} were run with different options")
+            raise UsageError(f"{shard.name} and {shards[0].name} have different options")
     count = parts[0][2]
     numbers = sorted(int(part) for part, _, _ in parts)
     if any(of != count for _, _, of in parts) or len(set(numbers)) < len(numbers):
         raise UsageError(
-            "the runs are not shards of one division: each part I/N must be there once"
+            "the runs are not shards of the same division: each part I/N must occur once"
         )
-    absent = sorted(set(range(1, int(count) + 1)) - set(numbers))
-    if absent:
+    missing = sorted(set(range(1, int(count) + 1)) - set(numbers))
+    if missing:
         raise UsageError(
-            f"these shards are missing: {', '.join(f'{part}/{count}' for part in absent)}"
+            f"these shards are missing: {', '.join(f'{part}/{count}' for part in missing)}"
         )
     return configs[0]
 
 
 def _in_order(questions: list[Question]) -> list[Question]:
-    """Return the questions by their ids, where those are numbers as VSI-Bench's are."""
+    """Sort questions by id if ids are numbers, like those of VSI-Bench."""
     if all(question.id.isdecimal() for question in questions):
         return sorted(questions, key=lambda question: int(question.id))
     return questions
@@ -92,19 +97,19 @@ def _joined(hashes: Any) -> dict[str, Any]:
 
 
 def _copy_pictures(source: Path, target: Path) -> None:
-    """Link the pictures where one disk holds both folders, else copy them. RunLogError where neither."""
+    """Hard-link images, or copy them to another disk. Raises RunLogError if neither works."""
     for picture in (source / "views").rglob("*.png"):
-        there = target / picture.relative_to(source)
+        destination = target / picture.relative_to(source)
         check_inside(source, picture)
-        with os_errors(RunLogError, f"copy {picture} to {there}"):
-            there.parent.mkdir(parents=True, exist_ok=True)
-            _link_or_copy(picture, there)
+        with os_errors(RunLogError, f"copy {picture} to {destination}"):
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            _link_or_copy(picture, destination)
 
 
-def _link_or_copy(picture: Path, there: Path) -> None:
-    if there.exists():  # the opening of a scene that two shards share
+def _link_or_copy(picture: Path, destination: Path) -> None:
+    if destination.exists():  # the opening of a scene, shared by two shards
         return
     try:
-        os.link(picture, there)
-    except OSError:  # another disk, or one that knows no links
-        shutil.copyfile(picture, there)
+        os.link(picture, destination)
+    except OSError:  # another disk, or no support for hard links
+        shutil.copyfile(picture, destination)

@@ -1,4 +1,4 @@
-"""The phase controller: the first turns batched over all questions, then each question at its own pace."""
+"""The phase controller: batched turns over all questions, then each question independently."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
-    """Receives the events of a run as they happen; a subclass overrides those that it needs."""
+    """Receives the events of a run; subclasses override the methods they need."""
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """A phase, or a batched turn, begins with these questions."""
+        """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         return
 
     def took(self, state: QuestionState, turn: Turn) -> None:
-        """A question took a turn."""
+        """Called after a question completes a turn."""
         return
 
     def failed(self, state: QuestionState) -> None:
-        """A question failed."""
+        """Called after a question fails."""
         return
 
 
 class Silent(Observer):
-    """The observer of a run that nobody watches; an error is in the log."""
+    """Observer that ignores all events; errors still reach the log."""
 
 
 @dataclass(eq=False)
 class PhaseController:
-    """Runs questions to their ends: which question takes its next turn when, and what happens if one fails.
+    """Runs questions to completion: decides which question takes its next turn, and handles failures.
 
     Attributes:
-        turns: Takes a turn.
-        observer: Is told of every turn and failure.
+        turns: Takes turns.
+        observer: Receives every turn and failure.
         failures: Stops the run if too many questions fail.
         max_batched_turns: Number of turns that all questions take together.
-        finish_together: Number of questions that finish side by side afterwards; 1 is strictly one after the
-            other, None as many as the engine handles best. Neither number changes any dialogue.
+        finish_together: Number of questions in progress at once afterwards; 1 is sequential, None uses the engine's
+            preferred batch size. Neither number affects transcripts.
     """
 
     turns: TurnTaker
@@ -61,11 +61,16 @@ class PhaseController:
     finish_together: int | None
 
     def run(self, states: Iterable[QuestionState]) -> None:
-        """Take every active question to its end. EngineError, RunStoppedError or RunLogError where that is impossible.
+        """Run all active questions to completion; questions read from the log of a resumed run already have turns.
 
-        Continuing a run is running it: states read back from the log already have turns.
+        Raises:
+            EngineError: The engine failed.
+            RunStoppedError: Too many questions failed.
+            RunLogError: The log cannot be written.
         """
-        states = sorted(states, key=lambda state: state.question.scene)  # a scan is read once
+        states = sorted(
+            states, key=lambda state: state.question.scene
+        )  # so that each scan is read once
         with self._scheduler(states) as scheduler:
             while early := [
                 s for s in states if s.active and len(s.turns) < self.max_batched_turns
@@ -78,12 +83,12 @@ class PhaseController:
             self.turns.log.sync()
 
     def finish(self, state: QuestionState) -> TurnCoroutine:
-        """Take all the turns that a question still takes."""
+        """Take all remaining turns of a question."""
         while state.active:
             yield from self.turn(state, "finishing")
 
     def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
-        """Take one turn; an error of this question ends this question only."""
+        """Take one turn; an error of this question stops only this question."""
         cost = TurnCost()
         try:
             turn = yield from self.turns.take(state, phase, cost)
@@ -91,7 +96,7 @@ class PhaseController:
             raise
         except RenderAgentError as error:
             self._fail(state, phase, error, cost)
-        # Whatever an agent, a verifier or a shortage of memory raises in a step fails this question alone.
+        # Any exception from an agent or a verifier, or a lack of memory, fails only this question.
         except Exception as error:  # noqa: BLE001
             self._fail(state, phase, step_fault(error), cost)
         else:
@@ -103,7 +108,7 @@ class PhaseController:
     def _fail(
         self, state: QuestionState, phase: Phase, error: RenderAgentError, cost: TurnCost
     ) -> None:
-        """Log the error that stopped one question; the others go on."""
+        """Log the error that stopped a question; other questions continue."""
         sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         of_scene = isinstance(error, SceneError | RenderError)
@@ -116,9 +121,9 @@ class PhaseController:
 
     @contextmanager
     def _scheduler(self, states: Sequence[QuestionState]) -> Iterator[TurnScheduler]:
-        """Give the scheduler of a run; its thread first draws what is gone of retired questions.
+        """Yield the scheduler of a run, whose rendering thread first restores images of finished questions.
 
-        That thread closes what it used at the end. Where the run is stopped, it begins nothing more.
+        On exit that thread closes verifiers and views; if the run is stopped, pending restorations are cancelled.
         """
         asking = [verifier for verifier in self.turns.tools.verifiers if verifier.asks_model]
         scheduler = TurnScheduler(self.turns.engine, asking, settle=self.turns.log.sync)
@@ -126,7 +131,7 @@ class PhaseController:
         restored = [scheduler.draw(partial(self._restore, state)) for state in retired]
         try:
             yield scheduler
-        except BaseException:  # a time limit gives seconds: no view is waited for
+        except BaseException:  # a job time limit leaves only seconds: do not wait for rendering
             for future in restored:
                 future.cancel()
             self.turns.tools.views.stop()
@@ -138,8 +143,8 @@ class PhaseController:
             scheduler.close()
 
     def _restore(self, state: QuestionState) -> None:
-        """Draw again what is gone of a question that is done; its report needs it, the run does not."""
+        """Re-render missing images of a finished question; only its report needs them."""
         try:
             self.turns.tools.views.restore(state)
         except RenderAgentError as error:
-            logger.warning("question %s lacks a picture: %s", state.id, error)
+            logger.warning("cannot restore images of question %s: %s", state.id, error)

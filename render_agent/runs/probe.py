@@ -1,4 +1,4 @@
-"""The probe after a turn: the model states its beliefs in a side dialogue, which the dialogue itself never contains."""
+"""The probe after a turn: the model states its beliefs in a side dialogue, separate from the main one."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ from render_agent.tasks.mentions import named_categories
 def ask_beliefs(
     plan: ProbePlan, state: QuestionState, request: Request, turn: Turn, seed: int
 ) -> Generator[Need, Any, Probe]:
-    """Ask for the beliefs after a turn that is not logged yet, and return them with what they took.
+    """Probe the beliefs after a turn, before it is logged.
 
     Args:
-        plan: What is asked.
+        plan: Contents of the probe.
         state: The question, before the turn.
         request: The request of the turn, which the side dialogue continues.
         turn: The turn.
         seed: Seed of the run.
+
+    Returns:
+        The beliefs and the cost of the probe.
     """
-    named = named_categories(state.question)
-    message = plan.request(turn.feedback, named)
-    name = probe_id(state.id, turn.number)
-    known = next((past.probe for past in state.turns if past.probe), None)
-    scene = (yield Draw(lambda: state.scene)) if known is None else known
+    categories = named_categories(state.question)
+    message = plan.request(turn.feedback, categories)
+    dialogue_id = probe_id(state.id, turn.number)
+    earlier_probe = next((past.probe for past in state.turns if past.probe), None)
+    scene = (yield Draw(lambda: state.scene)) if earlier_probe is None else earlier_probe
     request = replace(
         request,
-        question_id=name,
+        question_id=dialogue_id,
         about=state.id,
         messages=[*request.messages, assistant(turn.reply), message],
         last=False,
         samples=1,
         temperature=0.0,
-        seed=turn_seed(seed, name, turn.number),
+        seed=turn_seed(seed, dialogue_id, turn.number),
         max_new_tokens=MAX_TOKENS,
         schema=None if request.schema is None else plan.schema,
-        probe=ProbeRequest(tuple(plan.keys), named, turn.camera),
+        probe=ProbeRequest(tuple(plan.keys), categories, turn.camera),
     )
     (reply,) = yield Ask((request,))
     reply = within_bounds(reply, request)

@@ -1,4 +1,4 @@
-"""Progress of a run in one line: counts, score so far, speed and estimated remaining time."""
+"""Progress of a run in one line: counts, score so far, speed and remaining time."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.util.display import Display, counted, duration
 
-LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0
-"""Minimum seconds between two updates of the line, and between two computations of the score so far."""
+LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # between updates of the line and of the score
 
-MIN_UNREADABLE = 3
-"""Unreadable replies before a warning that most cannot be read."""
+MIN_UNREADABLE = 3  # unreadable replies before a warning that most are unreadable
 
-RECENT_TURNS = 256
-"""Turns over which the speed is measured."""
+RECENT_TURNS = 256  # turns over which speed is measured
 
-KNOWN_SHARE = 0.05
-"""Share of a run's turns after which the remaining time is shown."""
+KNOWN_SHARE = 0.05  # fraction of the turns after which the remaining time is shown
 
 
 class Progress:
-    """Observer that shows the state of a run on a display."""
+    """Observer that shows the progress of a run on a display."""
 
     def __init__(
         self,
@@ -54,18 +50,21 @@ class Progress:
         self._score_due = self._line_due = 0.0
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """A phase, or a batched turn, begins with these questions."""
+        """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         if not self._recent:
             self._began = time.monotonic()
             self._recent.append(self._began)
-        self.place = "finishing"
         if phase == "batched":
             turn = min(len(state.turns) for state in states) + 1
             self.place = f"batched turn {turn} of {self.max_batched_turns}"
-        self.display.note(f"{self.place}: {counted(len(states), 'question')}")
+            self.display.note(f"{self.place}: {counted(len(states), 'question')}")
+        else:
+            self.place = "finishing"
+            number = counted(len(states), "unfinished question")
+            self.display.note(f"continuing {number} independently")
 
     def took(self, state: QuestionState, turn: Turn) -> None:
-        """A question took a turn."""
+        """Called after a question completes a turn."""
         self.tokens += turn.tokens.reply
         self.taken += 1
         self._recent.append(time.monotonic())
@@ -92,19 +91,19 @@ class Progress:
                 self.display.warn(caveat)
 
     def failed(self, state: QuestionState) -> None:
-        """A question failed."""
+        """Called after a question fails."""
         self.display.warn(f"question {state.id} failed: {state.error}")
 
     @property
     def line(self) -> str:
-        """The state of the run in one line, the most important parts first: a narrow terminal cuts off the end."""
+        """The progress in one line, most important parts first because narrow terminals truncate it."""
         statuses = Counter(state.status for state in self.states)
-        failed, left = statuses[Status.FAILED], self.remaining_seconds()
+        failed, remaining = statuses[Status.FAILED], self.remaining_seconds()
         seconds = max(time.monotonic() - self._began, 1.0)
         parts = [
             f"{len(self.states) - statuses[Status.ACTIVE]}/{len(self.states)} questions",
             f"{failed} failed" if failed else "",
-            "" if left is None else f"about {duration(left)} left",
+            "" if remaining is None else f"about {duration(remaining)} left",
             self._score_so_far(),
             self.place,
             f"{self.taken} turns",
@@ -113,23 +112,23 @@ class Progress:
         return " · ".join(filter(None, parts))
 
     def remaining_seconds(self) -> float | None:
-        """Estimate the remaining time: turns left at the recent speed; None before 5 % of the run.
+        """Estimate the remaining time from the recent speed; None during the first 5 % of the run.
 
-        Turns so far per retired question is the mean length of a dialogue that ends at a constant rate; dialogues
-        still active count in it too.
+        The expected length of a dialogue is the number of turns so far per finished question, which is the mean for a
+        constant probability of finishing and accounts for active dialogues.
         """
-        taken = sum(len(state.turns) for state in self.states)
+        num_turns = sum(len(state.turns) for state in self.states)
         active = [state for state in self.states if state.active]
         retired = len(self.states) - len(active)
-        mean = taken / retired if retired else float("inf")
+        mean = num_turns / retired if retired else float("inf")
         turns = sum(min(mean, state.max_turns - len(state.turns)) for state in active)
         seconds = self._recent[-1] - self._recent[0] if self._recent else 0.0
-        if not turns or not seconds or taken < KNOWN_SHARE * (taken + turns):
+        if not turns or not seconds or num_turns < KNOWN_SHARE * (num_turns + turns):
             return None
         return turns * seconds / (len(self._recent) - 1)
 
     def _score_so_far(self) -> str:
-        """Return the official mean of the answers so far and half the width of its interval."""
+        """Return the official score so far and the half-width of its interval."""
         if (now := time.monotonic()) >= self._score_due:
             self._score_due = now + SCORE_SECONDS
             answers = tally(self._scored)
@@ -141,15 +140,15 @@ class Progress:
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:
-    """Return what one question did in a turn, in one line."""
-    how = f" ({choice_summary(turn.evidence)})" if turn.evidence else ""
-    return f"{state.id} turn {turn.number}: {turn.feedback}{how}"
+    """Describe a turn of a question in one line."""
+    choice = f" ({choice_summary(turn.evidence)})" if turn.evidence else ""
+    return f"{state.id} turn {turn.number}: {turn.feedback}{choice}"
 
 
 def choice_summary(evidence: Evidence) -> str:
-    """Describe in a few words how a turn was decided."""
+    """Describe briefly how the move of a turn was chosen."""
     number = evidence.candidates[evidence.chosen].number
-    summary = f"took {number + 1} of {len(evidence.candidates)}"
+    summary = f"chose candidate {number + 1} of {len(evidence.candidates)}"
     if (ballot := evidence.ballot) is not None:
         return f"{summary}, {100 * ballot.agreement:.0f} % agree on {ballot.winner}"
     fused = dict(zip(evidence.weighed, evidence.fused, strict=False)).get(number)

@@ -1,4 +1,4 @@
-"""Read a run folder: `RunData` is what everything above `runs` knows of a run on disk."""
+"""Reads run folders: `RunData` is the interface to a run on disk for everything above `runs`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from render_agent.util.reasons import did_you_mean, shortened
 from render_agent.util.safe_parse import convert, parse_json
 from render_agent.util.whole_files import read_json, read_lines
 
-NO_RUNS = "start one with --batch or --ply, or name the folder of runs with --runs DIR"
-"""What to do if a folder contains no run."""
+NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # what to do without runs
 
 
 class NoScenes:
-    """The scenes of a run that is only read: no scan is opened."""
+    """Placeholder for the scenes of a run that is only read: no scan is opened."""
 
     def get(self, question: Question) -> NoReturn:
-        """SceneError, always."""
-        raise SceneError(f"the scan of question {question.id} is not read when a log is")
+        """Raise SceneError."""
+        raise SceneError(f"the scan of question {question.id} is not available when reading a log")
 
 
 NO_SCENES = NoScenes()
@@ -44,11 +43,15 @@ NO_SCENES = NoScenes()
 class RunData:
     """One run on disk, finished or not; `RunLog` writes it.
 
-    Every part is read when it is first used, and once: `reload` to see a running run progress.
-    RunLogError if it is no run folder, of another format, or damaged.
+    Every part is read once, on first use. Call `reload` to update a run in progress.
+
+    Raises:
+        RunLogError: The folder is not a run folder, has another format, or is damaged.
     """
 
-    finished: bool  # `results.json`, which is written last, was there before anything was read
+    finished: (
+        bool  # True if `results.json`, which is written last, existed before anything else was read
+    )
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,31 +62,31 @@ class RunData:
         file = path / "config.json"
         self.record: dict[str, Any] = read_json(file)
         check_format(path, self.record)
-        with _damage(file, "restore the file"):
+        with _damage(file, "Restore the file."):
             convert(self.record, Record)
         self.reload()
 
     def reload(self) -> None:
-        """Forget the questions, turns and results that were read."""
+        """Discard the questions, turns and results that were read."""
         for name in vars(self).keys() - {"path", "name", "record", "config", "parts"}:
             del vars(self)[name]
         self.finished = (self.path / "results.json").is_file()
 
     @cached_property
     def config(self) -> RunConfig:
-        """The options of the run. RunLogError if `config.json` was edited."""
+        """The options of the run. Raises RunLogError if `config.json` was edited."""
         saved = self.record["config"]
         if fingerprint_of(saved) != self.record["fingerprint"]:
             raise RunLogError(
-                f"{self.path / 'config.json'} was edited after the run began: its options do not match their"
-                " fingerprint; undo the change, or start a new run with the options you want"
+                f"{self.path / 'config.json'} was edited after the run started: its options do not match their"
+                " fingerprint. Undo the change, or start a new run with the options you want."
             )
         with self._other_version():
             return RunConfig.from_json(saved)
 
     @cached_property
     def parts(self) -> Parts:
-        """What the options of the run name. RunLogError if the package that brings a part is not installed."""
+        """The parts that the options name. Raises RunLogError if a package that provides one is not installed."""
         config = self.config
         with self._other_version():
             return build(config)
@@ -94,18 +97,18 @@ class RunData:
             yield
         except SetupError as error:
             raise RunLogError(
-                f"{self.path} cannot be read ({error}): it was written by render_agent"
-                f" {shortened(self.record['program'], 40)}; use that version, or a newer one"
+                f"{self.path} cannot be read: {error}. It was written by render_agent"
+                f" {shortened(self.record['program'], 40)}. Use that version, or a newer one."
             ) from error
 
     @property
     def model(self) -> str:
-        """The model, as the engine named it."""
+        """The model, as named by the engine."""
         return str(self.record["engine"]["model"])
 
     @cached_property
     def notes(self) -> list[str]:
-        """The notes that `config.json` puts beside every figure of the run."""
+        """The caveats from `config.json` that must accompany every score of the run."""
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
         notes += self.parts.notes
@@ -113,44 +116,44 @@ class RunData:
 
     @property
     def has_questions(self) -> bool:
-        """Whether `questions.jsonl` is there; it is written whole, after `config.json`."""
+        """True if `questions.jsonl` exists; it is written atomically, after `config.json`."""
         return (self.path / "questions.jsonl").is_file()
 
     @cached_property
     def questions(self) -> list[Question]:
-        """The questions in the order of the run. RunLogError if the run was killed before they were written."""
+        """The questions in run order. Raises RunLogError if the run was killed before they were written."""
         if not self.has_questions:
             raise RunLogError(
-                f"{self.path} has no questions yet: go on with it by render-agent --continue {self.path}"
+                f"{self.path} has no questions yet. Resume with: render-agent --continue {self.path}"
             )
         file = self.path / "questions.jsonl"
         return read_lines(file, lambda line: question_from_json(parse_json(line)))[0]
 
     @cached_property
     def turns(self) -> list[LogLine]:
-        """The whole lines of `turns.jsonl`, empty if it does not exist yet. RunLogError if one is damaged."""
+        """The complete lines of `turns.jsonl`, empty if it does not exist. Raises RunLogError if one is damaged."""
         file = self.path / "turns.jsonl"
         return read_lines(file, read_line)[0] if file.exists() else []
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the same lines as plain values."""
+        """Return the same lines as plain JSON values."""
         file = self.path / "turns.jsonl"
         lines: list[dict[str, Any]] = read_lines(file)[0] if file.exists() else []
         return lines
 
     @cached_property
     def states(self) -> list[QuestionState]:
-        """The questions with their turns, in the order of the run; no scan is opened."""
+        """The questions with their turns, in run order; no scan is opened."""
         return self.read_states()
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """The rows of the questions by id."""
+        """The result rows by question id."""
         stress = self.parts.picture_stress
         return {state.id: row_of(state, stress=stress) for state in self.states}
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
-        """Return this run under a name with some of its questions: `states`, `rows` and `results` are theirs."""
+        """Return a renamed copy of this run restricted to some questions, including `states`, `rows` and `results`."""
         selected = copy(self)
         selected.name = name
         selected.states = [state for state in self.states if state.id in question_ids]
@@ -159,7 +162,7 @@ class RunData:
         return selected
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
-        """Return new states of the questions with their turns; scenes: where their scenes come from."""
+        """Return new states of the questions with their turns; `scenes` provides their scenes."""
         parts = self.parts
         states = [
             QuestionState(question, scenes, parts.config.max_turns, blind=parts.blind)
@@ -169,29 +172,29 @@ class RunData:
         return states
 
     def replay(self, states: Iterable[QuestionState]) -> None:
-        """Give every logged turn to its state. RunLogError if a line does not fit."""
-        with _damage(self.path / "turns.jsonl", "restore the file"):
+        """Apply all logged turns to their states. Raises RunLogError if a line does not fit."""
+        with _damage(self.path / "turns.jsonl", "Restore the file."):
             replay(self.turns, {state.id: state for state in states})
 
     @cached_property
     def scenes(self) -> SceneCache:
-        """The scenes that the questions were shown, each read when it is used."""
+        """The scenes shown to the questions, each read on first use."""
         return self.parts.scenes(self.questions)
 
     @cached_property
     def saved_results(self) -> dict[str, Any] | None:
-        """The content of `results.json`, None while the run is unfinished. RunLogError if it is damaged."""
+        """The content of `results.json`; None if the run is unfinished. Raises RunLogError if it is damaged."""
         if not self.finished:
             return None
         file = self.path / "results.json"
         saved: dict[str, Any] = read_json(file)
-        with _damage(file, f"remove it and run render-agent --continue {self.path}"):
+        with _damage(file, f"Delete it, then run render-agent --continue {self.path}"):
             convert(saved, Results)
         return saved
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """The results, computed from the log, as `results.json` has them; also of an unfinished run."""
+        """The results computed from the log, like `results.json`; also for an unfinished run."""
         return self.score(self.states)
 
     def score(
@@ -201,10 +204,13 @@ class RunData:
         marks: Marks = NO_MARKS,
         reuse: str | None = None,
     ) -> dict[str, Any]:
-        """Return the results of some states of this run; `results.json` is made here.
+        """Compute the results of some questions of this run.
 
-        parser, marks: as in `results`. reuse: what the engine kept over turns in the end; by default what earlier
-        results say, else what it began with.
+        Args:
+            states: The questions.
+            parser: As in `results`.
+            marks: As in `results`.
+            reuse: KV cache reuse reported by the engine at the end; by default, from earlier results or the record.
         """
         if reuse is None:
             with suppress(RunLogError):
@@ -222,26 +228,26 @@ class RunData:
 
 
 @contextmanager
-def _damage(file: Path, way_out: str) -> Iterator[None]:
-    """Turn a ValueError about the content of a file into a RunLogError."""
+def _damage(file: Path, remedy: str) -> Iterator[None]:
+    """Convert a ValueError about the content of a file to a RunLogError."""
     try:
         yield
     except ValueError as error:
-        raise RunLogError(f"{file} is damaged: {error}; {way_out}") from error
+        raise RunLogError(f"{file} is damaged: {error}. {remedy}") from error
 
 
 def find_run(output: Path, which: str) -> RunData:
-    """Return the run that `recent`, a name or a path means. RunLogError if there is none."""
+    """Return the run named by `recent`, a name or a path. Raises RunLogError if there is none."""
     if which == "recent":
         runs = list_runs(output)
         if not runs:
-            raise RunLogError(f"there is no run in {output} yet: {NO_RUNS}")
+            raise RunLogError(f"no runs in {output}. {NO_RUNS}")
         return RunData(runs[-1])
     for path in (output / which, Path(which)):
         if path.is_dir():
             return RunData(path)
-    near = did_you_mean(which, [path.name for path in list_runs(output)])
-    raise RunLogError(f"there is no run {which!r}, neither in {output} nor as a path{near}")
+    suggestion = did_you_mean(which, [path.name for path in list_runs(output)])
+    raise RunLogError(f"there is no run {which!r} in {output} or at that path{suggestion}")
 
 
 def list_runs(output: Path) -> list[Path]:

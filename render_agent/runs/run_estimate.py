@@ -1,4 +1,4 @@
-"""The upper bound of a run's requests and tokens."""
+"""Upper bounds on the requests and tokens of a run."""
 
 from __future__ import annotations
 
@@ -10,53 +10,51 @@ from render_agent.dialogue.chat import Message, pictures
 from render_agent.engines.token_estimate import CHARACTERS_A_TOKEN, picture_tokens, text_tokens
 from render_agent.runs.build import Parts
 
-FOLLOWING_TOKENS = 60
-"""Of the text of a later turn and its place in the chat; most take about 40."""
+FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most take about 40
 
-REWORDING_TOKENS = 300
-"""Of the request for other wordings of a question."""
+REWORDING_TOKENS = 300  # per request to reword a question
 
-JUDGE_PROMPT_TOKENS = 300
-"""Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
+JUDGE_PROMPT_TOKENS = 300  # per judge request: rubric, question and reply format, without images
 
-JUDGE_REPLY_TOKENS = 400
-"""Tokens of the criteria that a judge writes, with their reasons; in mode yes it writes nothing."""
+JUDGE_REPLY_TOKENS = 400  # per judge reply: criteria with reasons; none in mode yes
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The upper bound of a run: every question uses all its turns and all the tokens of a reply.
-
-    prompt_tokens: read over all requests, for each of its samples. cached_tokens: those of them that a
-    server with a prefix cache has read before. reply_tokens: written. judge_requests: those in which a
-    judge is asked about candidates, with the tokens that it reads and writes; none of them is among the
-    others. judge_model: the judge's own, None where it is the run's.
-    """
+    """Upper bounds on a run: every question uses all its turns, and every reply all its tokens."""
 
     requests: int
     prompt_tokens: int
+    """Read over all requests, counted for each sample."""
     cached_tokens: int
+    """Part of `prompt_tokens` that a server with a prefix cache has read before."""
     reply_tokens: int
     judge_requests: int = 0
+    """Requests to judges, not included in `requests`; the same holds for their tokens."""
     judge_prompt_tokens: int = 0
     judge_reply_tokens: int = 0
     judge_model: str | None = None
+    """Model of the judge; None if it is the run's."""
 
 
 def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> Estimate:
-    """Return the upper bound of the requests and tokens of a run of so many questions.
+    """Return upper bounds on the requests and tokens of a run.
 
-    opening: the messages of the first turn of one of them. Its instructions are the same for all, so
-    that a prefix cache has them from the second question on; a turn's prompt begins with that of the
-    turn before, and the samples of a turn share theirs.
+    With a prefix cache, instructions are cached from the second question on, each turn's prompt starts with that of the
+    previous turn, and the samples of a turn share their prompt.
+
+    Args:
+        parts: Parts of the run.
+        questions: Number of questions.
+        opening: Messages of the first turn of a question.
     """
     config, agent = parts.config, parts.agent
     turns, reply = config.max_turns, config.max_new_tokens
     thought = config.thinking_budget or 0
     picture = picture_tokens(parts.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
-    following = reply + FOLLOWING_TOKENS + (picture if parts.free else 0)
-    step = following + (picture * (agent.samples - 1) if agent.shows_all else 0)
+    turn_tokens = reply + FOLLOWING_TOKENS + (picture if parts.free else 0)
+    step = turn_tokens + (picture * (agent.samples - 1) if agent.shows_all else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
     prompts = [first + step * turn for turn in range(turns)]
     dialogues = questions * agent.wordings
@@ -72,7 +70,7 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> Estima
 
 
 def _judged(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
-    """Return what judges are asked at the most; nothing where there is none."""
+    """Return upper bounds on judge requests; empty without judges."""
     config, judges = parts.config, parts.judges
     if not judges:
         return {}
@@ -88,17 +86,17 @@ def _judged(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
 
 
 def sentence(estimate: Estimate) -> str:
-    """Return an estimate in words."""
+    """Describe an estimate."""
     text = (
         f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
         f" ({estimate.cached_tokens:,} of them from a prefix cache, if the server has one) and"
-        f" {estimate.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
-        " the model's usual cost of a picture"
+        f" {estimate.reply_tokens:,} written (estimated at {CHARACTERS_A_TOKEN} characters per token and the model's"
+        " usual tokens per image)"
     )
     if estimate.judge_requests:
-        whose = "" if estimate.judge_model is None else f" {estimate.judge_model}"
+        model = "" if estimate.judge_model is None else f" {estimate.judge_model}"
         text += (
-            f"; the judge{whose} is asked at most {estimate.judge_requests:,} times, and reads about"
-            f" {estimate.judge_prompt_tokens:,} tokens and writes {estimate.judge_reply_tokens:,}"
+            f"; plus at most {estimate.judge_requests:,} requests to the judge{model}, about"
+            f" {estimate.judge_prompt_tokens:,} tokens read and {estimate.judge_reply_tokens:,} written"
         )
     return text

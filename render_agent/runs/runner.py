@@ -1,4 +1,4 @@
-"""Start, resume, preview and carry out a run: from its options to its results."""
+"""Starts, resumes, previews and executes runs, from options to results."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ from render_agent.views.picture_store import Pictures
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
+# Packages whose versions are recorded in config.json.
 RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
-"""Packages whose versions a run records."""
 
 
 class Run:
-    """One run, ready to go: its log is open and locked, its states are as the log has them."""
+    """A run that is ready to start, with an open, locked log and states that match it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def max_batched_turns(self) -> int:
-        """The batched turns, never more than there are turns."""
+        """The number of batched turns, at most `max_turns`."""
         return min(self.config.max_batched_turns, self.config.max_turns)
 
     @property
@@ -96,11 +96,20 @@ class Run:
         make_engine: MakeEngine = make_engine,
         make_views: MakeViews = make_views,
     ) -> dict[str, Any]:
-        """Take every active question to its end, write the results and return them.
+        """Run all active questions to completion, write the results and return them.
 
-        make_engine, make_views: make what answers and what draws; called only where a question is
-        active.
-        SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
+        If the run has to stop, it can be resumed.
+
+        Args:
+            observer: Receives every turn and failure.
+            make_engine: Creates the engine; not called without active questions.
+            make_views: Creates the view provider; not called without active questions.
+
+        Raises:
+            SetupError: The engine cannot be created.
+            EngineError: The engine failed.
+            RunStoppedError: Too many questions failed.
+            RunLogError: The log cannot be written.
         """
         reuse: str | None = None
         if any(state.active for state in self.states):
@@ -111,9 +120,9 @@ class Run:
             else:
                 questions = [state.question for state in self.states]
                 with stage(f"starting the engine {config.engine}", announced=True):
-                    made = make_engine(config, questions)
+                    new_engine = make_engine(config, questions)
                     raise_again()
-                with closing(made) as engine:
+                with closing(new_engine) as engine:
                     reuse = getattr(engine, "reuse", None)
                     play_here(self.parts, engine, self.scenes, self.log, observer, self.states)
         run_results = RunData(self.path).score(self.states, reuse=reuse)
@@ -134,9 +143,12 @@ def play(
     states: Sequence[QuestionState],
     make_views: MakeViews,
 ) -> None:
-    """Take every active question to its end in this process.
+    """Run all active questions to completion in this process.
 
-    EngineError or RunLogError where that is impossible.
+    Raises:
+        EngineError: The engine failed.
+        RunStoppedError: Too many questions failed.
+        RunLogError: The log cannot be written.
     """
     config, prompt = parts.config, parts.prompt
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
@@ -159,22 +171,25 @@ def play(
 
 @dataclass(frozen=True)
 class Preview:
-    """What a run would begin with; pictures lie in `folder`.
-
-    bytes_a_pixel: of the pictures drawn. seconds_a_view: of drawing another view of that scene.
-    """
+    """The questions and first prompt of a run."""
 
     questions: list[Question]
     messages: list[Message]
     folder: Path
+    """Folder of the images in `messages`."""
     bytes_a_pixel: float = 0.0
+    """Mean size of the rendered images."""
     seconds_a_view: float = 0.0
+    """Time to render another view of the scene."""
 
 
 def preview(parts: Parts, folder: Path) -> Preview:
-    """Return the chosen questions and the first prompt, its views drawn into `folder`.
+    """Return the questions and the first prompt of a run, with its views rendered into `folder`; loads no model.
 
-    SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
+    Raises:
+        SetupError: Something is missing.
+        SceneError: The scan cannot be read.
+        RenderError: The scan cannot be rendered.
     """
     config = parts.config
     questions = replace(parts, config=replace(config, allow_missing=True)).questions()
@@ -183,25 +198,26 @@ def preview(parts: Parts, folder: Path) -> Preview:
     first = next((question for question in questions if question.scan is not None), questions[0])
     views = make_views(parts, scenes, pictures, [first])
     observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=parts.blind))
-    began = time.perf_counter()
+    start = time.perf_counter()
     if isinstance(views, FreeViews):
         views.viewer.ego(scenes.get(first), observation.camera)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     views.close()
     pictures.close()
     messages = parts.prompt.opening(first, observation.views, observation.camera)
-    drawn = [folder / view.file for view in observation.views]
-    pixels = len(drawn) * config.image_size[0] * config.image_size[1]
-    stored = sum(file.stat().st_size for file in drawn)
+    files = [folder / view.file for view in observation.views]
+    pixels = len(files) * config.image_size[0] * config.image_size[1]
+    stored = sum(file.stat().st_size for file in files)
     return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
 
 
 def check(
     parts: Parts, describe: DescribeEngine = describe_engine
 ) -> tuple[list[Question], Mapping[str, Any]]:
-    """Return the questions of a new run and what is recorded of its engine; nothing is written.
+    """Return the questions of a new run and the record of its engine. Loads no model and writes nothing.
 
-    SetupError where something is missing for the run. No model is loaded.
+    Raises:
+        SetupError: Something is missing.
     """
     questions = parts.questions()
     check_new(parts, questions)
@@ -211,10 +227,17 @@ def check(
 def start_run(
     config: RunConfig, describe: DescribeEngine = describe_engine, *, reads_scan: bool = False
 ) -> Run:
-    """Return a new run in a new folder. SetupError where something is missing for it.
+    """Create a new run in a new folder.
 
-    describe: gives what is recorded of the engine. reads_scan: whether the scan of the one question that
-    was typed is read before there is a folder; SceneError where it cannot be, as such a run could never go on.
+    Args:
+        config: Options of the run.
+        describe: Returns the record of the engine.
+        reads_scan: Read the scan of `--ply` before creating the folder, because a run with an unreadable scan could
+            never be resumed.
+
+    Raises:
+        SetupError: Something is missing.
+        SceneError: The scan cannot be read.
     """
     parts = build(config)
     questions, engine = check(parts, describe)
@@ -232,40 +255,51 @@ def start_run(
 
 
 def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
-    """Return the options that a run would go on with.
+    """Return the options with which a run would be resumed.
 
-    changes: options that differ from the saved ones. UsageError where one would change results;
-    RunLogError where the folder is edited.
+    Args:
+        folder: The run.
+        changes: Options that differ from the saved ones.
+
+    Raises:
+        UsageError: A change would affect results.
+        RunLogError: The folder was edited.
     """
     saved = folder.config
     changes = {**changes, **absolute_paths(changes)}
-    if "workers" in changes:  # it takes the place of saved devices
+    if "workers" in changes:  # replaces saved devices
         changes = {"devices": (), **changes}
     elif "devices" in changes:
         changes["workers"] = OPTIONS["workers"].default
-    differing = {name: value for name, value in changes.items() if getattr(saved, name) != value}
-    if fixed := sorted(differing.keys() - CHANGEABLE):
-        flag = "--" + fixed[0].replace("_", "-")
+    changed = {name: value for name, value in changes.items() if getattr(saved, name) != value}
+    if unchangeable := sorted(changed.keys() - CHANGEABLE):
+        flag = "--" + unchangeable[0].replace("_", "-")
         raise UsageError(
-            f"{flag} would change the results of {folder.name}: a run goes on with its saved options;"
-            f" leave {flag} out, or start a new run"
+            f"{flag} cannot change when resuming {folder.name} because it affects results."
+            " Omit it, or start a new run."
         )
-    return replace(saved, **differing)
+    return replace(saved, **changed)
 
 
 def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
-    """Return a run read back from its folder, its failed questions active again.
+    """Read a run from its folder, with failed questions active again.
 
-    changes: options that differ from the saved ones. UsageError where one would change results;
-    RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
+    Args:
+        folder: The run.
+        changes: Options that differ from the saved ones.
+
+    Raises:
+        UsageError: A change would affect results.
+        RunLogError: The folder is locked, edited or damaged.
+        SetupError: Something is missing, or a scan has changed.
     """
     parts = build(continued_config(folder, changes))
-    packages(parts)  # refused here, where one is gone
+    packages(parts)  # fail early if one is missing
     log = RunLog(folder.path)
     try:
         if folder.has_questions:
             questions = folder.questions
-        else:  # killed before they were written
+        else:  # the run was killed before they were written
             questions = folder.parts.questions()
             log.write_questions(questions)
         run = Run(parts, log, questions)
@@ -283,11 +317,11 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
 def record(
     parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of `config.json` beside its format: the options, and what the run depends on."""
+    """Return the content of `config.json` except its format: the options, and everything the run depends on."""
     config, prompt = parts.config, parts.prompt
     wording, notes = prompt.wording, question_notes(config, questions, blind=parts.blind)
     if wording.sha256 != general().sha256:
-        notes.append(f"prompt: {parts.model_name} brought its own wording")
+        notes.append(f"prompt: {parts.model_name} provides its own wording")
     return {
         "program": __version__,
         "commit": _commit(),
@@ -328,8 +362,8 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _commit() -> str | None:
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

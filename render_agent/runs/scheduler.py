@@ -1,4 +1,4 @@
-"""The turn scheduler: turns are coroutines, and those that wait for the same are served in one batch."""
+"""The turn scheduler: turns are coroutines, and equal needs of several turns are served in one batch."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
-OUT_OF_MEMORY = "this machine's memory ran out: give the program more, or lower --batch-size"
+OUT_OF_MEMORY = "out of memory (give the program more memory, or lower --batch-size)"
 
-TurnCoroutine = Generator[Need, Any, None]
-"""One turn, or several of one question: yields what it waits for, and is sent what it asked for."""
+TurnCoroutine = Generator[
+    Need, Any, None
+]  # one or more turns of a question; yields needs, receives results
 
 
 @dataclass(eq=False)
 class InFlight:
-    """A coroutine that was begun; replies: those that it waits for, by dialogue id, in the order it asked."""
+    """A started coroutine, and the replies it waits for: by dialogue id, in the order of its requests."""
 
     coroutine: TurnCoroutine
     replies: dict[str, Reply | None] = field(default_factory=dict)
 
 
 class TurnScheduler:
-    """Serves coroutines what they yield; owned by the thread that owns the engine.
+    """Runs turn coroutines concurrently and serves their needs in batches.
 
-    One thread of its own draws, so that views are drawn while the engine generates. asking: the verifiers that
-    ask a model. settle: called whenever some coroutines went on, so that what they wrote is synced to
-    disk together.
+    Views are rendered in a worker thread while the engine generates. Not thread-safe: call it from the thread that
+    owns the engine.
+
+    Args:
+        engine: Answers requests.
+        asking: Verifiers that query a model.
+        settle: Called after each batch of completed steps, to sync the log once for all of them.
     """
 
     def __init__(
@@ -56,15 +61,16 @@ class TurnScheduler:
         self._to_judge: list[tuple[InFlight, Case]] = []
 
     def run(self, coroutines: Iterable[TurnCoroutine], together: int | None) -> None:
-        """Take coroutines to their ends, at most `together` side by side, begun in their order.
+        """Run coroutines to completion, starting them in order. An exception in one ends the run.
 
-        None: as many as the engine says that it takes best, which it may learn on the way. What a
-        coroutine raises ends the run of all.
+        Args:
+            coroutines: The coroutines.
+            together: Coroutines in flight at once; None uses the engine's preferred batch size, which may change.
         """
-        line = iter(coroutines)
+        pending = iter(coroutines)
         try:
-            while self._feed(line, together):
-                self._serve()
+            while self._start(pending, together):
+                self._serve_next()
                 self.settle()
                 raise_again()
         finally:
@@ -72,25 +78,25 @@ class TurnScheduler:
                 future.cancel()
 
     def draw(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have work done by the thread that draws, after all that it was given before."""
+        """Submit work to the rendering thread, after all earlier work."""
         return self._thread.submit(work)
 
     def close(self) -> None:
-        """Wait for the thread that draws to do what it was given."""
+        """Wait for the rendering thread to complete its work."""
         self._thread.shutdown()
 
-    def _feed(self, line: Iterator[TurnCoroutine], together: int | None) -> bool:
-        """Begin as many coroutines as may be; return whether any is in flight."""
-        self._hand_over()
+    def _start(self, pending: Iterator[TurnCoroutine], together: int | None) -> bool:
+        """Start coroutines up to the limit; return True if any is in flight."""
+        self._submit_renders()
         while self._in_flight < (together or self.engine.batch_size) and self._has_room():
-            if (coroutine := next(line, None)) is None:
+            if (coroutine := next(pending, None)) is None:
                 break
             self._in_flight += 1
-            self._go_on(InFlight(coroutine), partial(next, coroutine))
+            self._advance(InFlight(coroutine), partial(next, coroutine))
         return self._in_flight > 0
 
-    def _hand_over(self) -> None:
-        """Give the thread that draws what it has room for."""
+    def _submit_renders(self) -> None:
+        """Submit as many views to the rendering thread as there is room for."""
         while self._to_draw and self._has_room():
             flight, need = self._to_draw.popleft()
             future = self.draw(need.work)
@@ -99,16 +105,16 @@ class TurnScheduler:
             self._drawing.append((flight, future))
 
     def _has_room(self) -> bool:
-        """Whether another view may be drawn: those that wait take memory, in an engine that runs free too."""
+        """Return True if another view may be rendered; waiting views take memory."""
         waiting = len(self._drawing)
         if self.engine.capabilities.free_running:
             waiting += len(self._asked)
         return waiting < 2 * self.engine.batch_size
 
-    def _serve(self) -> None:
-        """Let coroutines go on with what comes first of all that is waited for.
+    def _serve_next(self) -> None:
+        """Serve the first kind of need that is due: rendering, replies, verdicts.
 
-        Verifiers that ask the engine judge last, when no other coroutine can join them.
+        Verifiers that query the engine come last, when no other coroutine can join their batch.
         """
         if self._wants_drawn():
             while self._wants_drawn():
@@ -116,16 +122,16 @@ class TurnScheduler:
         elif self._asked:
             with engine_faults(self.engine):
                 replies = self.engine.ready()
-            while (served := self._next(replies)) is not None:
-                self._answer(served[0].question_id, served[1])
+            while (result := self._next(replies)) is not None:
+                self._answer(result[0].question_id, result[1])
         else:
             self._judge()
 
     def _wants_drawn(self) -> bool:
-        """Whether the next view is taken, and waited for, before the engine is asked for replies.
+        """Return True if the next view should be awaited before asking the engine for replies.
 
-        An engine that batches is handed full batches: drawing takes less than a call of a model. One that runs
-        free is handed whatever is drawn, and is woken by what will be.
+        Batching engines get full batches, because rendering takes less time than a model call. Free-running engines
+        get each view as soon as it is rendered, which wakes them.
         """
         if not self._drawing:
             return False
@@ -136,38 +142,38 @@ class TurnScheduler:
     def _take_drawn(self) -> None:
         flight, future = self._drawing.popleft()
         if (error := future.exception()) is not None:
-            self._go_on(flight, partial(flight.coroutine.throw, _fault(error)))
+            self._advance(flight, partial(flight.coroutine.throw, _fault(error)))
         else:
-            self._go_on(flight, partial(flight.coroutine.send, future.result()))
+            self._advance(flight, partial(flight.coroutine.send, future.result()))
 
     def _answer(self, dialogue: str, reply: Reply) -> None:
         flight = self._asked.pop(dialogue)
         flight.replies[dialogue] = reply
         replies = list(flight.replies.values())
         if None not in replies:
-            self._go_on(flight, partial(flight.coroutine.send, replies))
+            self._advance(flight, partial(flight.coroutine.send, replies))
 
     def _next(self, replies: Iterator[tuple[Request, Reply]]) -> tuple[Request, Reply] | None:
         with engine_faults(self.engine):
             return next(replies, None)
 
     def _judge(self) -> None:
-        """Have every verifier that asks the engine score all cases that wait."""
+        """Let every verifier that queries the engine score all waiting cases."""
         waiting, self._to_judge = self._to_judge, []
         cases = [case for _, case in waiting]
         try:
             verdicts = [*zip(*(v.score_all(cases) for v in self.asking), strict=True)]
         except RenderAgentError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it fails the turns that wait for it
+        except Exception as error:  # noqa: BLE001 - any exception fails the turns that wait for it
             for flight, _ in waiting:
-                self._go_on(flight, partial(flight.coroutine.throw, step_fault(error)))
+                self._advance(flight, partial(flight.coroutine.throw, step_fault(error)))
             return
         for (flight, _), verdict in zip(waiting, verdicts, strict=True):
-            self._go_on(flight, partial(flight.coroutine.send, list(verdict)))
+            self._advance(flight, partial(flight.coroutine.send, list(verdict)))
 
-    def _go_on(self, flight: InFlight, step: Callable[[], Need]) -> None:
-        """Let a coroutine take its next step, and queue what it needs then."""
+    def _advance(self, flight: InFlight, step: Callable[[], Need]) -> None:
+        """Take the next step of a coroutine, and queue what it needs."""
         try:
             need = step()
         except StopIteration:
@@ -186,7 +192,7 @@ class TurnScheduler:
 
 @contextmanager
 def engine_faults(engine: Engine) -> Iterator[None]:
-    """Turn whatever an engine raises, and is not one question's, into the end of a run that can be continued."""
+    """Convert exceptions of an engine, except those of single questions, to an EngineError that stops the run."""
     try:
         yield
     except RenderAgentError:
@@ -195,27 +201,27 @@ def engine_faults(engine: Engine) -> Iterator[None]:
         logger.exception("the engine %s failed", engine.name)
         reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
         raise EngineError(
-            f"the engine {engine.name} failed: {reason}; run.log says where; go on with --continue"
+            f"the engine {engine.name} failed: {reason}. See run.log for details, then resume with --continue."
         ) from error
 
 
 def step_fault(error: BaseException) -> RenderAgentError:
-    """Return the error with which a question fails after its turn raised an exception of a foreign class."""
+    """Wrap a third-party exception from a turn in an error that fails its question."""
     reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
-    fault = RenderAgentError(f"its turn could not be taken: {reason}")
-    fault.__cause__ = error
-    return fault
+    wrapped = RenderAgentError(f"the turn failed: {reason}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def _fault(error: BaseException) -> BaseException:
-    """Return the error to raise in a coroutine after drawing failed; any exception of a library counts as a RenderError."""
+    """Return the exception to raise in a coroutine after rendering failed; library errors become RenderError."""
     if isinstance(error, RenderAgentError) or not isinstance(error, Exception):
         return error
-    fault = RenderError(
-        "this machine's memory ran out when its view was drawn: give the program more, or lower"
-        " --image-size, and try again with --continue"
+    wrapped = RenderError(
+        "out of memory while rendering a view. Give the program more memory, or lower --image-size, then resume"
+        " with --continue."
         if isinstance(error, MemoryError)
         else repr(error)
     )
-    fault.__cause__ = error
-    return fault
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,6 +1,6 @@
 """One turn of one question: observe, prompt, ask, parse, move, record.
 
-A turn is a coroutine. It yields what it waits for (`Draw`, `Ask`, `Judge`), and the scheduler serves equal needs of all
+A turn is a coroutine that yields what it waits for (`Draw`, `Ask`, `Judge`). The scheduler serves equal needs of several
 questions in one batch.
 """
 
@@ -47,9 +47,9 @@ class TurnTaker:
         engine: Answers the requests.
         log: Records the turns.
         config: How replies are generated.
-        agent: Chooses each turn's move among the replies.
+        agent: Chooses the move of each turn among the replies.
         tools: The prompt, the views and the verifiers.
-        probe: What the model is asked to believe after each turn, outside the dialogue; None for nothing.
+        probe: Beliefs to probe after each turn, outside the dialogue; None for none.
     """
 
     engine: Engine
@@ -65,49 +65,52 @@ class TurnTaker:
         """Take the next turn of a question and record it.
 
         Args:
-            state: The question; it takes the turn once the turn is logged.
+            state: The question; it is updated after the turn is logged.
             phase: The phase of the run.
-            cost: Receives the replies and verdicts of the turn as they come.
+            cost: Collects replies and verdicts as they arrive.
+
+        Returns:
+            The turn.
 
         Raises:
-            RenderAgentError: A view, a reply or a verdict failed; the question takes no turn.
+            RenderAgentError: A view, a reply or a verdict failed; the state is unchanged.
         """
-        seen: Observation = yield Draw(partial(self.tools.views.observe, state))
-        began = time.perf_counter()
-        context = TurnContext(state, seen, self.log.pictures.get)
+        observation: Observation = yield Draw(partial(self.tools.views.observe, state))
+        start = time.perf_counter()
+        context = TurnContext(state, observation, self.log.pictures.get)
 
-        messages = self._messages(state, seen)
-        request = self._request(state, seen, messages)
+        messages = self._messages(state, observation)
+        request = self._request(state, observation, messages)
 
-        asked = yield from self._follow(self.agent.ask(self.tools, context, request), cost)
-        replies = yield from self._follow(_ask(asked.requests), cost)
+        plan = yield from self._follow(self.agent.ask(self.tools, context, request), cost)
+        replies = yield from self._follow(_ask(plan.requests), cost)
 
         candidates = read_candidates(context, replies, self.tools.prompt)
         choice = self.agent.choose(self.tools, context, candidates)
         evidence = yield from self._follow(choice, cost)
         chosen = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
-        told = yield from self._told(context, chosen, evidence)
+        feedback = yield from self._feedback(context, chosen, evidence)
 
         turn = Turn(
             question_id=state.id,
             number=request.turn,
             phase=phase,
-            views=seen.views,
+            views=observation.views,
             messages=messages,
             reply=chosen.reply,
             action=chosen.action,
-            feedback=told,
-            stood=seen.camera,
+            feedback=feedback,
+            stood=observation.camera,
             camera=chosen.camera,
             outcome=chosen.outcome,
             tokens=cost.tokens,
-            seconds=cost.seconds(seen.seconds, time.perf_counter() - began, replies[0]),
+            seconds=cost.seconds(observation.seconds, time.perf_counter() - start, replies[0]),
             batch_size=replies[0].batch_size,
             finish=replies[chosen.group].finish,
-            events=(*cost.events, *asked.events),
+            events=(*cost.events, *plan.events),
             evidence=evidence
-            and cost.added_to(replace(evidence, wordings=asked.wordings), replies[0]),
-            scan=seen.scan,
+            and cost.added_to(replace(evidence, wordings=plan.wordings), replies[0]),
+            scan=observation.scan,
         )
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
         if self.probe is not None and self.probe.keys:
@@ -119,26 +122,32 @@ class TurnTaker:
         return turn
 
     def retire(self, dialogues: Iterable[str]) -> None:
-        """Have the engine free what it keeps for dialogues that have ended."""
+        """Let the engine free the memory of finished dialogues."""
         for dialogue in dialogues:
             with engine_faults(self.engine):
                 self.engine.retire(dialogue)
 
     @cached_property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema that replies are held to; None if they are free."""
+        """The JSON schema that constrains replies; None for free text."""
         return None if self.config.no_guide else self.tools.prompt.schema
 
-    def _messages(self, state: QuestionState, seen: Observation) -> tuple[Message, ...]:
-        """Return the messages that are new in the next turn."""
+    def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
+        """Return the new messages of the next turn."""
         prompt = self.tools.prompt
         if not state.turns:
-            return tuple(prompt.opening(state.question, seen.views, seen.camera, seen.told))
+            return tuple(
+                prompt.opening(
+                    state.question, observation.views, observation.camera, observation.told
+                )
+            )
         last = state.turns[-1]
-        return tuple(prompt.following(len(state.turns), last.feedback, seen.views, seen.camera))
+        return tuple(
+            prompt.following(len(state.turns), last.feedback, observation.views, observation.camera)
+        )
 
     def _request(
-        self, state: QuestionState, seen: Observation, messages: Sequence[Message]
+        self, state: QuestionState, observation: Observation, messages: Sequence[Message]
     ) -> Request:
         turn = len(state.turns)
         return Request(
@@ -146,7 +155,7 @@ class TurnTaker:
             turn=turn,
             messages=[*state.dialogue, *messages],
             picture=self.log.pictures.get,
-            views=(*state.views, *seen.views),
+            views=(*state.views, *observation.views),
             last=turn + 1 == state.max_turns,
             temperature=self.config.temperature,
             seed=turn_seed(self.config.seed, state.question.chance_id, turn),
@@ -156,102 +165,106 @@ class TurnTaker:
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
-        """Serve the needs of an agent, and return its result.
+        """Serve the needs of an agent and return its result; side dialogues are retired once answered.
 
-        Side dialogues are retired once they are answered. RenderAgentError if a reply failed.
+        Raises:
+            RenderAgentError: A reply failed.
         """
-        served: Any = None
+        served_value: Any = None
         while True:
             try:
-                need = steps.send(served)
+                need = steps.send(served_value)
             except StopIteration as end:
                 result: T = end.value
                 return result
-            served = yield need
+            served_value = yield need
             if isinstance(need, Ask):
-                served = [*map(within_bounds, served, need.requests)]
-                asked = {request.about or request.question_id for request in need.requests}
-                kept = {name for about in asked for name in self.agent.dialogues(about)}
+                served_value = [*map(within_bounds, served_value, need.requests)]
+                questions = {request.about or request.question_id for request in need.requests}
+                retained = {name for about in questions for name in self.agent.dialogues(about)}
                 names = [request.question_id for request in need.requests]
-                self.retire(name for name in names if name not in kept)
-            parts = served if isinstance(served, list) else []
+                self.retire(name for name in names if name not in retained)
+            parts = served_value if isinstance(served_value, list) else []
             cost.add(parts)
             if faults := [p.error for p in parts if isinstance(p, Reply) and p.error is not None]:
                 raise RenderAgentError(faults[0])
 
-    def _told(
+    def _feedback(
         self, context: TurnContext, chosen: Candidate, evidence: Evidence | None
     ) -> Generator[Need, Any, str]:
-        """Return what the model is told of its move, with the measurements that it asked for."""
-        told, action = chosen.feedback, chosen.action
+        """Return the feedback for the model, with requested measurements."""
+        feedback, action = chosen.feedback, chosen.action
         if self.agent.shows_all and evidence and unmade_views(evidence, context.views):
-            told = f"{told} {self.tools.prompt.wording('turn.other_moves')}"
+            feedback = f"{feedback} {self.tools.prompt.wording('turn.other_moves')}"
         if isinstance(action, Action) and action.measure and not action.done:
-            state, seen = context.state, context.observation
-            measure = partial(self.tools.views.measure, state, seen, action.measure)
-            told = f"{told} {yield Draw(measure)}"
-        return told
+            state, observation = context.state, context.observation
+            measure = partial(self.tools.views.measure, state, observation, action.measure)
+            feedback = f"{feedback} {yield Draw(measure)}"
+        return feedback
 
 
 def read_candidates(
     context: TurnContext, replies: Sequence[Reply], prompt: Prompt
 ) -> list[Candidate]:
-    """Parse every sample of some replies and carry out its move; the samples of one reply are a group."""
+    """Parse all samples of some replies and apply their moves; samples of one reply form a group."""
     candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
             action = prompt.read(text, context.state.question)
-            # which of several samples met the limit is not known: one that can be read did not
+            # It is unknown which of several samples reached the limit; readable ones count as complete.
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)
             )
-            told, camera, outcome = respond(context, action, prompt, cut_off=cut_off)
+            feedback, camera, outcome = respond(context, action, prompt, cut_off=cut_off)
             number = len(candidates)
-            candidates.append(Candidate(number, text, action, told, camera, outcome, group=group))
+            candidates.append(
+                Candidate(number, text, action, feedback, camera, outcome, group=group)
+            )
     return candidates
 
 
 def respond(
     context: TurnContext, action: Action | Malformed, prompt: Prompt, *, cut_off: bool = False
 ) -> tuple[str, Camera, Outcome | None]:
-    """Carry out an action; return what the model is told of it, the next pose, and the outcome of a move.
+    """Apply an action; return the feedback for the model, the next camera, and the outcome of the move.
 
     Args:
-        context: The turn, which the state has not taken yet.
+        context: The turn, before the state is updated.
         action: The parsed reply.
-        prompt: Words the feedback.
-        cut_off: Whether the reply ended at the token limit.
+        prompt: Wording of the feedback.
+        cut_off: True if the reply reached the token limit.
     """
-    state, seen, say = context.state, context.observation, prompt.wording
-    told = [say("feedback.cut_off")] if cut_off else []
+    state, observation, say = context.state, context.observation, prompt.wording
+    feedback = [say("feedback.cut_off")] if cut_off else []
     if isinstance(action, Malformed):
-        told.append(say("feedback.unreadable", reason=action.reason))
-        return " ".join(told), seen.camera, None
-    told += map(_sentence, action.notes)
+        feedback.append(say("feedback.unreadable", reason=action.reason))
+        return " ".join(feedback), observation.camera, None
+    feedback += map(_sentence, action.notes)
     if action.done and (action.answer is not None or state.answer is not None):
-        told.append(say("feedback.done_without_moves" if action.moves else "feedback.done"))
-        return " ".join(told), seen.camera, None
+        feedback.append(say("feedback.done_without_moves" if action.moves else "feedback.done"))
+        return " ".join(feedback), observation.camera, None
     if action.done:
         form = answer_form(state.question.wanted, state.question.options, say)
-        told.append(say("feedback.done_without_answer", form=form))
-    if seen.space is None:
-        told.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
-        return " ".join(told), seen.camera, None
-    camera, outcome = carry_out(action, seen.camera, seen.space)
-    told.append(_sentence(describe(action, seen.camera, camera, outcome, say)))
-    shown = len({view.number for view in context.views})
-    if isinstance(action.view, int) and action.view >= shown:
-        told.append(say("feedback.no_such_view", view=action.view, last=shown - 1))
+        feedback.append(say("feedback.done_without_answer", form=form))
+    if observation.space is None:
+        feedback.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
+        return " ".join(feedback), observation.camera, None
+    camera, outcome = carry_out(action, observation.camera, observation.space)
+    feedback.append(_sentence(describe(action, observation.camera, camera, outcome, say)))
+    num_views = len({view.number for view in context.views})
+    if isinstance(action.view, int) and action.view >= num_views:
+        feedback.append(say("feedback.no_such_view", view=action.view, last=num_views - 1))
     if isinstance(action.view, str) and action.view not in prompt.on_request:
         kinds = ", ".join(prompt.on_request)
-        told.append(say("feedback.no_such_kind", view=action.view, kinds=kinds))
-    return " ".join(told), camera, outcome
+        feedback.append(say("feedback.no_such_kind", view=action.view, kinds=kinds))
+    return " ".join(feedback), camera, outcome
 
 
 def _sentence(words: str) -> str:
     first = words.split(" ", 1)[0]
-    begun = words if "_" in first else words[:1].upper() + words[1:]  # a field keeps its spelling
-    return begun if words.endswith((".", "!")) else begun + "."
+    is_field_name = "_" in first  # field names keep their case
+    capitalized = words if is_field_name else words[:1].upper() + words[1:]
+    return capitalized if words.endswith((".", "!")) else capitalized + "."
 
 
 def _ask(requests: tuple[Request, ...]) -> Generator[Need, Any, list[Reply]]:

@@ -1,4 +1,4 @@
-"""What one turn takes: the replies and verdicts that went into it, and their events, tokens and seconds."""
+"""The cost of a turn: events, tokens and seconds of its replies and verdicts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from render_agent.engines.engine import Reply
 
 @dataclass
 class TurnCost:
-    """The replies and verdicts of one turn, in the order in which they came."""
+    """The replies and verdicts of one turn, in order of arrival."""
 
     parts: list[Reply | Verdict] = field(default_factory=list)
 
     def add(self, served: Iterable[object]) -> None:
-        """Add those of some objects that are replies or verdicts. Nothing else costs anything."""
+        """Add replies and verdicts; other objects cost nothing and are ignored."""
         self.parts += (part for part in served if isinstance(part, Reply | Verdict))
 
     @property
     def events(self) -> tuple[str, ...]:
-        """Faults of the engine that were overcome, by kind."""
+        """Engine faults that were recovered from, by kind."""
         return tuple(event for part in self.parts for event in part.events)
 
     @property
@@ -33,20 +33,20 @@ class TurnCost:
         return Tokens.total(part.tokens for part in self.parts)
 
     def seconds(self, rendering: float, elapsed: float, own: Reply) -> Seconds:
-        """Return where the time of the turn went, rounded so that a run read back has the same totals.
+        """Return the time of a turn by activity, rounded so that a run read from disk has the same totals.
 
         Args:
-            rendering: Seconds of drawing its views.
+            rendering: Seconds spent rendering its views.
             elapsed: Seconds since then.
-            own: The reply to its first request. Generating is the share of the turn in every batch, scaled to the
-                batch of this reply.
+            own: Reply to its first request. Generation time is the turn's share of all batches, scaled to the batch
+                size of this reply.
         """
         share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
         times = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
         return Seconds(*(round(part, 4) for part in times))
 
     def added_to(self, evidence: Evidence, own: Reply) -> Evidence:
-        """Return evidence with the tokens of the verifiers and the calls of the model beyond that of `own`."""
+        """Return evidence with the tokens of the verifiers, and the model calls in addition to that of `own`."""
         verdicts = [part for part in self.parts if isinstance(part, Verdict)]
         calls = sum(1 / part.batch_size for part in self.parts if isinstance(part, Reply))
         calls += sum(verdict.calls for verdict in verdicts) - 1 / own.batch_size

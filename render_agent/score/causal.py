@@ -136,11 +136,13 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
     """
     shares = {}
     for name, (counts, of) in ROWS.items():
-        own = [pair for pair in pairs if of(pair)]
-        estimate = ratio([float(counts(pair)) for pair in own], [_scene(pair) for pair in own])
+        applicable = [pair for pair in pairs if of(pair)]
+        estimate = ratio(
+            [float(counts(pair)) for pair in applicable], [_scene(pair) for pair in applicable]
+        )
         shares[name] = {
             "share": None if estimate is None else percent(float(estimate.mean)),
-            "n": len(own),
+            "n": len(applicable),
             "interval": None if estimate is None else estimate.interval(share=True),
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
@@ -206,12 +208,12 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
 
 def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
     """Return all pairs of a run in which both questions are done, in run order."""
-    own, counterparts = split_counterparts(states)
-    known = {state.id: state for state in own}
+    originals, counterparts = split_counterparts(states)
+    by_id = {state.id: state for state in originals}
     pairs = (
-        pair_of(known[second.change.of], second)
+        pair_of(by_id[second.change.of], second)
         for second in counterparts
-        if second.change is not None and second.change.of in known
+        if second.change is not None and second.change.of in by_id
     )
     return [pair for pair in pairs if pair is not None]
 

@@ -20,9 +20,9 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
     fitted on the ground truth, so it is an upper bound for blind constant guesses.
     """
     # Counterparts may use other units.
-    own = split_counterparts(questions)[0] or questions
+    originals = split_counterparts(questions)[0] or questions
     types = {question.type for question in questions}
-    best = {name: commonest([q for q in own if q.type == name]) for name in types}
+    best = {name: commonest([q for q in originals if q.type == name]) for name in types}
     return {question.id: as_answer(question, best[question.type]) for question in questions}
 
 
@@ -32,17 +32,17 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     `random` is the expected score of a uniform choice among the options, for multiple choice only; `frequency` is the
     score of `frequent_answers`.
     """
-    known = [question for question in questions if is_scorable(question)]
+    scorable = [question for question in questions if is_scorable(question)]
     answers = frequent_answers(questions)
     scores = {
         "random": [
             scored_question(question, score)
-            for question in known
+            for question in scorable
             if (score := metric_of(question).chance(len(letters(question.options)))) is not None
         ],
         "frequency": [
             scored_question(question, score_answer(question, answers[question.id]))
-            for question in known
+            for question in scorable
         ],
     }
     return {name: means(entries) for name, entries in scores.items()}
@@ -50,8 +50,8 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
 
 def commonest(questions: Sequence[Question]) -> str | None:
     """Return the constant answer with the highest score on questions of one type; None without ground truth."""
-    known = [(q.truth, letters(q.options)) for q in questions if q.truth is not None]
-    return metric_of(questions[0]).most_frequent(known) if known else None
+    answered = [(q.truth, letters(q.options)) for q in questions if q.truth is not None]
+    return metric_of(questions[0]).most_frequent(answered) if answered else None
 
 
 def as_answer(question: Question, commonest: str | None) -> str:

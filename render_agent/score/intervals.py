@@ -125,7 +125,7 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
     weights = named_means(
         types, indicators, np.broadcast_to(number[..., None, :], indicators.shape)
     )
-    left = named_means(types, total[..., None, :] - sums, number[..., None, :] - counts)
+    without_scene = named_means(types, total[..., None, :] - sums, number[..., None, :] - counts)
     by_name = {}
     for name, mean in means.items():
         weight = np.nan_to_num(weights[name])
@@ -137,7 +137,7 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
                 type_counts.sum(axis=-1, keepdims=True),
                 np.ones((*np.shape(mean), 1)),
             )
-        variance = _jackknife(np.nan_to_num(left[name]), has_questions)
+        variance = _jackknife(np.nan_to_num(without_scene[name]), has_questions)
         by_name[name] = Estimate(
             np.asarray(mean), np.sqrt(variance), _freedom(type_counts, weight), np.asarray(scenes)
         )
@@ -190,11 +190,11 @@ def jackknifed(whole: float, left: ArrayLike) -> Estimate:
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Return p values with Holm's (1979) correction; None values stay None and do not count as tests."""
-    known = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    ranked = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     corrected: list[float | None] = [None] * len(ps)
     largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
+    for rank, (p, place) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
         corrected[place] = largest
     return corrected
 
@@ -208,10 +208,10 @@ def add_holm(entries: Sequence[MutableMapping[str, Any]]) -> None:
 def _jackknife(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
     """Return the jackknife variance of a mean from its values without each scene, (…, scenes)."""
     scenes = has_questions.sum(axis=-1)
-    least = np.maximum(scenes, 1)
-    middle = np.where(has_questions, left, 0).sum(axis=-1) / least
-    apart = np.where(has_questions, left - middle[..., None], 0)
-    variance: FloatArray = (scenes - 1) / least * (apart**2).sum(axis=-1)
+    divisor = np.maximum(scenes, 1)
+    middle = np.where(has_questions, left, 0).sum(axis=-1) / divisor
+    deviation = np.where(has_questions, left - middle[..., None], 0)
+    variance: FloatArray = (scenes - 1) / divisor * (deviation**2).sum(axis=-1)
     return variance
 
 
@@ -227,16 +227,20 @@ def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:
         weights: Weights of the types, (…, types).
     """
     number = np.maximum(counts.sum(axis=-2, keepdims=True), ROUNDING)
-    rest = 1 - counts / number
-    factor = weights[..., None, :] / number / np.sqrt(np.where(rest > ROUNDING, rest, np.inf))
-    own = (factor**2 * counts).sum(axis=-1)
+    complement = 1 - counts / number
+    factor = (
+        weights[..., None, :]
+        / number
+        / np.sqrt(np.where(complement > ROUNDING, complement, np.inf))
+    )
+    variance_part = (factor**2 * counts).sum(axis=-1)
     shared = factor * counts / np.sqrt(number)
-    among = np.swapaxes(shared, -1, -2) @ shared
-    trace = own.sum(axis=-1) - (shared**2).sum(axis=(-1, -2))
+    cross = np.swapaxes(shared, -1, -2) @ shared
+    trace = variance_part.sum(axis=-1) - (shared**2).sum(axis=(-1, -2))
     squares = (
-        (own**2).sum(axis=-1)
-        - 2 * (own * (shared**2).sum(axis=-1)).sum(axis=-1)
-        + (among**2).sum(axis=(-1, -2))
+        (variance_part**2).sum(axis=-1)
+        - 2 * (variance_part * (shared**2).sum(axis=-1)).sum(axis=-1)
+        + (cross**2).sum(axis=(-1, -2))
     )
     freedom: FloatArray = np.maximum(trace**2 / np.maximum(squares, ROUNDING**3), 1)
     return freedom

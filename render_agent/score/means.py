@@ -103,7 +103,7 @@ def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
     if not scores:
         return none
     stacked = np.stack(scores)
-    known = ~np.isnan(stacked)
-    number, mean = known.sum(axis=0), none.copy()
-    np.divide(np.where(known, stacked, 0).sum(axis=0), number, out=mean, where=number > 0)
+    is_known = ~np.isnan(stacked)
+    number, mean = is_known.sum(axis=0), none.copy()
+    np.divide(np.where(is_known, stacked, 0).sum(axis=0), number, out=mean, where=number > 0)
     return mean

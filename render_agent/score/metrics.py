@@ -91,8 +91,8 @@ class Metric(ABC):
         Args:
             votes: Answers in canonical form, at least one. The most frequent answer wins; ties go to the first.
         """
-        most = Counter(map(str.lower, votes)).most_common(1)[0][0]
-        winner = next(vote for vote in votes if vote.lower() == most)
+        most_frequent = Counter(map(str.lower, votes)).most_common(1)[0][0]
+        winner = next(vote for vote in votes if vote.lower() == most_frequent)
         return winner, self._expected(winner, votes)
 
     def _expected(self, answer: str, votes: Sequence[str]) -> float:
@@ -202,8 +202,8 @@ class RefinedMatch(Metric):
         An empty answer matches nothing; LEO's code does not define this case.
         """
         words = "".join(clean(answer).split())
-        known = ["".join(clean(truth).split()) for truth in truths]
-        return float(bool(words) and any(words in truth or truth in words for truth in known))
+        cleaned = ["".join(clean(truth).split()) for truth in truths]
+        return float(bool(words) and any(words in truth or truth in words for truth in cleaned))
 
 
 class LLMMatch(Metric):

@@ -25,8 +25,8 @@ class Parser:
         """Return the text to score."""
         if form == "text":
             return answer
-        found = (self.letter if form == "letter" else self.number)(answer or "")
-        return None if found is None else str(found)
+        value = (self.letter if form == "letter" else self.number)(answer or "")
+        return None if value is None else str(value)
 
 
 PARSERS: dict[str, Parser] = {

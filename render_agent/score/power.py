@@ -30,8 +30,8 @@ def power_of(difference: float, deviation: float, scenes: int) -> float:
 
     freedom = scenes - 1.0
     bound = special.stdtrit(freedom, (1 + CONFIDENCE) / 2)
-    apart = abs(difference) * math.sqrt(scenes) / deviation
-    below, above = (float(special.nctdtr(freedom, apart, end)) for end in (-bound, bound))
+    noncentrality = abs(difference) * math.sqrt(scenes) / deviation
+    below, above = (float(special.nctdtr(freedom, noncentrality, end)) for end in (-bound, bound))
     # nctdtr is NaN far from the noncentrality, where the power is 1
     return 1.0 if math.isnan(above) else (0.0 if math.isnan(below) else below) + 1 - above
 

@@ -59,7 +59,7 @@ def scored_question(question: Question, score: float) -> Scored:
 def metric_means(
     questions: Sequence[Question], answers: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return `metrics` of results: the mean of each metric over the questions that name it, or a metric beside it.
+    """Return `metrics` of results: the mean of each metric over the questions that name it or a related metric.
 
     Args:
         questions: Questions with a ground truth; those that name no metric are left out.
@@ -68,20 +68,22 @@ def metric_means(
     Returns:
         `score` and `interval` in percent and `n` by metric, under the key `metrics`; {} if no question names a metric.
     """
-    named: dict[str, list[Question]] = {}
+    by_metric: dict[str, list[Question]] = {}
     for question in questions:
         if question.metric is not None and not metric_of(question).judged:
             for name in (question.metric, *metric_of(question).beside):
-                named.setdefault(name, []).append(replace(question, metric=name))
+                by_metric.setdefault(name, []).append(replace(question, metric=name))
     metrics = {}
-    for name in filter(named.__contains__, registry.names("metric")):
-        own = named[name]
-        scores = [score_answer(question, answers.get(question.id)) for question in own]
-        mean = ratio(scores, [(q.dataset, q.scene) for q in own])
+    for name in filter(by_metric.__contains__, registry.names("metric")):
+        questions_of_metric = by_metric[name]
+        scores = [
+            score_answer(question, answers.get(question.id)) for question in questions_of_metric
+        ]
+        mean = ratio(scores, [(q.dataset, q.scene) for q in questions_of_metric])
         if mean is not None:
             metrics[name] = {
                 "score": 100 * float(mean.mean),
                 "interval": mean.interval(share=True),
-                "n": len(own),
+                "n": len(questions_of_metric),
             }
     return {"metrics": metrics} if metrics else {}

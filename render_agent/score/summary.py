@@ -12,14 +12,12 @@ from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
-ON_PARSED, ON_WORDS = (
-    ", on the parsed answer",
-    ", on the raw reply",
-)  # input of official, official_raw
+# What `official` and `official_raw` score.
+ON_PARSED, ON_WORDS = ", on the parsed answer", ", on the raw reply"
 
 ORDER_NOTE = (
-    "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
-    " tell; without_order is the mean of the other tasks"
+    "obj_appearance_order asks for the order of appearance in the video, which scans do not contain;"
+    " without_order is the mean of the other tasks"
 )
 
 
@@ -89,16 +87,16 @@ def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
 
     `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
     """
-    kept = [entry for entry in scored if entry.pruned is False]
+    debiased = [entry for entry in scored if entry.pruned is False]
     datasets = sorted({entry.dataset for entry in scored})
-    known = any(entry.pruned is not None for entry in scored)
+    has_flags = any(entry.pruned is not None for entry in scored)
     return {
         **summary(scored, macro),
         "datasets": {
             name: summary([entry for entry in scored if entry.dataset == name], macro)
             for name in datasets
         },
-        "debiased": summary(kept, macro) if known else None,
+        "debiased": summary(debiased, macro) if has_flags else None,
     }
 
 

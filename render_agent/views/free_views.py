@@ -1,4 +1,4 @@
-"""The views of a dialogue: those that the model asks for, or those that a policy chooses."""
+"""Renders the views of a dialogue: those the model requests, or those a policy chooses."""
 
 from __future__ import annotations
 
@@ -34,12 +34,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class FreeViews:
-    """Draws the next views of questions; owned by the one thread that owns the renderer.
+    """Renders the next views of questions. Must be used only in the thread that owns the renderer.
 
-    make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
-    asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
-    the kinds of view that turn 0 shows. facts: what is known of scenes, for measurements; None where none
-    may be asked for. wording: the sentences of measurements.
+    Args:
+        make_viewer: Creates the viewer; called once, when the first view is rendered.
+        scenes: Loads scenes.
+        pictures: Stores images.
+        kinds: View types that the model may request; the first is the default.
+        start: Value of `--start`.
+        opening: View types shown in turn 0.
+        facts: Ground-truth facts by scene, for measurements; None disables them.
+        wording: Sentences of measurements.
     """
 
     make_viewer: Callable[[], Viewer]
@@ -56,8 +61,10 @@ class FreeViews:
     def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question.
 
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a picture
-        that is drawn again cannot be written.
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
+            RunLogError: A restored image cannot be written.
         """
         began = time.perf_counter()
         space = self.scenes.space(state.question)
@@ -68,83 +75,98 @@ class FreeViews:
         return Observation(views, camera, space, time.perf_counter() - began, scan)
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return the text of the measurements at places that a reply names; now: what the model was shown.
+        """Return measurements at the places named in a reply, as text.
 
-        SceneError or RenderError where the scene cannot be read or drawn.
+        Args:
+            state: The question.
+            now: What the model was shown last.
+            places: The places to measure.
+
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
         """
         facts = (self.facts or {}).get(state.question.scene)
         views = {view.number: view for view in (*state.views, *now.views)}
         return measured(places, views, now.camera, state.scene, facts, self.viewer, self.wording)
 
     def restore(self, state: QuestionState) -> None:
-        """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.
+        """Re-render images of earlier turns that are missing, damaged or different in the run folder.
 
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a
-        picture cannot be written.
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
+            RunLogError: An image cannot be written.
         """
         for turn in state.turns:
-            stood = state.trail[: turn.number + 1]
+            trail = state.trail[: turn.number + 1]
             for view in turn.views:
-                self._draw_again(state, turn, view, turn.stood, stood[:-1])
+                self._restore_image(state, turn, view, turn.stood, trail[:-1])
             candidates = turn.evidence.candidates if turn.evidence else ()
             for candidate in candidates:
                 if candidate.view is not None:
-                    self._draw_again(state, turn, candidate.view, candidate.camera, stood)
+                    self._restore_image(state, turn, candidate.view, candidate.camera, trail)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return candidates with what each would be shown next; now: what the question is shown.
+        """Return candidates with the view each would lead to; identical views share an image.
 
-        Those that lead to the same share their picture. SceneError or RenderError where the scene cannot be
-        read or drawn.
+        Args:
+            state: The question.
+            now: What the model is shown in this turn.
+            candidates: Candidate moves with their cameras.
+
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
         """
-        before = {view.number: view for view in (*state.views, *now.views)}
-        stood = [*(turn.stood for turn in state.turns), now.camera]
+        views = {view.number: view for view in (*state.views, *now.views)}
+        trail = [*(turn.stood for turn in state.turns), now.camera]
         previewed = []
-        drawn: dict[tuple[str, Camera], View] = {}
+        rendered: dict[tuple[str, Camera], View] = {}
         for candidate in candidates:
-            kind = self._asked_for(candidate.action, before)
+            kind = self._requested_view(candidate.action, views)
             key = str(kind), candidate.camera
             if isinstance(kind, View):
                 view = kind
-            elif key in drawn:
-                view = drawn[key]
+            elif key in rendered:
+                view = rendered[key]
             else:
-                picture = self.viewer.draw(kind, state.scene, candidate.camera, stood)
+                picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 self.pictures.keep(file, picture.picture)
-                view = View(len(before), kind, file, picture.camera)
-                drawn[key] = view
+                view = View(len(views), kind, file, picture.camera)
+                rendered[key] = view
             previewed.append(structs.replace(candidate, view=view))
         return previewed
 
     @cached_property
     def viewer(self) -> Viewer:
-        """The viewer, made when the first view is drawn."""
+        """The viewer, created when the first view is rendered."""
         return self.make_viewer()
 
     def stop(self) -> None:
-        """End a renderer that has a process of its own, in the midst of a view."""
+        """Stop a renderer that runs in a separate process, even while it renders."""
         if "viewer" in self.__dict__:
             self.viewer.stop()
 
     def close(self) -> None:
-        """Give the renderer back."""
+        """Free the renderer."""
         if "viewer" in self.__dict__:
             self.viewer.close()
 
-    def _wanted(self, state: QuestionState) -> Sequence[str | View]:
+    def _requested_views(self, state: QuestionState) -> Sequence[str | View]:
         if not state.turns:
             return self.opening
         action = state.turns[-1].action
         if isinstance(action, Action) and action.measures_only and previewed_view(state) is None:
             return ()
-        shown = {view.number: view for view in state.views}
-        return (self._asked_for(state.turns[-1].action, shown),)
+        views = {view.number: view for view in state.views}
+        return (self._requested_view(state.turns[-1].action, views),)
 
-    def _asked_for(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
-        """Return the view that a reply asks for: one that was shown, by its number, or a kind."""
+    def _requested_view(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
+        """Return the view a reply requests: an earlier view, by number, or a view type."""
         requested = action.view if isinstance(action, Action) else None
         if isinstance(requested, int) and requested in shown:
             return shown[requested]
@@ -152,7 +174,7 @@ class FreeViews:
             requested if isinstance(requested, str) and requested in self.kinds else self.kinds[0]
         )
 
-    def _draw_again(
+    def _restore_image(
         self,
         state: QuestionState,
         turn: Turn,
@@ -160,41 +182,41 @@ class FreeViews:
         camera: Camera,
         trail: Sequence[Camera],
     ) -> None:
-        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for."""
+        """Re-render a view of an earlier turn unless its stored image is intact; `camera` is where it was requested."""
         if not self.pictures.there(view.file, turn.sha256.get(view.file)):
-            taken = view.camera if view.kind == "ego" else None
-            camera = taken if isinstance(taken, Camera) else camera
+            view_camera = view.camera if view.kind == "ego" else None
+            camera = view_camera if isinstance(view_camera, Camera) else camera
             picture = self.viewer.draw(view.kind, state.scene, camera, trail)
             self.pictures.keep(view.file, picture.picture).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
-        alike = state.question.start is None  # all questions of a scene begin alike
-        if not state.turns and alike and scene in self._openings:
+        is_shared_start = state.question.start is None
+        if not state.turns and is_shared_start and scene in self._openings:
             return self._openings[scene]
         views: list[View] = []
-        for kind in self._wanted(state):
+        for kind in self._requested_views(state):
             if isinstance(kind, View):
                 views.append(kind)
                 continue
             turn, number = len(state.turns), len(state.views) + len(views)
-            if (drawn := previewed_view(state)) is not None:
-                views.append(replace(drawn, number=number))
+            if (preview := previewed_view(state)) is not None:
+                views.append(replace(preview, number=number))
                 continue
-            shared = alike and not turn
+            shared = is_shared_start and not turn
             file = scene_file(scene, kind) if shared else question_file(state.id, turn, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             self.pictures.keep(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
         for view in unmade_views_shown(state):
             views.append(replace(view, number=len(state.views) + len(views)))
-        if not state.turns and alike:
+        if not state.turns and is_shared_start:
             self._openings[scene] = tuple(views)
         return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
         question = state.question
-        unchanged = question.unchanged  # a pair begins at one place, in the room that both have
+        unchanged = question.unchanged  # counterparts share the start of the original question
         if question.change is not None:
             space = self.scenes.space(unchanged)
         if question.start is not None:
@@ -215,7 +237,7 @@ class FreeViews:
         return self._starts[question.scene]
 
     def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
-        """Return the camera of a room in that room once it was changed: it goes with it, but keeps its height."""
+        """Move a camera along with the edits of its room, then to the nearest free place at the same height."""
         edits = state.question.change.edits if state.question.change else ()
         position, yaw = np.array(camera.position, np.float64), camera.yaw
         for edit in edits:
@@ -226,27 +248,29 @@ class FreeViews:
         return replace(camera, position=(x, y, z), yaw=yaw)
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
-        """Return the sentences of a dialogue's first turn about its scene: how it was read, and a start that was moved."""
-        apart = state.question.begins_apart
-        moved = () if apart else moved_start(state.scene, self.start, camera)
+        """Return notes for the first turn: how the scan was read, and whether the start was moved."""
+        has_own_start = state.question.begins_apart
+        moved = () if has_own_start else moved_start(state.scene, self.start, camera)
         return (*state.scene.description, *moved)
 
 
 @dataclass(eq=False)
 class PolicyViews(FreeViews):
-    """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
+    """Shows all views of a question in its first turn: the opening, then those a policy chooses.
 
-    Questions of a scene share the pictures that they have in common.
+    Questions of a scene share images where the policy allows it.
     """
 
     policy: Policy = field(kw_only=True)
     _shared: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> Observation:
-        """Return all views in turn 0, none later.
+        """Return all views in turn 0 and none later.
 
-        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a picture
-        that is drawn again cannot be written.
+        Raises:
+            SceneError: The scene cannot be read.
+            RenderError: The scene cannot be rendered.
+            RunLogError: A restored image cannot be written.
         """
         began = time.perf_counter()
         self.restore(state)
@@ -256,20 +280,21 @@ class PolicyViews(FreeViews):
         start = self._start(state, space)
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        more = self._further(state, self.policy.further(state.question, context))
+        policy_views = self.policy.further(state.question, context)
+        additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - began
-        return Observation((*views, *more), start, None, seconds, self._scan(state, start))
+        return Observation((*views, *additional), start, None, seconds, self._scan(state, start))
 
-    def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
+    def _draw_additional(self, state: QuestionState, additional: FurtherViews) -> tuple[View, ...]:
         scene = state.question.scene
-        shared = further.shared and state.question.start is None
+        shared = additional.shared and state.question.start is None
         if shared and scene in self._shared:
             return self._shared[scene]
         first = len(self.opening)
-        egos = self.opening.count("ego")
+        num_ego_views = self.opening.count("ego")
         views = []
-        for index, camera in enumerate(further.cameras):
-            number = egos + index + 1
+        for index, camera in enumerate(additional.cameras):
+            number = num_ego_views + index + 1
             if shared:
                 file = scene_file(scene, "ego", number)
             else:
@@ -283,7 +308,7 @@ class PolicyViews(FreeViews):
 
 
 def previewed_view(state: QuestionState) -> View | None:
-    """Return the view that was drawn when the last move was chosen, None where none was."""
+    """Return the view rendered for the candidate that was chosen in the last turn, or None."""
     evidence = state.turns[-1].evidence if state.turns else None
     if evidence is None:
         return None
@@ -291,7 +316,7 @@ def previewed_view(state: QuestionState) -> View | None:
 
 
 def unmade_views_shown(state: QuestionState) -> list[View]:
-    """Return the views of the moves that were not made, where the model is shown them."""
+    """Return the views of rejected candidates, if the model is shown them."""
     evidence = state.turns[-1].evidence if state.turns else None
     if evidence is None or not evidence.agent.startswith("show:"):
         return []
@@ -299,8 +324,8 @@ def unmade_views_shown(state: QuestionState) -> list[View]:
 
 
 def unmade_views(evidence: Evidence, shown: Sequence[View]) -> list[View]:
-    """Return the views of the moves that were not made: each picture once, none that was shown before."""
-    before = {view.file for view in shown}
-    before |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
-    others = {c.view.file: c.view for c in evidence.candidates if c.view}
-    return [view for file, view in others.items() if file not in before]
+    """Return the views of rejected candidates that were not shown before, without duplicates."""
+    files = {view.file for view in shown}
+    files |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
+    candidate_views = {c.view.file: c.view for c in evidence.candidates if c.view}
+    return [view for file, view in candidate_views.items() if file not in files]

@@ -1,6 +1,6 @@
-"""Exact measurements at places that a reply names: where they are, on which object, how far apart, at which angle.
+"""Exact measurements at places named in a reply: positions, objects, distances and angles.
 
-A pixel's place is the surface that the renderer draws there: its depth is drawn again, which gives the same.
+The point of a pixel is the surface rendered there; its depth is rendered again, with the same result.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.views.scene_graph import level_size
 
+# Side of the small map that finds the topmost surface at a point; its centre pixel counts.
 PROBE_PIXELS = 33
-"""Pixels across of the small map by which the uppermost surface at a point is found; its middle one counts."""
 
 PROBE_METRES_PER_PIXEL = 0.02
 
+# Tolerance for points outside the bounds of the room, because scans may exceed them.
 BEYOND_METRES = 1.0
-"""So far out of the room's bounds a point may be named: what is scanned may lie beyond them."""
 
 
 class Thing(NamedTuple):
-    """An object: its category, and its box in the scene's frame."""
+    """An object: category, and box in the frame of the scene."""
 
     label: str
     box: OrientedBox
@@ -57,8 +57,8 @@ class Spot(NamedTuple):
     """A place in a scene.
 
     Attributes:
-        point: (3,) metres, world frame.
-        seen_from: Position of the camera that sees it, metres, world frame.
+        point: (3,), in metres in the world frame.
+        seen_from: Position of the camera that sees it, in metres in the world frame.
         piece: Index of the face (mesh) or point (cloud) drawn there; None if unknown.
     """
 
@@ -68,7 +68,7 @@ class Spot(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A place that was found: its point, (3,) metres, world frame, and the object that it is on, if any."""
+    """A measured place: its point, (3,), in metres in the world frame, and the object there, if any."""
 
     point: FloatArray
     thing: Thing | None
@@ -83,25 +83,34 @@ def measured(
     viewer: Viewer,
     wording: Wording,
 ) -> str:
-    """Return the text of the measurements at some places.
+    """Return measurements at some places, as text.
 
-    views: those that were shown, by number. stands: where the camera is, which tells the storey of points of the
-    map. facts: what is known of the scene, None where nothing is. RenderError where it cannot be drawn.
+    Args:
+        places: The places to measure.
+        views: Views shown so far, by number.
+        stands: Current camera, which determines the storey of points on the map.
+        scene: The scene.
+        facts: Ground-truth facts of the scene; None if unknown.
+        viewer: Renders depth.
+        wording: Sentences of measurements.
+
+    Raises:
+        RenderError: The scene cannot be rendered.
     """
-    known = things_of(facts, scene)
+    things = things_of(facts, scene)
     found = {
         number: spot_at(place, views, stands, scene, viewer, wording)
         for number, place in enumerate(places, 1)
     }
     spots = {number: spot for number, spot in found.items() if isinstance(spot, Spot)}
-    owners = things_at(list(spots.values()), known, scene)
+    owners = things_at(list(spots.values()), things, scene)
     hits = {
         number: Hit(spot.point, thing)
         for (number, spot), thing in zip(spots.items(), owners, strict=True)
     }
     words = []
     for number, result in found.items():
-        text = result if isinstance(result, str) else _hit_text(hits[number], known, wording)
+        text = result if isinstance(result, str) else _hit_text(hits[number], things, wording)
         words.append(wording("measurement.place", number=number, found=text))
     if 1 in hits:
         words += _from_first(hits, wording)
@@ -111,16 +120,16 @@ def measured(
 
 
 def things_of(facts: Facts | None, scene: Scene) -> list[Thing]:
-    """Return the objects of a scene in its own frame."""
+    """Return the objects of a scene in the frame of the scene."""
     boxes = {} if facts is None else placed(facts, scene).boxes
     return [Thing(label, box) for label, some in boxes.items() for box in some]
 
 
 def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> list[Thing | None]:
-    """Return the object that each spot is on, None if it is on none.
+    """Return the object at each spot, or None.
 
-    As for visibility, surface belongs to an object by the rule of `box_surfaces`, so that the floor below a table and
-    the wall behind a shelf are on no object. A spot without surface is on the smallest object whose box contains it.
+    As for visibility, `box_surfaces` decides which surface belongs to an object, so the floor under a table and the
+    wall behind a shelf belong to none. A spot without surface belongs to the smallest object whose box contains it.
     """
     inside = _containing(spots, things)
     relevant = np.flatnonzero(inside.any(axis=0))
@@ -144,7 +153,7 @@ def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> l
 
 
 def _containing(spots: Sequence[Spot], things: Sequence[Thing]) -> NDArray[np.bool_]:
-    """Return which spot is inside which object's box, (spots, things) bool."""
+    """Return which spot is in which object's box, (spots, things)."""
     points = np.array([spot.point for spot in spots]).reshape(-1, 3)
     inside = np.zeros((len(spots), len(things)), bool)
     for number, thing in enumerate(things):
@@ -192,9 +201,9 @@ def spot_at(
 def camera_under(
     view: View, pixel: tuple[int, int], size: tuple[int, int]
 ) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | None:
-    """Return the camera of the part of a view in which a pixel lies, that part's size, and the pixel in it.
+    """Return the camera, image size and pixel of the part of a view that contains a pixel.
 
-    None if it lies between the four directions of `around`.
+    `around` views have four parts; None if the pixel is between them.
     """
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
@@ -218,16 +227,16 @@ def surface_spot(
 
 
 def viewpoint(camera: AnyCamera) -> Vector:
-    """Return the position that a camera sees from, metres, world frame; far above the room for a map."""
+    """Return the position of a camera in metres in the world frame; far above the room for a map."""
     if isinstance(camera, Camera):
         return camera.position
     return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
-def _hit_text(hit: Hit, known: Sequence[Thing], wording: Wording) -> str:
+def _hit_text(hit: Hit, things: Sequence[Thing], wording: Wording) -> str:
     at = _point_text(hit.point)
     if hit.thing is None:
-        return wording("measurement.on_no_object", point=at) if known else at
+        return wording("measurement.on_no_object", point=at) if things else at
     box = hit.thing.box
     along, across, height = (f"{metres:.2f}" for metres in level_size(box)[0])
     return wording(
@@ -242,31 +251,31 @@ def _hit_text(hit: Hit, known: Sequence[Thing], wording: Wording) -> str:
 
 
 def _from_first(hits: Mapping[int, Hit], wording: Wording) -> list[str]:
-    """Return the distances from the first place, and from the third place on the angles at it."""
+    """Return distances from the first place, and from the third place on the angles at the first."""
     first, words = hits[1], []
     for number, hit in hits.items():
         if number == 1:
             continue
         metres = f"{math.dist(first.point, hit.point):.2f}"
-        told = wording("measurement.distance", number=number, metres=metres)
+        sentence = wording("measurement.distance", number=number, metres=metres)
         if first.thing and hit.thing and first.thing is not hit.thing:
             gap = f"{distance(first.thing.box, hit.thing.box):.2f}"
-            told = wording("measurement.gap", distance=told, metres=gap)
+            sentence = wording("measurement.gap", distance=sentence, metres=gap)
         if number > 2 and 2 in hits:
             angle = _angle([first.point, hits[2].point, hit.point], wording)
-            told = wording("measurement.angle", distances=told, angle=angle)
+            sentence = wording("measurement.angle", distances=sentence, angle=angle)
             three = [each.thing for each in (first, hits[2], hit)]
             if all(three) and len({id(thing) for thing in three}) == 3:
                 angle = _angle([thing.box.centre for thing in three if thing], wording)
-                told = wording("measurement.centres_angle", angles=told, angle=angle)
-        words.append(f"{told}.")
+                sentence = wording("measurement.centres_angle", angles=sentence, angle=angle)
+        words.append(f"{sentence}.")
     return words
 
 
 def _angle(points: Sequence[FloatArray], wording: Wording) -> str:
-    """Return the angle at the first point from the second to the third, seen from above, in words."""
-    here, ahead, there = (point[:2] for point in points)
-    yaws = [math.degrees(math.atan2(*(end - here)[::-1])) for end in (ahead, there)]
+    """Return the angle at the first point from the second to the third, seen from above, as text."""
+    vertex, first_end, second_end = (point[:2] for point in points)
+    yaws = [math.degrees(math.atan2(*(end - vertex)[::-1])) for end in (first_end, second_end)]
     degrees = wrapped(yaws[1] - yaws[0])
     side = "left" if degrees > 0 else "right"
     return wording(f"measurement.{side}", degrees=f"{abs(degrees):.0f}")

@@ -1,4 +1,4 @@
-"""The pictures of a run: files, named once, kept in memory only while they are likely to be needed."""
+"""The image files of a run, with an in-memory cache of decoded images."""
 
 from __future__ import annotations
 
@@ -21,22 +21,20 @@ from render_agent.render.png import encode
 from render_agent.util.contained_paths import picture_path
 from render_agent.util.whole_files import make_folders, write_whole
 
-MAX_DECODED_PICTURES = 256
-"""Pictures kept decoded in memory."""
+MAX_DECODED_PICTURES = 256  # decoded images kept in memory
 
 
-SHARED_FOLDER = "scenes"
-"""The folder of the pictures that all questions of a scene share."""
+SHARED_FOLDER = "scenes"  # folder of images that all questions of a scene share
 
+# Names reserved by us (in `views`) or for devices on Windows.
 RESERVED_NAMES = re.compile(rf"{SHARED_FOLDER}|con|prn|aux|nul|com\d|lpt\d")
-"""Names that mean something else: ours in `views`, and those of devices on Windows."""
 
 
 def safe_name(name: str) -> str:
-    """Return a file name for any text: the text itself where it is harmless, else with a hash.
+    """Return a file name for any text: the text itself if it is safe, otherwise an excerpt with a hash.
 
-    Different texts give different names, also on file systems that ignore case, and also where somebody
-    looked for two that do not: the hash has 128 bits.
+    Different texts give different names, even on case-insensitive file systems and for adversarial texts: the hash
+    has 128 bits.
     """
     if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and not RESERVED_NAMES.fullmatch(name):
         return name
@@ -45,15 +43,12 @@ def safe_name(name: str) -> str:
 
 
 def question_file(question_id: str, turn: int, kind: str, number: int = 1) -> str:
-    """Return where the picture of one turn lies, relative to the run folder.
-
-    number: of the picture among those of its turn and kind, from 1.
-    """
+    """Return the path of an image of one turn, relative to the run folder; `number` counts images of a kind from 1."""
     return str(PurePosixPath("views", safe_name(question_id), _name(turn, kind, number)))
 
 
 def scene_file(scene_id: str, kind: str, number: int = 1) -> str:
-    """Return where a picture that all questions of a scene share lies, relative to the run folder."""
+    """Return the path of an image shared by all questions of a scene, relative to the run folder."""
     return str(PurePosixPath("views", SHARED_FOLDER, safe_name(scene_id), _name(0, kind, number)))
 
 
@@ -61,24 +56,25 @@ def _name(turn: int, kind: str, number: int) -> str:
     return f"{turn}_{kind}.png" if number == 1 else f"{turn}_{kind}-{number}.png"
 
 
+# Exceptions raised for image files that are missing, damaged or not images.
 UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
-"""What comes of a picture's file that is gone, torn or none."""
 
 
 def _decoded(content: bytes) -> Image.Image:
-    """Return a stored picture, RGB. UNREADABLE where it is none."""
-    # No other format: some of them have Pillow start programs.
+    """Decode a stored image to RGB. Raises one of UNREADABLE if it is not a PNG."""
+    # PNG only: Pillow starts external programs for some other formats.
     return Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
 
 
 class Pictures:
-    """The pictures of one run folder; safe to use from several threads.
+    """The images of one run folder. Thread-safe.
 
-    check_there: raises RunLogError where the folder is gone, called before each picture is written.
+    Args:
+        folder: The run folder.
+        check_there: Called before each write; raises RunLogError if the run folder is gone.
     """
 
-    durable = True
-    """Whether pictures that are on disk survive the machine's death."""
+    durable = True  # sync images to disk, so that they survive a power failure
 
     def __init__(self, folder: Path, check_there: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
@@ -88,14 +84,15 @@ class Pictures:
         self._writing: dict[str, Future[None]] = {}
         self._digests: dict[str, str] = {}
         self._making_folders = Lock()
-        # what two questions of a scene share may be drawn for both, and a file is not written beside itself
+        # Images shared by a scene may be rendered twice at once; a lock per file prevents concurrent writes.
         self._storing = [Lock() for _ in range(16)]
         self._writers = ThreadPoolExecutor(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
-        """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.
+        """Write an image, (H, W, 3), in the background.
 
-        Its result raises RunLogError where it cannot be written.
+        Returns:
+            A future that completes when the image is on disk. Its result raises RunLogError if writing failed.
         """
         self._remember(file, Image.fromarray(picture))
         writing = self._writers.submit(self._write, file, picture)
@@ -105,7 +102,7 @@ class Pictures:
         return writing
 
     def written(self, files: Iterable[str]) -> dict[str, str]:
-        """Wait until pictures are on disk; return the SHA-256 of each. RunLogError where one cannot be written."""
+        """Wait until images are on disk and return the SHA-256 of each. Raises RunLogError if one was not written."""
         files = sorted(files)
         with self._lock:
             writing = [self._writing[file] for file in files if file in self._writing]
@@ -114,26 +111,29 @@ class Pictures:
         return {file: self._digest(file) for file in files}
 
     def get(self, file: str) -> Image.Image:
-        """Return a picture, RGB. RunLogError where its file is gone or broken."""
+        """Return an image as RGB. Raises RunLogError if its file is missing or damaged."""
         with self._lock:
             if file in self._kept:
                 self._kept.move_to_end(file)
                 return self._kept[file]
             writing = self._writing.get(file)
-        if writing is not None:  # more pictures wait to be written than are kept
+        if writing is not None:  # evicted from memory before it was written
             writing.result()
         try:
             image = _decoded(picture_path(self.folder, file).read_bytes())
         except UNREADABLE as error:
-            raise RunLogError(f"cannot read the picture {self.folder / file}: {error}") from error
+            raise RunLogError(f"cannot read the image {self.folder / file}: {error}") from error
         self._remember(file, image)
         return image
 
     def there(self, file: str, digest: str | None = None) -> bool:
-        """Whether a picture is on disk, whole and the one that was shown.
+        """Return True if an image is on disk, intact and unchanged.
 
-        digest: its SHA-256; if None, it has to be a picture. What this process has written or found to be whole is not
-        read again.
+        Images that this process wrote or checked before are not read again.
+
+        Args:
+            file: Path of the image relative to the run folder.
+            digest: Expected SHA-256; None only checks that the file is an image.
         """
         path = picture_path(self.folder, file)
         if not path.is_file():
@@ -155,40 +155,42 @@ class Pictures:
         return True
 
     def store(self, file: str, png: bytes) -> None:
-        """Write a picture that is a PNG already. RunLogError where it cannot be written."""
+        """Write an encoded PNG. Raises RunLogError if it cannot be written."""
         self._check_there()
         try:
             path = picture_path(self.folder, file)
-            with self._making_folders:  # whoever finds a folder there finds it synced
+            with self._making_folders:  # so that no thread uses a folder before it is synced
                 make_folders(path.parent, durable=self.durable)
             with self._storing[hash(file) % len(self._storing)]:
                 write_whole(path, png, durable=self.durable)
         except RunLogError:
-            self._check_there()  # rather said of the folder than of one of its files
+            self._check_there()  # prefer an error about the folder to one about a file
             raise
         with self._lock:
             self._digests[file] = hashlib.sha256(png).hexdigest()
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes."""
         self._writers.shutdown()
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
         self.store(file, encode(picture))
 
     def _digest(self, file: str) -> str:
-        """Return the SHA-256 of a picture; of one that this process did not write, from its file."""
+        """Return the SHA-256 of an image, from its file if another process wrote it."""
         with self._lock:
-            known = self._digests.get(file)
-        if known is None and self.there(file):
-            known = self._digests[file]
-        if known is None:
-            raise RunLogError(f"the picture {self.folder / file} is gone or broken")
-        return known
+            digest = self._digests.get(file)
+        if digest is None and self.there(file):
+            digest = self._digests[file]
+        if digest is None:
+            raise RunLogError(f"the image {self.folder / file} is missing or damaged")
+        return digest
 
     def _wrote(self, file: str, done: Future[None]) -> None:
         with self._lock:
-            if self._writing.get(file) is done and not done.exception():  # whoever waits is told
+            if (
+                self._writing.get(file) is done and not done.exception()
+            ):  # keep failures for `written`
                 del self._writing[file]
 
     def _remember(self, file: str, image: Image.Image) -> None:

@@ -1,4 +1,4 @@
-"""`ViewProvider`: the interface of what draws the views of a question, and `NoViews`, which draws none."""
+"""`ViewProvider`, the interface for rendering the views of a question, and `NoViews`, which shows nothing."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from render_agent.scans.free_space.free_space import FreeSpace
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a question is shown in its next turn.
-
-    camera: where it stands. space: where it may go from there, None where nothing is shown.
-    seconds: what drawing took. scan: in its first turn, what the scene was read from and whether the start was moved.
-    told: what is told of the scene in the place of views, in its first turn.
-    """
+    """The views for the next turn of a question."""
 
     views: tuple[View, ...]
     camera: Camera
+    """Current camera."""
     space: FreeSpace | None
+    """Free space for moves; None if the camera cannot move."""
     seconds: float = 0.0
+    """Rendering time."""
     scan: tuple[str, ...] = ()
+    """Notes for the first turn: how the scan was read, and whether the start was moved."""
     told: str = ""
+    """Text about the scene that replaces views in the first turn."""
 
 
 class ViewProvider(Protocol):
-    """Draws the views of questions; owned by one thread. Their pictures are kept, and written meanwhile."""
+    """Renders the views of questions, and stores their images in the background. Owned by one thread."""
 
     def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question."""
@@ -41,19 +41,19 @@ class ViewProvider(Protocol):
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return candidates with what each would be shown next; now: what the question is shown."""
+        """Return candidates with the view each would lead to; `now` is what the question is shown."""
         ...
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return the text of the measurements at places that a reply names; now: what the model was shown."""
+        """Return measurements at the places named in a reply, as text; `now` is what the model was shown."""
         ...
 
     def restore(self, state: QuestionState) -> None:
-        """Draw again the pictures of a question's turns that are gone from the run folder."""
+        """Re-render images of earlier turns that are missing from the run folder."""
         return
 
     def stop(self) -> None:
-        """Interrupt a view that is being drawn, where that is possible; may be called from any thread."""
+        """Interrupt rendering if possible. May be called from any thread."""
         return
 
     def close(self) -> None:
@@ -62,18 +62,18 @@ class ViewProvider(Protocol):
 
 
 class NoViews(ViewProvider):
-    """Shows nothing: the camera stands at the origin and stays there."""
+    """Shows nothing: the camera stays at the origin."""
 
     def observe(self, state: QuestionState) -> Observation:
-        """Return no view."""
+        """Return no views."""
         return Observation((), Camera((0.0, 0.0, 0.0)), None)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return the candidates as they are: none would be shown anything."""
+        """Return the candidates without views."""
         return list(candidates)
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Nothing can be measured."""
+        """Return no measurements."""
         return ""

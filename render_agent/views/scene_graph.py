@@ -1,4 +1,4 @@
-"""The true scene graph of a scene as text, told in the place of views (`--tools graph`)."""
+"""The true scene graph of a scene as text, given instead of views (`--tools graph`)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from render_agent.views.provider import NoViews, Observation
 
 @dataclass(frozen=True)
 class GraphTold(NoViews):
-    """Shows no views, and gives the scene graph as text in the first turn; facts: the ground truth of scenes, by name."""
+    """Shows no views and gives the scene graph as text in the first turn; `facts` are ground-truth facts by scene."""
 
     facts: Mapping[str, Facts]
     wording: Wording
 
     def observe(self, state: QuestionState) -> Observation:
-        """Return no view, and what is told of the scene where it is the first turn."""
+        """Return no views, and the scene graph in the first turn."""
         told = "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
         return replace(super().observe(state), told=told)
 
 
 def scene_graph(facts: Facts, wording: Wording) -> str:
-    """Return the objects of a scene as text, a line each, in the frame of its boxes; its floor area first."""
+    """Return the floor area and the objects of a scene as text, one object per line, in the frame of its boxes."""
     lines = [wording("graph.heading", area=f"{facts.room_size:.1f}")]
     for label, boxes in sorted(facts.boxes.items()):
         for number, box in enumerate(boxes, 1):
@@ -53,9 +53,9 @@ def scene_graph(facts: Facts, wording: Wording) -> str:
 
 
 def level_size(box: OrientedBox) -> tuple[tuple[float, float, float], float]:
-    """Return the size of a box along its two level axes and its upright one, metres, and the first axis's yaw.
+    """Return the size of a box along its two level axes and its upright axis, in metres, and the first axis's yaw.
 
-    Upright is the axis nearest to z; yaw: degrees in [0, 180), as an axis has no front.
+    The upright axis is the one nearest to z. Yaw is in degrees in [0, 180), because an axis has no front.
     """
     upright = int(np.abs(box.axes[:, 2]).argmax())
     first, second = (axis for axis in range(3) if axis != upright)

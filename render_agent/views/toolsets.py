@@ -1,4 +1,4 @@
-"""What helps the model beside its views, as `--tools` names it: nothing, measurements, or the true scene graph."""
+"""Aids beyond views (`--tools`): none, measurements, or the true scene graph."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from render_agent.tasks.ground_truth import known_facts
 
 
 class Toolset(Choice):
-    """No help; a value of `--tools` is this class or a subclass, which the registry names."""
+    """No aids. Values of `--tools` are this class and its registered subclasses."""
 
     note: ClassVar[str | None] = None
-    """What must be said beside every figure of the run; None where nothing helps."""
+    """Caveat reported with every score of the run; None if there are no aids."""
     measures: ClassVar[bool] = False
-    """Whether a reply may ask for measurements."""
+    """True if replies may request measurements."""
     graph: ClassVar[bool] = False
-    """Whether the scene graph is told in the place of views."""
+    """True if the scene graph replaces views."""
 
 
 class Measure(Toolset):
     """Exact measurements of pixels and points that a reply names."""
 
-    note = "tools: the model could ask for exact measurements (--tools measure)"
+    note = "tools: the model could request exact measurements (--tools measure)"
     measures = True
 
 
 class SceneGraph(Toolset):
-    """The true scene graph as text, in the place of views."""
+    """The true scene graph as text, instead of views."""
 
-    note = "tools: the model was told the true scene graph and shown nothing (--tools graph)"
+    note = "tools: the model was given the true scene graph and no images (--tools graph)"
     graph = True
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the objects of a scene are not known."""
+        """Raise SetupError if the objects of a scene are not annotated."""
         scenes = {question.scene for question in questions}
-        known = known_facts(questions, config.annotations)
-        if unknown := sorted(scenes - known.keys()):
+        facts = known_facts(questions, config.annotations)
+        if unknown := sorted(scenes - facts.keys()):
             raise SetupError(
-                f"--tools graph tells what stands in a scene, and of {len(unknown)} of {len(scenes)} scenes"
-                f" nobody wrote that down ({unknown[0]}): give --annotations DIR"
+                f"--tools graph needs annotated objects, and {len(unknown)} of {len(scenes)} scenes have none"
+                f" ({unknown[0]}). Pass --annotations DIR."
             )

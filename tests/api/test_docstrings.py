@@ -1,4 +1,4 @@
-"""Every public name has a docstring with an example, and the examples run."""
+"""Every public name has a docstring with an example, and the examples work."""
 
 import ast
 import doctest
@@ -14,13 +14,13 @@ import render_agent
 
 
 @pytest.mark.parametrize("name", render_agent.__all__)
-def test_the_examples_of_a_public_name_run(name, tmp_path, monkeypatch):
+def test_docstring_examples_work(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = getattr(render_agent, name)
-    own = importlib.import_module(found.__module__)
-    names = {name: found}
-    tests = doctest.DocTestFinder(recurse=False).find(found, name, module=own, globs=names)
-    assert sum(len(test.examples) for test in tests) >= 1, f"{name} shows no example"
+    result = getattr(render_agent, name)
+    own = importlib.import_module(result.__module__)
+    names = {name: result}
+    tests = doctest.DocTestFinder(recurse=False).find(result, name, module=own, globs=names)
+    assert sum(len(test.examples) for test in tests) >= 1, f"{name} has no example"
     flags = doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(optionflags=flags)
     told: list[str] = []
@@ -30,9 +30,9 @@ def test_the_examples_of_a_public_name_run(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", render_agent.__all__)
-def test_every_public_method_is_described(name):
-    found = getattr(render_agent, name)
-    members = vars(found).items() if inspect.isclass(found) else ()
+def test_public_methods_have_docstrings(name):
+    result = getattr(render_agent, name)
+    members = vars(result).items() if inspect.isclass(result) else ()
     described = (property, staticmethod, classmethod)
     bare = [
         member
@@ -44,7 +44,7 @@ def test_every_public_method_is_described(name):
     assert not bare
 
 
-def test_what_the_page_shows_runs(tmp_path, monkeypatch):
+def test_examples_on_the_docs_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(render_agent.bundled_rooms()["room01"], "room.ply")
     told = (TREE / "docs" / "how-to" / "python.md").read_text("utf-8")

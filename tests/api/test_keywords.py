@@ -1,4 +1,4 @@
-"""The keywords of `run` and `ask` are the declared options, and mypy checks them."""
+"""The keyword arguments of `run` and `ask` are the declared options, and mypy checks them."""
 
 import inspect
 
@@ -7,11 +7,11 @@ from render_agent.api.ask import COMMAND_LINE
 from render_agent.api.keywords import RunOptions
 from render_agent.options import OPTIONS
 
+# Options that are parameters of `ask` or `run`, or implied by them.
 PARAMETERS = {"batch", "ply", "question", "option", "engine", "model", "output"}
-"""Options that are parameters of `ask` or `run`, or implied by them."""
 
 
-def test_every_option_is_a_keyword():
+def test_every_option_is_a_keyword_argument():
     assert RunOptions.__annotations__.keys() == OPTIONS.keys() - COMMAND_LINE.keys() - PARAMETERS
     for name in ("run", "ask", "continue_run", "load_engine"):
         parameters = inspect.signature(getattr(render_agent, name)).parameters

@@ -1,4 +1,4 @@
-"""What a notebook shows: whole HTML with everything escaped, small pictures, no outside help."""
+"""Notebook display: self-contained, balanced, escaped HTML with small images."""
 
 import base64
 import io
@@ -20,7 +20,7 @@ VOID = {"img", "br", "meta", "link", "input", "hr"}
 
 
 class Balanced(HTMLParser):
-    """Checks that what is opened is closed, in order."""
+    """Checks that tags are closed in order."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ class Balanced(HTMLParser):
 
 
 def parsed(html):
-    """Return the tags of balanced HTML."""
+    """Return the tags of HTML, which must be balanced."""
     parser = Balanced()
     parser.feed(html)
     parser.close()
@@ -69,7 +69,7 @@ def shown_in(page, tmp_path, html):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run, number):
+def test_dialogue_display_escapes_hostile_text(page, tmp_path, run, number):
     dialogue = run.dialogue(number)
     assert repr(dialogue).endswith(f", {len(dialogue)} turns>")
     html = dialogue._repr_html_()
@@ -84,13 +84,15 @@ def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run
     for turn in dialogue.turns:
         assert f"turn {turn.number}" in text
         assert turn.feedback in text
-    pictures = page.locator("img")
-    assert pictures.count() == 1 + sum(len(turn.views) for turn in dialogue.turns)
-    assert pictures.evaluate_all("all => all.every(one => one.complete && one.naturalWidth > 0)")
-    assert pictures.evaluate_all("all => all.every(one => one.alt.length > 3)")
+    images = page.locator("img")
+    assert images.count() == 1 + sum(len(turn.views) for turn in dialogue.turns)
+    assert images.evaluate_all(
+        "images => images.every(image => image.complete && image.naturalWidth > 0)"
+    )
+    assert images.evaluate_all("images => images.every(image => image.alt.length > 3)")
 
 
-def test_pictures_inside_a_text_are_small_and_those_of_the_run(run):
+def test_embedded_images_are_small_copies_of_the_views(run):
     dialogue = run.dialogue(0)
     inside = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', dialogue._repr_html_())
     shown = [
@@ -110,14 +112,14 @@ def test_pictures_inside_a_text_are_small_and_those_of_the_run(run):
     )
 
 
-def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
+def test_run_display_shows_labelled_scores(page, tmp_path, run):
     html = run._repr_html_()
     parsed(html)
     shown_in(page, tmp_path, html)
     text = page.inner_text("body")
-    for name, found in run.results["types"].items():
+    for name, result in run.results["types"].items():
         row = page.locator("tr", has_text=name).inner_text()
-        assert row.split() == [name, str(found["n"]), f"{found['score']:.1f}"]
+        assert row.split() == [name, str(result["n"]), f"{result['score']:.1f}"]
     for stamp in run.stamps:
         assert stamp in text
     assert took(run.results["totals"]["per_question"]) in text
@@ -126,7 +128,7 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
     assert all(line.label in text for line in means)
 
 
-def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
+def test_intervals_are_shown_with_enough_scenes(tmp_path):
     questions = in_rooms(make_questions(tmp_path, 6), 6)
     runs = [play(tmp_path, questions, walking(6, turns), max_turns=4)[0] for turns in (1, 2)]
     one, other = map(render_agent.load_run, runs)
@@ -137,7 +139,7 @@ def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
     assert f"<td>{low:.1f} … {high:.1f}</td>" in compared._repr_html_()
 
 
-def test_a_comparison_shows_its_differences(page, tmp_path, run):
+def test_comparison_display_shows_differences(page, tmp_path, run):
     compared = run.compare(run)
     html = compared._repr_html_()
     parsed(html)
@@ -146,12 +148,12 @@ def test_a_comparison_shows_its_differences(page, tmp_path, run):
     assert row[:4] == ["micro", f"{run.results['micro']:.1f}", f"{run.results['micro']:.1f}", "0.0"]
 
 
-def test_a_scene_shows_its_map():
+def test_scene_display_shows_the_map():
     room = render_agent.open_scene(render_agent.bundled_rooms()["room00"], size=(320, 240))
     assert room._repr_png_() == room.map().png()
 
 
-def test_ipython_shows_pictures_and_pages(run):
+def test_ipython_displays_images_and_html(run):
     formatters = pytest.importorskip("IPython.core.formatters")
     shown = formatters.DisplayFormatter()
     view = run.dialogue(0).views[0]

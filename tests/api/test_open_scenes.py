@@ -1,4 +1,4 @@
-"""A scan by itself: what is drawn of it is what a run shows, from files and from memory."""
+"""Opened scans render the same views as a run, from files and from memory."""
 
 import io
 
@@ -22,7 +22,7 @@ def scan(tmp_path):
     return write_ply(tmp_path / "room.ply", *room())
 
 
-def test_pictures_are_those_of_a_run(tmp_path):
+def test_views_match_those_of_a_run(tmp_path):
     questions = make_questions(tmp_path, 1)
     run = start_run(make_config(tmp_path, questions, max_turns=1))
     run.go(Silent())
@@ -37,7 +37,7 @@ def test_pictures_are_those_of_a_run(tmp_path):
     assert opened.map([camera]).camera == top.camera
 
 
-def test_depth_is_metric_and_pictures_are_what_they_say(scan, tmp_path):
+def test_depth_is_metric_and_attributes_match(scan, tmp_path):
     with render_agent.open_scene(scan, size=(200, 150)) as opened:
         picture = opened.view(Camera((1.0, 2.0, 1.25), yaw=0.0))
         assert picture.depth[75, 100] == pytest.approx(4.0, abs=1e-3)
@@ -54,31 +54,33 @@ def test_depth_is_metric_and_pictures_are_what_they_say(scan, tmp_path):
 
 
 def in_memory(kind):
-    """Return the room as an object of a library, and its arrays."""
+    """Return the room as a library object, and its arrays."""
     import open3d
 
     points, colours, faces = room()
     if kind == "trimesh":
-        made = trimesh.Trimesh(points, faces, vertex_colors=colours, process=False)
+        generated = trimesh.Trimesh(points, faces, vertex_colors=colours, process=False)
     elif kind == "trimesh scene":
-        made = trimesh.Scene(trimesh.Trimesh(points, faces, vertex_colors=colours, process=False))
+        generated = trimesh.Scene(
+            trimesh.Trimesh(points, faces, vertex_colors=colours, process=False)
+        )
     elif kind == "trimesh cloud":
-        made, faces = trimesh.PointCloud(points, colours), None
+        generated, faces = trimesh.PointCloud(points, colours), None
     elif kind == "open3d":
-        made = open3d.geometry.TriangleMesh(
+        generated = open3d.geometry.TriangleMesh(
             open3d.utility.Vector3dVector(points), open3d.utility.Vector3iVector(faces)
         )
-        made.vertex_colors = open3d.utility.Vector3dVector(colours / 255)
+        generated.vertex_colors = open3d.utility.Vector3dVector(colours / 255)
     elif kind == "open3d cloud":
-        made, faces = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(points)), None
-        made.colors = open3d.utility.Vector3dVector(colours / 255)
+        generated, faces = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(points)), None
+        generated.colors = open3d.utility.Vector3dVector(colours / 255)
     elif kind == "cloud of arrays":
-        made, faces = (points, colours / 255.0), None
+        generated, faces = (points, colours / 255.0), None
     elif kind == "cloud of a text file":
-        made, faces = (points, colours.astype(float)), None
+        generated, faces = (points, colours.astype(float)), None
     else:
-        made = (points.tolist(), colours, faces)
-    return made, (points, colours, faces)
+        generated = (points.tolist(), colours, faces)
+    return generated, (points, colours, faces)
 
 
 KINDS = (
@@ -94,24 +96,24 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_in_memory_is_the_scan_that_it_is(kind, tmp_path):
-    made, (points, colours, faces) = in_memory(kind)
-    scene = render_agent.open_scene(made).scene
+def test_scans_in_memory(kind, tmp_path):
+    generated, (points, colours, faces) = in_memory(kind)
+    scene = render_agent.open_scene(generated).scene
     assert np.allclose(scene.points, points, atol=1e-6)
     assert (scene.colours == colours).all()
     assert (scene.faces is None) == (faces is None)
     assert faces is None or (scene.faces == faces).all()
     assert scene.source is None
-    file = scan_file(made, tmp_path)
-    assert scan_file(made, tmp_path) == file
+    file = scan_file(generated, tmp_path)
+    assert scan_file(generated, tmp_path) == file
     assert np.allclose(load_scene(file).points, points, atol=1e-6)
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
 
 
-def test_what_is_no_scan_is_refused(tmp_path):
+def test_invalid_scans_are_refused(tmp_path):
     points, colours, faces = room()
     for wrong, told in (
-        (3, "int is no scan"),
+        (3, "int is not a scan"),
         ((points, colours[:-1]), "colours must be"),
         (
             (points, 256 * colours.astype(np.uint16)),
@@ -128,7 +130,7 @@ def test_what_is_no_scan_is_refused(tmp_path):
         render_agent.open_scene(tmp_path / "gone.ply")
 
 
-def test_without_colours_it_is_shaded_as_its_file_would_be(tmp_path):
+def test_scan_without_colours_is_shaded_like_its_file(tmp_path):
     import open3d
 
     points, _, faces = room()
@@ -136,12 +138,12 @@ def test_without_colours_it_is_shaded_as_its_file_would_be(tmp_path):
     mesh = open3d.geometry.TriangleMesh(
         open3d.utility.Vector3dVector(points), open3d.utility.Vector3iVector(faces)
     )
-    for made in (mesh, trimesh.Trimesh(points, faces, process=False), (points, None, faces)):
-        assert arrays(made)[1] is None
-        assert (render_agent.open_scene(made).scene.colours == bare.colours).all()
+    for generated in (mesh, trimesh.Trimesh(points, faces, process=False), (points, None, faces)):
+        assert arrays(generated)[1] is None
+        assert (render_agent.open_scene(generated).scene.colours == bare.colours).all()
 
 
-def test_the_bundled_rooms_are_there_by_name():
+def test_bundled_rooms_by_name():
     rooms = render_agent.bundled_rooms()
     assert len(rooms) == 8
     assert all(path.is_file() and path.stem == name for name, path in rooms.items())

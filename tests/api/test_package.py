@@ -1,4 +1,4 @@
-"""`import render_agent` is light, and its names are what they say."""
+"""`import render_agent` is fast, and its names resolve."""
 
 import ast
 import importlib
@@ -15,12 +15,12 @@ HEAVY = ("numpy", "PIL", "pandas", "torch", "click", "rich", "jinja2", "scipy", 
 
 
 def python(code: str) -> str:
-    """Return what a fresh interpreter prints for some code."""
+    """Return the output of a fresh interpreter."""
     line = [sys.executable, "-c", code]
     return subprocess.run(line, capture_output=True, text=True, check=True).stdout
 
 
-def test_importing_it_loads_nothing_but_itself():
+def test_import_loads_nothing_else():
     code = (
         "import sys; before = set(sys.modules); import render_agent;"
         " print('new:', *sorted(set(sys.modules) - before)); dir(render_agent);"
@@ -39,13 +39,13 @@ def test_importing_it_loads_nothing_but_itself():
 
 
 @pytest.mark.parametrize("name", render_agent.__all__)
-def test_every_name_is_there_and_is_itself(name):
-    found = getattr(render_agent, name)
-    assert found.__name__ == name
-    assert getattr(importlib.import_module(found.__module__), name) is found
+def test_every_public_name_resolves(name):
+    result = getattr(render_agent, name)
+    assert result.__name__ == name
+    assert getattr(importlib.import_module(result.__module__), name) is result
 
 
-def test_dir_and_star_give_all_names():
+def test_dir_and_star_import_list_all_names():
     assert set(render_agent.__all__) <= set(dir(render_agent))
     names = {}
     exec("from render_agent import *", names)
@@ -54,12 +54,12 @@ def test_dir_and_star_give_all_names():
         _ = render_agent.asks
 
 
-def test_no_public_name_is_also_that_of_a_module():
+def test_public_names_do_not_shadow_modules():
     modules = {module.name for module in pkgutil.iter_modules(render_agent.__path__)}
     assert not modules & set(render_agent.__all__)
 
 
-def test_type_checkers_are_told_the_same_places():
+def test_type_checkers_see_the_same_imports():
     tree = ast.parse(Path(render_agent.__file__).read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     told = {

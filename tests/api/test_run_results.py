@@ -1,4 +1,4 @@
-"""A run read from its folder: frames equal what the run wrote, dialogues show its pictures."""
+"""Runs read from their folders: data frames match the log, and dialogues have their images."""
 
 import io
 import json
@@ -37,13 +37,13 @@ def walked(folder, questions):
 
 @pytest.fixture(scope="module")
 def rooms(folder):
-    given = {"benchmark": "rooms", "engine": "scripted", "output": folder / "rooms"}
-    given |= {"image_size": (96, 72), "max_turns": 3, "scene": ["room00", "room04"]}
-    given |= {"type": ["object_counting", "object_abs_distance", "object_rel_distance"]}
-    return render_agent.run(**given), render_agent.run(**given, views="none", model="oracle")
+    options = {"benchmark": "rooms", "engine": "scripted", "output": folder / "rooms"}
+    options |= {"image_size": (96, 72), "max_turns": 3, "scene": ["room00", "room04"]}
+    options |= {"type": ["object_counting", "object_abs_distance", "object_rel_distance"]}
+    return render_agent.run(**options), render_agent.run(**options, views="none", model="oracle")
 
 
-def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
+def test_questions_frame_matches_the_written_table(walked):
     frame = render_agent.load_run(walked).questions
     kinds = {name: str(kind) for name, kind in frame.dtypes[list(COLUMNS)].items()}
     written = pd.read_csv(walked / "results.csv", dtype=kinds)
@@ -52,10 +52,10 @@ def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
     assert (kinds["question_id"], kinds["score"], kinds["turns"]) == ("string", "float64", "Int64")
 
 
-def test_turns_are_those_of_the_log(walked):
-    found = render_agent.load_run(walked)
-    lines = {(line["question_id"], line["turn"]): line for line in found.folder.lines()}
-    frame = found.turns
+def test_turns_frame_matches_the_log(walked):
+    result = render_agent.load_run(walked)
+    lines = {(line["question_id"], line["turn"]): line for line in result.folder.lines()}
+    frame = result.turns
     assert len(frame) == len(lines) == 11
     for row in frame.itertuples():
         line = lines[row.question_id, row.turn]
@@ -76,7 +76,7 @@ def test_turns_are_those_of_the_log(walked):
     assert frame["done"].sum() == 4
 
 
-def test_frames_are_what_the_command_exports(rooms, tmp_path):
+def test_frames_match_the_export_command(rooms, tmp_path):
     run = render_agent.load_run(rooms[0].path)
     run.diagnosis(processes=1)
     for form, frame in (("parquet", run.questions), ("turns-parquet", run.turns)):
@@ -89,16 +89,16 @@ def test_frames_are_what_the_command_exports(rooms, tmp_path):
                 assert (pd.isna(ours) and pd.isna(theirs)) or ours == theirs, name
 
 
-def test_types_and_scores_are_those_of_the_results(rooms):
+def test_types_frame_matches_the_results(rooms):
     run, _ = rooms
     written = json.loads((run.path / "results.json").read_text())
     assert {**run.results, "totals": None} == {**written, "totals": None}
     assert run.score == written["official_over_scored"]["score"]
     frame = run.types
     assert frame.index.name == "type"
-    for name, found in written["types"].items():
+    for name, result in written["types"].items():
         row = frame.loc[name]
-        assert (row["n"], row["score_percent"]) == (found["n"], found["score"])
+        assert (row["n"], row["score_percent"]) == (result["n"], result["score"])
         bounds = written["intervals"][name]
         if bounds is None:
             assert pd.isna(row["low_percent"])
@@ -108,7 +108,7 @@ def test_types_and_scores_are_those_of_the_results(rooms):
     assert {str(kind) for kind in frame.dtypes} == {"Int64", "float64"}
 
 
-def test_a_frame_without_rows_has_the_same_columns_and_types(folder, questions, walked):
+def test_empty_frame_has_the_same_columns_and_types(folder, questions, walked):
     path, _ = play(folder, questions, ScriptedEngine(Replies({})), max_turns=1, limit=1)
     full, empty = render_agent.load_run(walked), render_agent.load_run(path)
     kinds = [{n: str(k) for n, k in frame.dtypes.items()} for frame in (full.turns, empty.turns)]
@@ -117,7 +117,7 @@ def test_a_frame_without_rows_has_the_same_columns_and_types(folder, questions, 
     assert empty.turns["answer"].isna().all()
 
 
-def test_a_dialogue_is_the_log_with_its_pictures(walked):
+def test_dialogue_has_turns_and_images(walked):
     run = render_agent.load_run(walked)
     for dialogue in run.dialogues():
         lines = [line for line in run.folder.lines() if line["question_id"] == dialogue.question.id]
@@ -149,7 +149,7 @@ def test_a_dialogue_is_the_log_with_its_pictures(walked):
         run.dialogue(9)
 
 
-def test_the_map_is_the_one_that_the_run_would_show(folder, questions):
+def test_map_matches_the_run(folder, questions):
     steps = [STEP, STEP, json.dumps({"view": "top"}), json.dumps({"answer": "4", "done": True})]
     path, _ = play(folder, questions, ScriptedEngine(Replies({"*": steps})), limit=1, max_turns=4)
     dialogue = render_agent.load_run(path).dialogue("0")
@@ -159,28 +159,28 @@ def test_the_map_is_the_one_that_the_run_would_show(folder, questions):
     assert dialogue.map((320, 240)).pixels.shape == (240, 320, 3)
 
 
-def test_nothing_shown_has_no_map(rooms):
+def test_blind_dialogue_has_no_map(rooms):
     dialogue = rooms[1].dialogues()[0]
-    with pytest.raises(RenderError, match="nothing was shown"):
+    with pytest.raises(RenderError, match="has no map"):
         dialogue.map()
     assert "<img" not in dialogue._repr_html_()
 
 
-def test_a_diagnosis_stands_in_the_frames(rooms):
+def test_frames_include_the_diagnosis(rooms):
     run = render_agent.load_run(rooms[0].path)
     assert run.questions["cause"].isna().all()
-    found = run.diagnosis(processes=1)
+    result = run.diagnosis(processes=1)
     frame = run.questions
-    assert list(found) == frame["question_id"].tolist()
+    assert list(result) == frame["question_id"].tolist()
     for row in frame.itertuples():
-        told = found[row.question_id]
+        told = result[row.question_id]
         assert row.cause == str(told.cause)
         assert row.coverage == told.coverage
         assert row.path_metres == told.path
     assert run.turns["coverage"].notna().all()
 
 
-def test_runs_are_compared_as_by_the_command(rooms, walked):
+def test_compare_matches_the_command(rooms, walked):
     explorer, oracle = rooms
     compared = explorer.compare(oracle)
     assert compared.found["a"] == explorer.name
@@ -203,13 +203,13 @@ def test_runs_are_compared_as_by_the_command(rooms, walked):
         explorer.compare(walked, anyway=True)
 
 
-def test_a_report_is_written(walked):
+def test_report_is_written(walked):
     page = render_agent.load_run(walked).report(processes=1)
     assert page == walked / "report" / "index.html"
     assert "official" in page.read_text("utf-8")
 
 
-def test_a_run_is_found_by_name_path_and_as_the_newest(walked, folder):
+def test_load_run_by_name_path_and_recency(walked, folder):
     assert render_agent.load_run(walked.name, folder / "runs").path == walked
     newest = max(path.name for path in (folder / "runs").iterdir() if path.is_dir())
     assert render_agent.load_run(output=folder / "runs").name == newest
@@ -217,7 +217,7 @@ def test_a_run_is_found_by_name_path_and_as_the_newest(walked, folder):
         render_agent.load_run("none", folder)
 
 
-def test_an_unfinished_run_is_read_as_far_as_it_is(walked, tmp_path):
+def test_unfinished_run_can_be_read(walked, tmp_path):
     part = tmp_path / "20260101T000000_batched"
     part.mkdir()
     for name in ("config.json", "questions.jsonl"):

@@ -1,6 +1,6 @@
-"""What mypy says of the keywords of `render_agent.run` and its like: `make lint` reads it, nothing runs it.
+"""Type checks of the keyword arguments of `render_agent.run` and others. `make lint` runs mypy on it; it is not executed.
 
-Where mypy does not refuse a line marked with `type: ignore`, it complains that the mark is unused.
+If mypy accepts a line marked with `type: ignore`, it reports the unused mark.
 """
 
 from pathlib import Path

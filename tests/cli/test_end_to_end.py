@@ -1,4 +1,4 @@
-"""The program as its users type it: in a process of its own where that is the point."""
+"""The program as users run it, in a subprocess if necessary."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def command(*arguments):
 
 
 def start_process(*arguments, folder):
-    """Run the program in `folder`; return its exit code, standard output and standard error."""
+    """Run the program in `folder`; return exit code, standard output and standard error."""
     done = subprocess.run(
         command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=3000
     )
@@ -59,7 +59,7 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
     assert code == 0
     assert (run / "report" / "index.html").is_file()
     assert len(list((run / "report" / "questions").glob("*.html"))) == 3
-    os.utime(run / "config.json", (0, 0))  # as a copy may have it
+    os.utime(run / "config.json", (0, 0))  # as after copying
     code, out, _ = type_in("ls", "--json", folder=tmp_path)
     (row,) = json.loads(out)
     assert row["run"] == run.name
@@ -70,7 +70,7 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
 
 
 @pytest.mark.slow
-def test_json_owns_standard_output(tmp_path):
+def test_json_is_the_only_standard_output(tmp_path):
     code, out, _ = start_process(
         *("--batch", "--benchmark", "rooms", "--limit", 2, "--json", *QUICK), folder=tmp_path
     )
@@ -108,7 +108,7 @@ def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
     ("number", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
-def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, number, code):
+def test_stopped_run_prints_the_command_that_resumes_it(type_in, tmp_path, number, code):
     questions = make_questions(tmp_path, 4)
     policy = tmp_path / "held.py"
     policy.write_text(
@@ -149,7 +149,7 @@ def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, numb
     assert transcripts(runs[0]) == transcripts(list_runs(tmp_path / "whole")[0])
 
 
-def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path):
+def test_failed_question_gives_exit_code_1_and_no_score(type_in, tmp_path):
     questions = make_questions(tmp_path, 2)
     (tmp_path / "room.ply").write_bytes(b"no scan at all")
     code, _, err = type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
@@ -179,7 +179,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "explorr"), 1, "'explorer'"),
     ],
 )
-def test_what_is_wrong_is_named_and_leaves_no_run(type_in, tmp_path, arguments, code, said):
+def test_invalid_run_is_refused_without_a_run_folder(type_in, tmp_path, arguments, code, said):
     got, out, err = type_in(*arguments, folder=tmp_path)
     assert (got, out) == (code, "")
     assert said in err
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_named_and_leaves_no_run(type_in, tmp_path, arguments, 
 
 
 @pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
-def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_in, tmp_path, flag):
+def test_selection_options_are_refused_with_ply(type_in, tmp_path, flag):
     one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
     got, _, err = type_in(*one, folder=tmp_path)
     assert got == 2
@@ -195,16 +195,14 @@ def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_i
     assert "--ply" in err
 
 
-def test_an_option_of_the_environment_may_be_meant_for_other_runs(type_in, tmp_path, monkeypatch):
+def test_idle_environment_options_are_accepted(type_in, tmp_path, monkeypatch):
     make_questions(tmp_path)
     monkeypatch.setenv("RENDER_AGENT_LIMIT", "2")
     one = ("--ply", "room.ply", "--question", "?", *QUICK, "--dry-run")
     assert type_in(*one, folder=tmp_path)[0] == 0
 
 
-def test_options_in_the_environment_hold_for_commands_and_for_continuing(
-    type_in, tmp_path, monkeypatch
-):
+def test_environment_applies_to_commands_and_resuming(type_in, tmp_path, monkeypatch):
     monkeypatch.setenv("RENDER_AGENT_JSON", "1")
     assert type_in("ls", folder=tmp_path)[:2] == (0, "[]\n")
     monkeypatch.setenv("RENDER_AGENT_CONTINUE", "nothere")
@@ -212,14 +210,12 @@ def test_options_in_the_environment_hold_for_commands_and_for_continuing(
     assert (code, "there is no run 'nothere'" in err) == (1, True)
 
 
-def test_a_flag_of_a_command_is_not_the_option_of_a_run_of_that_name(
-    type_in, tmp_path, monkeypatch
-):
+def test_command_flags_are_not_run_options(type_in, tmp_path, monkeypatch):
     monkeypatch.setenv("RENDER_AGENT_PROBE", "map")
     assert type_in("doctor", "--help", folder=tmp_path)[0] == 0
 
 
-def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(type_in, tmp_path):
+def test_dry_run_shows_the_first_prompt_and_writes_nothing(type_in, tmp_path):
     code, out, _ = type_in(
         *("--batch", "--benchmark", "rooms", "--dry-run", "--json", *QUICK), folder=tmp_path
     )
@@ -234,11 +230,11 @@ def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(type_in, tmp_path):
     assert not (tmp_path / "experiment_logs").exists()
 
 
-def test_an_option_that_would_change_results_is_refused_beside_continue(type_in, tmp_path):
+def test_options_that_affect_results_are_refused_when_resuming(type_in, tmp_path):
     questions = make_questions(tmp_path, 2)
     type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
     code, _, err = type_in("--continue", "recent", "--max-turns", 3, folder=tmp_path)
     assert code == 2
-    assert "--max-turns would change the results" in err
+    assert "--max-turns cannot change" in err
     code, _, _ = type_in("--continue", "recent", "--batch-size", 3, folder=tmp_path)
     assert code == 0

@@ -1,4 +1,4 @@
-"""Options of a run from a YAML file, and flags that their declarations make."""
+"""Run options from YAML files, and flags generated from their declarations."""
 
 import pytest
 import rich_click as click
@@ -8,14 +8,14 @@ from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, parse_options
 
 
-def written(tmp_path, content):
+def write_file(tmp_path, content):
     path = tmp_path / "options.yaml"
     path.write_text(content)
     return str(path)
 
 
-def test_a_file_gives_options_as_they_would_be_typed(tmp_path):
-    file = written(
+def test_file_options_are_read_like_flags(tmp_path):
+    file = write_file(
         tmp_path,
         """\
         max-turns: 5
@@ -44,15 +44,15 @@ def test_a_file_gives_options_as_they_would_be_typed(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n", "{}"])
-def test_an_empty_file_gives_none(tmp_path, content):
-    assert options_of_file(written(tmp_path, content)) == {}
+def test_empty_file_has_no_options(tmp_path, content):
+    assert options_of_file(write_file(tmp_path, content)) == {}
 
 
 @pytest.mark.parametrize(
     ("content", "named"),
     [
         ("nothing: 1", "'nothing'"),
-        ("max_turns", "must hold options"),
+        ("max_turns", "must contain options"),
         ("max_turns: 9\n\tseed: 1", r"line 2"),
         ("? [a]\n: b", "is not YAML"),
         ("max_turns: [1]", "max_turns"),
@@ -61,12 +61,12 @@ def test_an_empty_file_gives_none(tmp_path, content):
         ("type: [[a]]", "type"),
     ],
 )
-def test_a_file_that_gives_no_options_is_refused(tmp_path, content, named):
+def test_invalid_file_is_refused(tmp_path, content, named):
     with pytest.raises(UsageError, match=named):
-        options_of_file(written(tmp_path, content))
+        options_of_file(write_file(tmp_path, content))
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_unreadable_file_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read .* No such file"):
         options_of_file(str(tmp_path / "none.yaml"))
     with pytest.raises(UsageError, match=r"cannot read .* Is a directory"):
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_flag_that_is_not_given_has_the_declared_default(name):
+def test_flag_defaults_match_declarations(name):
     names, settings = declaration(OPTIONS[name])
     context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", [])
     assert context.params == {name: OPTIONS[name].default}
@@ -95,7 +95,7 @@ def test_a_flag_that_is_not_given_has_the_declared_default(name):
         (["--views", "tour"], {"views": "tour"}),
     ],
 )
-def test_a_flag_is_read_as_the_keyword_of_its_name(typed, value):
+def test_flags_are_parsed_like_keywords(typed, value):
     names, settings = declaration(OPTIONS[next(iter(value))])
     context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", typed)
     assert context.params == parse_options(value)
@@ -105,7 +105,7 @@ def test_a_flag_is_read_as_the_keyword_of_its_name(typed, value):
     ("option", "typed"),
     [("views", "nowhere"), ("engine", "trasformers"), ("kinds", "side"), ("limit", "0")],
 )
-def test_a_flag_refuses_what_no_value_can_be(option, typed):
+def test_invalid_flag_values_are_refused(option, typed):
     names, settings = declaration(OPTIONS[option])
     command = click.Command("x", params=[click.Option(names, **settings)])
     with pytest.raises(click.BadParameter) as refused:

@@ -1,4 +1,4 @@
-"""--help: every command has examples that parse, every option a sentence; it is fast and light."""
+"""--help: every command has valid examples, every option has a description, and help is fast."""
 
 import re
 import resource
@@ -18,7 +18,7 @@ from render_agent.options import OPTIONS
 
 
 def commands(command, name="render-agent", parent=None):
-    """Yield every command, the program included: its path and itself."""
+    """Yield the path and the object of every command, including the program."""
     context = click.RichContext(command, info_name=name, parent=parent)
     yield context.command_path, command
     for below in command.list_commands(context) if isinstance(command, click.Group) else ():
@@ -29,7 +29,7 @@ COMMANDS = dict(commands(cli))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_a_command_parse(name):
+def test_command_examples_parse(name):
     shown = re.findall(r"^ *(render-agent .*)", COMMANDS[name].help, re.MULTILINE)
     assert any(line.startswith(name) or name.split()[-1] in line.split() for line in shown)
     for line in shown:
@@ -43,7 +43,7 @@ def test_the_examples_of_a_command_parse(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_has_a_sentence(name):
+def test_every_option_has_a_description(name):
     options = [entry for entry in COMMANDS[name].params if isinstance(entry, click.Option)]
     assert all(entry.help and entry.help.endswith((".", ").", "…")) for entry in options)
 
@@ -66,7 +66,7 @@ def test_short_help_fits_a_screen():
     assert max(map(len, lines)) <= 80
 
 
-def test_help_all_lists_every_option_and_command_under_a_heading():
+def test_help_all_lists_every_option_and_command():
     page = help_of("--help-all")
     assert all(heading in page for heading in PANELS.values())
     assert all(f"--{name.replace('_', '-')} " in page for name in OPTIONS)
@@ -74,7 +74,7 @@ def test_help_all_lists_every_option_and_command_under_a_heading():
     assert "130 interrupted" in page
 
 
-def test_names_of_runs_are_completed_newest_first(tmp_path, monkeypatch):
+def test_run_names_are_completed_newest_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ["20261121T094723_batched", "20261121T094750_single"]
     for folder in ("experiment_logs", "mine"):
@@ -83,11 +83,11 @@ def test_names_of_runs_are_completed_newest_first(tmp_path, monkeypatch):
             (tmp_path / folder / name / "config.json").touch()
     asked = BashComplete(cli, {}, "render-agent", "_RENDER_AGENT_COMPLETE")
     for words in (["show"], ["--continue"], ["--output", "mine", "--continue"]):
-        found = asked.get_completions(words, "2")
-        assert [item.value for item in found if item.type == "plain"] == names[::-1]
+        result = asked.get_completions(words, "2")
+        assert [item.value for item in result if item.type == "plain"] == names[::-1]
 
 
-def test_help_takes_less_than_a_second_of_a_processor():
+def test_help_takes_less_than_a_cpu_second():
     def taken():
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime

@@ -1,4 +1,4 @@
-"""The commands that score, on made runs and on VSI-Bench as a whole."""
+"""Scoring commands, on synthetic runs and on all of VSI-Bench."""
 
 import json
 from collections import Counter
@@ -19,16 +19,15 @@ RANDOM = {
     "object_rel_direction": 36.1,
     "route_planning": 28.3,
     "obj_appearance_order": 25.0,
-}
-"""The paper's row "Random"."""
+}  # the paper's row "Random"
 
 
 PAGE = TREE / "docs" / "how-to" / "score-answers.md"
 BASELINES = PAGE.read_text("utf-8").split("\n## Baselines\n")[1]
 
 
-def told(name):
-    """Return the figures of a row of the page's table of baselines, by task."""
+def published_row(name):
+    """Return a row of the baseline table in the docs, by task."""
     (row,) = (line for line in BASELINES.splitlines() if line.startswith(f"| {name} |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")[1:]]
     named = zip(FREQUENCY, cells, strict=True)
@@ -42,7 +41,7 @@ def call(type_in, tmp_path):
 
 @pytest.fixture
 def run(call, tmp_path):
-    """Run VSI-Bench's questions in a file blind; return the run folder and its results."""
+    """Run a question file blind; return the run folder and its results."""
 
     def ran(questions, model, *more):
         code, out, err = call(*BLIND, "--questions", questions, "--model", model, *more)
@@ -53,51 +52,57 @@ def run(call, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_frequency_row_of_the_paper(run):
-    path, found = run(test_data("vsibench", "test.jsonl"), "frequency")
-    assert (found["status"], found["n"], found["counts"]["answered"]) == ("complete", 5130, 5130)
+def test_frequency_baseline_matches_the_paper(run):
+    path, result = run(test_data("vsibench", "test.jsonl"), "frequency")
+    assert (result["status"], result["n"], result["counts"]["answered"]) == ("complete", 5130, 5130)
     for name, score in FREQUENCY.items():
-        assert found["tasks"][name] == pytest.approx(score, abs=0.5), name
-        assert found["chance"]["frequency"][name] == pytest.approx(found["tasks"][name], abs=1e-9)
+        assert result["tasks"][name] == pytest.approx(score, abs=0.5), name
+        assert result["chance"]["frequency"][name] == pytest.approx(result["tasks"][name], abs=1e-9)
     for name, score in RANDOM.items():
-        assert found["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
-    assert told("`frequency`") == {name: round(found["tasks"][name], 1) for name in FREQUENCY}
-    chance = found["chance"]["random"]
-    assert told("`random`, on average") == {name: round(chance[name], 1) for name in RANDOM}
-    assert any("fitted on the ground truth" in note for note in found["notes"])
+        assert result["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
+    assert published_row("`frequency`") == {
+        name: round(result["tasks"][name], 1) for name in FREQUENCY
+    }
+    chance = result["chance"]["random"]
+    assert published_row("`random`, on average") == {
+        name: round(chance[name], 1) for name in RANDOM
+    }
+    assert any("fitted on the ground truth" in note for note in result["notes"])
     assert "fitted on the ground truth" in RunData(path).record["engine"]["note"]
 
 
 @pytest.mark.slow
-def test_the_random_row_of_the_paper(run):
-    _, found = run(test_data("vsibench", "test.jsonl"), "random")
+def test_random_baseline_matches_the_paper(run):
+    _, result = run(test_data("vsibench", "test.jsonl"), "random")
     for name, score in RANDOM.items():
-        low, high = found["intervals"][name]
+        low, high = result["intervals"][name]
         half = (high - low) / 2
-        assert abs(found["tasks"][name] - score) < 2 * half, name
-        assert found["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
-    assert any("by chance" in note for note in found["notes"])
+        assert abs(result["tasks"][name] - score) < 2 * half, name
+        assert result["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
+    assert any("by chance" in note for note in result["notes"])
 
 
 @pytest.mark.slow
-def test_the_oracle_knows_what_the_annotations_tell(run):
+def test_oracle_answers_from_annotations(run):
     folder = test_data("vsibench")
-    _, found = run(folder / "test.jsonl", "oracle", "--annotations", folder)
-    right = Counter(row["type"] for row in found["questions"] if row["score"] == 1)
+    _, result = run(folder / "test.jsonl", "oracle", "--annotations", folder)
+    right = Counter(row["type"] for row in result["questions"] if row["score"] == 1)
     assert right["room_size_estimation"] == 288
     assert right["object_size_estimation"] == 951
     assert right["object_counting"] == 560
-    assert found["tasks"]["object_rel_direction"] > 99
-    assert found["tasks"]["object_rel_distance"] > 99
-    assert found["tasks"]["route_planning"] == pytest.approx(29.4, abs=0.5)
-    assert told("`oracle`") == {name: round(found["tasks"][name], 1) for name in FREQUENCY}
-    assert any("from the truth" in note for note in found["notes"])
+    assert result["tasks"]["object_rel_direction"] > 99
+    assert result["tasks"]["object_rel_distance"] > 99
+    assert result["tasks"]["route_planning"] == pytest.approx(29.4, abs=0.5)
+    assert published_row("`oracle`") == {
+        name: round(result["tasks"][name], 1) for name in FREQUENCY
+    }
+    assert any("ground truth" in note for note in result["notes"])
 
 
-def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
-    path, found = run(some_rows(tmp_path), "explorer", "--max-turns", "4")
-    assert "--views none" in found["notes"][-1]
-    assert found["totals"]["renders"] == 0
+def test_blind_run_has_a_caveat(run, tmp_path):
+    path, result = run(some_rows(tmp_path), "explorer", "--max-turns", "4")
+    assert "--views none" in result["notes"][-1]
+    assert result["totals"]["renders"] == 0
     lines = RunData(path).lines()
     assert {len(line["views"]) for line in lines} == {0}
     assert max(line["turn"] for line in lines) > 1
@@ -112,44 +117,44 @@ def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
     assert not any("View 0" in text or "You are at" in text for text in texts)
 
 
-def test_rescoring_a_run_gives_its_results_again(run, call, tmp_path):
-    path, found = run(some_rows(tmp_path), "random")
+def test_rescore_reproduces_results(run, call, tmp_path):
+    path, result = run(some_rows(tmp_path), "random")
     before = (path / "results.json").read_bytes()
     code, out, _ = call("rescore", path.name, "--json")
-    assert (code, json.loads(out)) == (0, found)
+    assert (code, json.loads(out)) == (0, result)
     assert (path / "results.json").read_bytes() == before
     (path / "results.json").write_text("{}")
     assert call("rescore", "recent")[0] == 0
     assert (path / "results.json").read_bytes() == before
 
 
-def test_rescoring_by_another_parser_lies_beside(run, call, tmp_path):
+def test_rescore_with_another_parser_writes_a_separate_file(run, call, tmp_path):
     rows = some_rows(tmp_path, scenes=3)
     replies = [{"id": "*", "replies": [{"answer": "It is B, or 2.", "done": True}] * 9}]
     (tmp_path / "replies.json").write_text(json.dumps(replies))
-    path, found = run(rows, tmp_path / "replies.json", "--max-turns", "2")
+    path, result = run(rows, tmp_path / "replies.json", "--max-turns", "2")
     before = (path / "results.json").read_bytes()
     code, out, _ = call("rescore", path, "--parser", "vlmevalkit", "--json")
     other = json.loads(out)
-    assert (code, other["parser"], found["parser"]) == (0, "vlmevalkit", "official")
-    assert other["official"] == found["official"]
-    assert found["official_raw"] == 0
-    assert other["macro"] == found["parsers"]["vlmevalkit"]["macro"] > 0
+    assert (code, other["parser"], result["parser"]) == (0, "vlmevalkit", "official")
+    assert other["official"] == result["official"]
+    assert result["official_raw"] == 0
+    assert other["macro"] == result["parsers"]["vlmevalkit"]["macro"] > 0
     assert (path / "results.json").read_bytes() == before
     assert json.loads((path / "results.vlmevalkit.json").read_text()) == other
     code, out, _ = call("rescore", path, "--parser", "vlmevalkit")
     assert "vlmevalkit" in out
 
 
-def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):
+def test_unfinished_run_can_be_rescored(run, call, tmp_path):
     path, _ = run(some_rows(tmp_path), "random")
     cut(path, 20)
     code, out, _ = call("rescore", "recent", "--json")
-    found = json.loads(out)
-    assert (code, found["status"], found["official"]) == (0, "partial", None)
-    assert (found["official_over_scored"]["n"], found["counts"]["active"]) == (20, 28)
-    assert found["official_missing_as_zero"] < found["official_over_scored"]["score"]
-    assert "28 of 48 questions are still active: the run is unfinished" in found["notes"]
+    result = json.loads(out)
+    assert (code, result["status"], result["official"]) == (0, "partial", None)
+    assert (result["official_over_scored"]["n"], result["counts"]["active"]) == (20, 28)
+    assert result["official_missing_as_zero"] < result["official_over_scored"]["score"]
+    assert "28 of 48 questions are still active: the run is unfinished" in result["notes"]
     assert not (path / "results.json").exists()
     code, out, _ = call("rescore", "recent")
     assert "PARTIAL" in out
@@ -160,18 +165,18 @@ def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):
     assert "--continue" in err
 
 
-def test_comparing_two_runs(run, call, tmp_path):
+def test_compare_two_runs(run, call, tmp_path):
     rows = some_rows(tmp_path)
     a, one = run(rows, "random")
     b, two = run(rows, "frequency")
     code, out, _ = call("compare", a.name, b.name, "--json")
-    found = json.loads(out)
-    assert (code, found["n"], found["scenes"], found["warnings"]) == (0, 48, 12, [])
-    official = found["differences"]["official"]
+    result = json.loads(out)
+    assert (code, result["n"], result["scenes"], result["warnings"]) == (0, 48, 12, [])
+    official = result["differences"]["official"]
     assert (official["a"], official["b"]) == pytest.approx((one["official"], two["official"]))
     assert official["difference"] == pytest.approx(two["official"] - one["official"])
     assert official["interval"][0] <= official["difference"] <= official["interval"][1]
-    assert found["notes"]["b"] == two["notes"]
+    assert result["notes"]["b"] == two["notes"]
     code, out, _ = call("compare", a.name, b.name)
     assert code == 0
     assert "changed outcomes" in out
@@ -179,12 +184,12 @@ def test_comparing_two_runs(run, call, tmp_path):
     assert "95 % CI" in out
 
 
-def test_a_comparison_of_few_scenes_has_no_empty_columns(run, call, tmp_path):
+def test_comparison_of_few_scenes_omits_intervals(run, call, tmp_path):
     rows = some_rows(tmp_path, scenes=2)
     a, _ = run(rows, "random")
     b, _ = run(rows, "frequency")
-    found = json.loads(call("compare", a.name, b.name, "--json")[1])
-    assert all(entry["interval"] is None for entry in found["differences"].values())
+    result = json.loads(call("compare", a.name, b.name, "--json")[1])
+    assert all(entry["interval"] is None for entry in result["differences"].values())
     code, out, _ = call("compare", a.name, b.name)
     heads = next(line for line in out.splitlines() if "b − a" in line)
     assert (code, heads.split()) == (0, ["a", "b", "b", "−", "a", "McNemar"])
@@ -192,7 +197,7 @@ def test_a_comparison_of_few_scenes_has_no_empty_columns(run, call, tmp_path):
     assert "no interval: the questions come from fewer than 6 scenes" in " ".join(out.split())
 
 
-def test_unlike_runs_are_compared_only_anyway(run, call, tmp_path):
+def test_incomparable_runs_need_anyway(run, call, tmp_path):
     rows = some_rows(tmp_path)
     whole, _ = run(rows, "random")
     debiased, _ = run(rows, "random", "--subset", "debiased")
@@ -206,15 +211,15 @@ def test_unlike_runs_are_compared_only_anyway(run, call, tmp_path):
         assert (code, out) == (2, "")
         assert all(reason in err for reason in [*reasons, "--anyway"])
         code, out, _ = call("compare", whole, other, "--anyway", "--json")
-        found = json.loads(out)
-        assert (code, found["n"]) == (0, 24 if other is debiased else 10)
-        assert len(found["warnings"]) == len(reasons)
-        assert found["differences"]["official"]["difference"] == 0
+        result = json.loads(out)
+        assert (code, result["n"]) == (0, 24 if other is debiased else 10)
+        assert len(result["warnings"]) == len(reasons)
+        assert result["differences"]["official"]["difference"] == 0
         code, out, _ = call("compare", whole, other, "--anyway")
         assert "NOT COMPARABLE" in out
 
 
-def test_runs_with_nothing_in_common_are_never_compared(run, call, tmp_path):
+def test_runs_without_common_questions_are_refused(run, call, tmp_path):
     rows = some_rows(tmp_path)
     a, _ = run(rows, "random", "--scene", "s0")
     b, _ = run(rows, "random", "--scene", "s1")

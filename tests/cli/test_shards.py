@@ -1,4 +1,4 @@
-"""Shards and merges as their users type them."""
+"""Shards and merging on the command line."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_shards_are_run_and_merged(type_in, tmp_path):
     assert "these shards are missing: 2/2" in err
 
 
-def test_a_merge_says_how_many_questions_are_left(type_in, tmp_path):
+def test_merge_reports_unfinished_questions(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     (tmp_path / "hall.ply").write_bytes((tmp_path / "room.ply").read_bytes())
@@ -48,15 +48,15 @@ def test_a_merge_says_how_many_questions_are_left(type_in, tmp_path):
     names = [path.name for path in list_runs(tmp_path / "experiment_logs")]
     code, _, err = type_in("merge", *names, folder=tmp_path)
     assert code == 0
-    assert "2 questions not done. To go on: " in " ".join(err.split())
+    assert "2 questions not done. Resume with: " in " ".join(err.split())
 
 
-def test_a_dry_run_states_disk_and_time(type_in, tmp_path):
+def test_dry_run_estimates_disk_and_time(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     asked = ("--batch", "--benchmark", questions, *QUICK, "--dry-run")
     code, out, _ = type_in(*asked, folder=tmp_path)
     assert code == 0
-    assert "of disk and" in out
+    assert "on disk and" in out
     code, out, _ = type_in(*asked, "--json", folder=tmp_path)
     assert json.loads(out)["disk_bytes"] > 10_000
     assert json.loads(out)["drawing_seconds"] > 0

@@ -1,14 +1,14 @@
-"""The page "add a benchmark" is so: its questions are asked, narrowed, scored, and go on from disk."""
+"""The page "add a benchmark" works: its questions are asked, selected, scored, and resumed."""
 
 from factories.packages import install_page
 
 from render_agent.runs.read import RunData, list_runs
 
 
-def test_the_benchmark_of_the_page_is_asked(tmp_path, monkeypatch, type_in):
+def test_benchmark_from_the_docs_page(tmp_path, monkeypatch, type_in):
     words = install_page(monkeypatch, tmp_path, "add-a-benchmark")
-    code, _, told = type_in(*words, folder=tmp_path)
-    assert code == 0, told
+    code, _, output = type_in(*words, folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {"benchmark presence": "presence-benchmark 1.0"}

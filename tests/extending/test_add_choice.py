@@ -1,4 +1,4 @@
-"""The page "add a choice" is so: five parts of one package, and nothing of the program is touched."""
+"""The page "add a choice" works: one package adds five plug-ins without changes to the program."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from render_agent.runs.read import RunData, list_runs
 
 @pytest.fixture
 def words(tmp_path, monkeypatch):
-    """Install the package of the page; give the words of its command."""
+    """Install the package of the page and return the words of its command."""
     return install_page(monkeypatch, tmp_path, "add-a-choice")
 
 
-def test_every_group_of_entry_points_has_its_page():
+def test_every_entry_point_group_is_documented():
     told = {page: page.read_text("utf-8") for page in PAGES.glob("*.md")}
     for group in registry.GROUPS.values():
         assert any(f"`{group}`" in text or f'"{group}"' in text for text in told.values()), group
@@ -24,9 +24,9 @@ def test_every_group_of_entry_points_has_its_page():
     assert named <= set(registry.GROUPS.values())
 
 
-def test_choices_of_a_package_are_run_recorded_and_noted(tmp_path, words, type_in):
-    code, _, told = type_in(*words, folder=tmp_path)
-    assert code == 0, told
+def test_plugins_are_run_recorded_and_noted(tmp_path, words, type_in):
+    code, _, output = type_in(*words, folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {
@@ -40,7 +40,7 @@ def test_choices_of_a_package_are_run_recorded_and_noted(tmp_path, words, type_i
     assert [row["answer"] for row in run.saved_results["questions"]] == ["1", "1"]
 
 
-def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
+def test_verifier_plugin_chooses_moves(tmp_path, words, type_in):
     given = ("--engine", "scripted", "--model", "wanderer", "--temperature", "1")
     asked = [
         *words[: words.index("--engine")],
@@ -50,8 +50,8 @@ def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
         "--verifier",
         "shortest",
     ]
-    code, _, told = type_in(*asked, folder=tmp_path)
-    assert code == 0, told
+    code, _, output = type_in(*asked, folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"].keys() == {"verifier shortest"}
@@ -62,13 +62,13 @@ def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
         assert lengths[evidence["chosen"]] == min(lengths)
 
 
-def test_a_reply_protocol_of_a_package_asks_for_and_reads_replies(tmp_path, words, type_in):
+def test_reply_protocol_plugin(tmp_path, words, type_in):
     replies = tmp_path / "replies.jsonl"
     texts = ["rotation_angle_degrees: 45\nview: top", "answer: 7\ndone: yes"]
     replies.write_text(json.dumps({"id": "*", "replies": texts}))
     asked = [*words[: words.index("--engine")], "--engine", "scripted", "--model", str(replies)]
-    code, _, told = type_in(*asked, "--reply-protocol", "lines", folder=tmp_path)
-    assert code == 0, told
+    code, _, output = type_in(*asked, "--reply-protocol", "lines", folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {"reply protocol lines": "odd-choices 1.0"}
@@ -80,7 +80,7 @@ def test_a_reply_protocol_of_a_package_asks_for_and_reads_replies(tmp_path, word
     assert last["action"]["done"]
 
 
-def test_a_command_of_a_package_is_found(tmp_path, words, type_in):
+def test_command_plugin(tmp_path, words, type_in):
     code, out, _ = type_in("hello", folder=tmp_path)
     assert (code, out) == (0, "hello\n")
     code, out, _ = type_in("--help-all", folder=tmp_path)

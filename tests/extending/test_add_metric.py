@@ -1,4 +1,4 @@
-"""The page "add a metric" is so: a question names the metric of its package, and is scored, guessed and voted on by it."""
+"""The page "add a metric" works: the metric scores, guesses and votes."""
 
 import json
 
@@ -15,7 +15,7 @@ from render_agent.tasks.question_files import load_questions
 
 
 def questions(folder):
-    """Put the file of questions and the scan of the page into a folder."""
+    """Copy the question file and the scan of the page to a folder."""
     (row,) = blocks(shown("add-a-metric")[0], "json")
     path = folder / "questions.jsonl"
     path.write_text(json.dumps(json.loads(row)), "utf-8")
@@ -23,11 +23,11 @@ def questions(folder):
     return path
 
 
-def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
+def test_metric_from_the_docs_page_scores_a_run(tmp_path, monkeypatch, type_in):
     words = install_page(monkeypatch, tmp_path, "add-a-metric")
     questions(tmp_path)
-    code, _, told = type_in(*words, folder=tmp_path)
-    assert code == 0, told
+    code, _, output = type_in(*words, folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {"metric off-by-one": "close-counts 1.0"}
@@ -43,7 +43,7 @@ def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
         assert words not in lines
 
 
-def test_guesses_and_votes_follow_from_the_score(tmp_path, monkeypatch):
+def test_guesses_and_votes_maximise_the_score(tmp_path, monkeypatch):
     install_page(monkeypatch, tmp_path, "add-a-metric")
     (question,) = load_questions(questions(tmp_path), "mine")
     assert [score_answer(question, answer) for answer in ("3", "4", "5", "many", None)] == [

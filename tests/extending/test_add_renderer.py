@@ -1,4 +1,4 @@
-"""The page "add a renderer" is so: its package is installed, its command typed, and its renderer draws."""
+"""The page "add a renderer" works: its package is installed and its renderer renders."""
 
 import numpy as np
 from factories.packages import install_page
@@ -10,10 +10,10 @@ from render_agent.runs.read import RunData, list_runs
 from render_agent.scans.formats.load import load_scene
 
 
-def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
+def test_renderer_from_the_docs_page(tmp_path, monkeypatch, type_in):
     words = install_page(monkeypatch, tmp_path, "add-a-renderer")
-    code, _, told = type_in(*words, folder=tmp_path)
-    assert code == 0, told
+    code, _, output = type_in(*words, folder=tmp_path)
+    assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {"renderer dots": "dots-renderer 1.0"}
@@ -28,4 +28,4 @@ def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
     assert 0.02 < drawn.mean() < 1
     assert (frame.colours[~drawn] == BACKGROUND).all()
     near = np.abs(frame.depth[drawn] - surface.depth[drawn]) < 0.1
-    assert near.mean() > 0.5, "most dots lie on the surface, the others behind it"
+    assert near.mean() > 0.5, "most dots are on the surface, the others behind it"

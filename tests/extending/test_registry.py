@@ -1,4 +1,4 @@
-"""What installed packages bring: found by name, refused in one sentence where it is none or broken."""
+"""Plug-ins of installed packages: found by name, and refused with one sentence if missing or broken."""
 
 import sys
 from configparser import ConfigParser
@@ -29,41 +29,41 @@ version = "2.1"
 
 
 @pytest.fixture
-def bring(monkeypatch, tmp_path):
-    """Install a package that brings one part."""
+def install_plugin(monkeypatch, tmp_path):
+    """Install a package with one plug-in."""
 
-    def brought(kind, part, source, thing="Part", name="odd-parts"):
-        """Return the folder in which Python finds it."""
+    def install_package(kind, part, source, thing="Part", name="odd-parts"):
+        """Return the folder that was added to the import path."""
         module = name.replace("-", "_")
         group = registry.GROUPS[kind]
         project = PROJECT.format(name=name, group=group, part=part, module=module, thing=thing)
         install(monkeypatch, tmp_path / name, project, {module: source})
         return tmp_path / name / "site"
 
-    return brought
+    return install_package
 
 
 @pytest.mark.parametrize(
     ("source", "told"),
     [("import no_such_library", "no_such_library"), ("Other = 1", "no attribute 'Part'")],
 )
-def test_a_part_that_cannot_be_imported_is_one_sentence_that_names_its_package(bring, source, told):
-    bring("renderer", "odd", source)
+def test_broken_plugin_error_names_its_package(install_plugin, source, told):
+    install_plugin("renderer", "odd", source)
     with pytest.raises(SetupError, match=told) as raised:
         make_renderer("odd")
     assert "odd-parts 2.1" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_parts_own_sentence_is_kept(bring):
+def test_plugin_error_message_is_preserved(install_plugin):
     source = "from render_agent.errors import SetupError\ndef Part(): raise SetupError('no lamp: buy one')"
-    bring("renderer", "odd", source)
+    install_plugin("renderer", "odd", source)
     with pytest.raises(SetupError, match=r"^no lamp: buy one$"):
         make_renderer("odd")
 
 
-def test_an_unknown_name_is_told_all_that_there_are(bring):
-    bring("renderer", "odd", "Part = dict")
+def test_unknown_name_lists_all_names(install_plugin):
+    install_plugin("renderer", "odd", "Part = dict")
     with pytest.raises(SetupError, match=r"'crayon'.* rasteriser, pyrender, odd"):
         make_renderer("crayon")
     for name, value in (("engine", "magic"), ("renderer", "crayon")):
@@ -72,16 +72,16 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
             start_run(config)
 
 
-def test_two_packages_may_not_bring_the_same(bring):
+def test_duplicate_plugins_are_refused(install_plugin):
     for name in ("odd-parts", "even-parts"):
-        bring("renderer", "odd", "Part = dict", name=name)
+        install_plugin("renderer", "odd", "Part = dict", name=name)
     assert registry.brought("renderer") == ["odd"]
     with pytest.raises(SetupError, match=r"even-parts 2\.1 and odd-parts 2\.1"):
         make_renderer("odd")
 
 
-def test_the_programs_own_come_first(bring):
-    bring("renderer", "rasteriser", "raise SystemError('not to be imported')")
+def test_built_in_parts_take_precedence(install_plugin):
+    install_plugin("renderer", "rasteriser", "raise SystemError('not to be imported')")
     renderer = make_renderer("rasteriser")
     assert type(renderer).__module__ == "render_agent.render.rasteriser.rasteriser"
     renderer.close()
@@ -96,7 +96,7 @@ def test_the_programs_own_come_first(bring):
         ("[run_probe('a\\n')]", r"entry 0: id 'a\\n'"),
     ],
 )
-def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):
+def test_invalid_benchmark_is_refused(install_plugin, returned, sentence):
     source = f"""
 from render_agent.dialogue.question import Question
 def run_probe(name):
@@ -104,12 +104,12 @@ def run_probe(name):
 def Part(config):
     return {returned}
 """
-    bring("benchmark", "odd", source)
+    install_plugin("benchmark", "odd", source)
     with pytest.raises((QuestionsError, SetupError), match=sentence):
         build(RunConfig(batch=True, benchmark="odd", views="none")).questions()
 
 
-def test_a_benchmark_of_a_package_can_find_scans_and_name_its_files(bring, tmp_path):
+def test_benchmark_plugin_can_locate_scans_and_files(install_plugin, tmp_path):
     source = f"""
 from dataclasses import replace
 from pathlib import Path
@@ -125,16 +125,16 @@ class Odd(Benchmark):
         return [replace(question, scan=bundled_rooms()[question.scene]) for question in questions]
 Part = Odd()
 """
-    bring("benchmark", "odd", source)
+    install_plugin("benchmark", "odd", source)
     config = RunConfig(batch=True, benchmark="odd")
     [question] = build(config).questions()
     assert question.scan == bundled_rooms()["room07"]
     assert question_files(config) == [tmp_path / "list.txt"]
 
 
-def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path):
-    bring("renderer", "odd", "import no_such_library")
-    given = {
+def test_missing_plugin_is_refused_before_the_run_starts(install_plugin, tmp_path):
+    install_plugin("renderer", "odd", "import no_such_library")
+    common = {
         "batch": True,
         "benchmark": "rooms",
         "engine": "scripted",
@@ -142,13 +142,13 @@ def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path
     }
     for options in ({"renderer": "odd"}, {"kinds": ("ego", "gone")}, {"engine": "gone"}):
         with pytest.raises(SetupError, match=r"gone|no_such_library"):
-            start_run(RunConfig(**given | options))
+            start_run(RunConfig(**common | options))
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path):
+def test_run_cannot_resume_without_its_plugin(install_plugin, monkeypatch, tmp_path):
     source = "from render_agent.render.rasteriser.rasteriser import Rasteriser as Part"
-    site = bring("renderer", "odd", source)
+    site = install_plugin("renderer", "odd", source)
     run = start_run(make_config(tmp_path, make_questions(tmp_path), renderer="odd"))
     run.close()
     folder = RunData(run.path)
@@ -159,9 +159,9 @@ def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path
         resume_run(folder, {})
 
 
-def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
-    bring("renderer", "whole", "Part = dict")
-    bring("engine", "torn", "import no_such_library", name="torn-parts")
+def test_doctor_lists_plugins(install_plugin, monkeypatch, tmp_path):
+    install_plugin("renderer", "whole", "Part = dict")
+    install_plugin("engine", "torn", "import no_such_library", name="torn-parts")
     places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
     monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(PAGES.parents[1])]))
     torn, whole = package_checks()
@@ -174,13 +174,13 @@ def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
     ("kind", "name"),
     [(kind, name) for kind in registry.BUILT_IN for name in registry.built_in(kind)],
 )
-def test_every_built_in_part_can_be_loaded(kind, name):
+def test_built_in_parts_can_be_loaded(kind, name):
     part = registry.load(kind, name)
     assert isinstance(part, Benchmark) if kind == "benchmark" else callable(part)
     assert registry.package(kind, name) is None
 
 
-def test_the_parts_of_the_second_package_can_be_loaded():
+def test_lab_parts_can_be_loaded():
     settings = ConfigParser()
     settings.read(PAGES.parents[1] / "setup.cfg", "utf-8")
     declared = settings["options.entry_points"]
@@ -191,7 +191,7 @@ def test_the_parts_of_the_second_package_can_be_loaded():
             assert registry.package(kind, name) is None
 
 
-def test_the_program_runs_without_the_second_package(monkeypatch, tmp_path, type_in):
+def test_program_runs_without_the_lab_package(monkeypatch, tmp_path, type_in):
     monkeypatch.setattr(
         registry, "_groups", lambda path: dict.fromkeys(registry.GROUPS.values(), EntryPoints(()))
     )

@@ -1,7 +1,7 @@
-"""A renderer as a package might bring it: it draws like the program's own, and goes wrong when it is told to.
+"""A renderer plug-in that renders normally until a configured fault is due.
 
-CRASHING_RENDERER in the environment is JSON: `how` it goes wrong, from view `at` on, so many `times`; `folder` has the
-count of its views, over all processes, and the ids of these.
+CRASHING_RENDERER in the environment is JSON: `how` to fail, from view number `at` on, and how many `times`. `folder`
+contains the count of views over all processes and the process ids.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 
 
 class CrashingRenderer(Rasteriser):
-    """Draws, or does not; `hangs` is there in the folder once it hangs."""
+    """Renders or fails; creates the file `hangs` in its folder when it hangs."""
 
     name = "crashing"
 
@@ -28,10 +28,10 @@ class CrashingRenderer(Rasteriser):
     def draw(self, scene, camera, width, height):
         number = note(self.folder / "views", "x")
         if 0 <= number - self.told["at"] < self.told["times"]:
-            self.go_wrong()
+            self.fail()
         return super().draw(scene, camera, width, height)
 
-    def go_wrong(self):
+    def fail(self):
         match self.told["how"]:
             case "crash":
                 ctypes.string_at(0)
@@ -47,15 +47,15 @@ class CrashingRenderer(Rasteriser):
                     signal.pause()
             case "hang in native code":
                 (self.folder / "hangs").touch()
-                ctypes.PyDLL(None).sleep(10_000)  # with the interpreter's lock held
+                ctypes.PyDLL(None).sleep(10_000)  # while holding the GIL
             case "no memory":
                 raise MemoryError
             case "raise":
-                raise ZeroDivisionError("by a made fault")
+                raise ZeroDivisionError("injected fault")
 
 
 def installed(folder):
-    """Install this file as a package that brings the renderer `crashing`; return where Python is to look."""
+    """Install this file as a package with the renderer `crashing`; return its import path."""
     record = folder / "crashing-1.0.dist-info"
     record.mkdir(parents=True)
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1.0\n")
@@ -67,7 +67,7 @@ def installed(folder):
 
 
 def note(path, text):
-    """Append to a file; return how long it is then."""
+    """Append to a file and return its size."""
     with path.open("a") as file:
         file.write(text)
         return file.tell()

@@ -1,9 +1,9 @@
-"""Kills a real run again and again and continues it; run by `test_killed_runs.py` in its own process.
+"""Repeatedly kills and resumes a run; executed in a subprocess by `test_killed_runs.py`.
 
-Usage: kill_loop.py FOLDER SEED lines|moments|pictures,KILLS,AGENT … Every attempt is a forked process
-that ends by SIGKILL: after its first new lines, at a random moment, or right after a random number of
-pictures. Each run is killed until it comes to its end all the same, or the kills are used up. Prints, for
-every loop, the folders of the undisturbed run and of the killed ones, as JSON.
+Usage: kill_loop.py FOLDER SEED lines|moments|pictures,KILLS,AGENT … Every attempt is a forked process that ends by
+SIGKILL: after its first new lines, at a random moment, or after a random number of images. Each run is killed until it
+completes anyway or the kills are used up. Prints, as JSON, the folders of the undisturbed and the killed runs of every
+loop.
 """
 
 import json
@@ -33,11 +33,11 @@ def make_engine(config, questions):
 
 
 def dying(write, times):
-    """Return what writes as `write` does, so many times, and then kills its process."""
+    """Wrap `write` to kill its process after a number of calls."""
     left = [times]
 
-    def write_and_die(*given):
-        write(*given)
+    def write_and_die(*args):
+        write(*args)
         left[0] -= 1
         if left[0] <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -46,9 +46,9 @@ def dying(write, times):
 
 
 def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
-    """Start a run, or continue the one that is there, to its end; die after so many lines or pictures."""
-    found = list_runs(runs)
-    run = resume_run(RunData(found[-1]), {}) if found else start_run(config)
+    """Start or resume a run and complete it; die after a number of lines or images."""
+    result = list_runs(runs)
+    run = resume_run(RunData(result[-1]), {}) if result else start_run(config)
     if kill_after_lines is not None:
         writer.write_all = dying(writer.write_all, kill_after_lines)
     if kill_after_pictures is not None:
@@ -58,7 +58,7 @@ def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
 
 
 def attempt(runs: Path, config, kill_after_seconds=None, **kill_after) -> bool:
-    """Work in a forked process that may be killed; return whether it came to its end."""
+    """Work in a forked process that may be killed; return True if it completed."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -85,7 +85,7 @@ def options(agent):
 
 
 def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random):
-    """Kill runs so many times; return the folders of the undisturbed run and of the killed ones."""
+    """Kill runs a number of times; return the folders of the undisturbed and the killed runs."""
     folder.mkdir(parents=True)
     count, given = options(agent)
     questions = make_questions(folder, count)
@@ -93,7 +93,7 @@ def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random)
     def config_for(name):
         return make_config(folder, questions, output=str(folder / name), **given)
 
-    work(folder / "warm", config_for("warm"))  # so that what is loaded once is there in every fork
+    work(folder / "warm", config_for("warm"))  # load everything once, before forking
     began = time.perf_counter()
     attempt(folder / "whole", config_for("whole"))
     usual = time.perf_counter() - began
@@ -117,11 +117,11 @@ def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random)
 
 def main(folder: Path, seed: int, jobs):
     chance = random.Random(seed)
-    found = {}
+    result = {}
     for number, job in enumerate(jobs):
         mode, kills, agent = job.split(",")
-        found[job] = loop(folder / str(number), mode, int(kills), agent, chance)
-    json.dump(found, sys.stdout)
+        result[job] = loop(folder / str(number), mode, int(kills), agent, chance)
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The program with a fault: `program.py FAULT WORDS …`, FAULT being JSON as `Fault` takes it.
+"""The program with an injected fault: `program.py FAULT WORDS …`, where FAULT is JSON with arguments of `Fault`.
 
-A fault is due at a number among the ticks of one sort: `writes` change something below the folder of the runs, `draws`,
-`answers` and `loads` are calls of the renderer, the engine and the reader of scans.
+Faults occur at a tick of one sort: `writes` are changes in the runs folder; `draws`, `answers` and `loads` are calls of
+the renderer, the engine and the scan loader.
 """
 
 import errno
@@ -24,7 +24,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Fault:
-    """Counts ticks, and does its deed at one of them; deed: None only counts, into the file `note`."""
+    """Counts ticks and acts at one of them; without a deed, only writes the count to the file `note`."""
 
     def __init__(self, below, note, sort="writes", at=0, deed=None, **more):
         self.below, self.note = os.path.realpath(below), Path(note)
@@ -54,9 +54,9 @@ class Fault:
     def _count_calls(self, sort, owner, name):
         call = getattr(owner, name)
 
-        def counted(*given, **named):
+        def counted(*args, **kwargs):
             self.tick(sort)
-            return call(*given, **named)
+            return call(*args, **kwargs)
 
         setattr(owner, name, counted)
 
@@ -86,7 +86,7 @@ class Fault:
         os.kill(os.getpid(), self.more["number"])
 
     def fail(self, file, content):
-        """Fail every write from now on, after part of a line."""
+        """Fail every write from now on, after a partial line."""
         if file is not None:
             file.write(content[: len(content) // 3])
         number = getattr(errno, self.more["error"])
@@ -105,7 +105,7 @@ class Fault:
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in background jobs
     fault = Fault(**json.loads(sys.argv[1]))
     fault.install()
     from render_agent.cli.main import main as program

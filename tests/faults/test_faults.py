@@ -1,4 +1,4 @@
-"""Faults in real processes of the program: whatever happens, the run is continued to the undisturbed transcripts."""
+"""Faults in real processes: whatever happens, the run resumes to the undisturbed transcripts."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ STEPS = ({"rotation_angle_degrees": 40, "forward_meters": 0.3}, {"view": "top"},
 
 
 class Ground:
-    """A folder of runs over the same questions; whole: the undisturbed one."""
+    """A folder of runs over the same questions, and the undisturbed run."""
 
     def __init__(self, folder, words, whole=None):
         self.folder, self.words, self.whole = folder, words, whole
@@ -46,7 +46,7 @@ class Ground:
         )
 
     def run(self, *words, code, said="", **fault):
-        """Run the program, by default a new run, to its end, which has to be the expected one."""
+        """Run the program, by default a new run, and check its exit code."""
         with self.start(*words, **fault) as process:
             told, _ = process.communicate(timeout=300)
         assert process.returncode == code, told
@@ -58,8 +58,8 @@ class Ground:
         logs = [path / "turns.jsonl" for path in list_runs(self.output)]
         return [line for log in logs if log.exists() for line in log.read_bytes().split(b"\n")[:-1]]
 
-    def comes_to_its_end(self):
-        """Continue the run, and compare it with the undisturbed one: nothing is lost, nothing is there twice."""
+    def resume_and_compare(self):
+        """Resume the run and compare it with the undisturbed one: nothing is lost or duplicated."""
         before = self.lines()
         runs = list_runs(self.output)
         self.run(*(["--continue", "recent"] if runs else []), code=0)
@@ -76,7 +76,7 @@ class Ground:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The undisturbed run, and how many ticks of every sort it has."""
+    """The undisturbed run, and its number of ticks by sort."""
     folder = tmp_path_factory.mktemp("undisturbed")
     replies = [
         {
@@ -105,18 +105,18 @@ def ground(undisturbed, tmp_path):
 
 @pytest.fixture
 def moment(undisturbed):
-    """Draw a tick of one sort by a seed."""
+    """Return a function that draws a tick of one sort from a seed."""
     _, ticks = undisturbed
 
-    def drawn(sort, seed, last=0):
+    def draw(sort, seed, last=0):
         at = random.Random(f"{sort} {seed}").randint(1, max(1, ticks[sort] - last))
         return {"sort": sort, "at": at}
 
-    return drawn
+    return draw
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(12), 0))
-def test_killed_and_continued_equals_undisturbed(ground, moment, seed):
+def test_killed_run_resumes_identically(ground, moment, seed):
     ground.run(code=-signal.SIGKILL, deed="signal", number=signal.SIGKILL, **moment("writes", seed))
     for again in range(seed % 3):
         if list_runs(ground.output):
@@ -125,34 +125,34 @@ def test_killed_and_continued_equals_undisturbed(ground, moment, seed):
             with ground.start(*words, deed="signal", number=signal.SIGKILL, at=at) as process:
                 process.communicate(timeout=300)
             assert process.returncode in (0, -signal.SIGKILL)
-    ground.comes_to_its_end()
+    ground.resume_and_compare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("sort", ["writes", "draws", "answers"])
-def test_a_signal_stops_the_run_and_says_how_to_continue_it(ground, moment, number, code, sort):
+def test_signal_stops_the_run_and_prints_how_to_resume(ground, moment, number, code, sort):
     told = ground.run(code=code, deed="signal", number=number, **moment(sort, code, last=5))
-    assert "To go on: " in told or "run folder: " not in told
-    ground.comes_to_its_end()
+    assert "Resume with: " in told or "run folder: " not in told
+    ground.resume_and_compare()
 
 
 @pytest.mark.parametrize("error", mostly_slow(["ENOSPC", "EIO", "EROFS", "EDQUOT"], "ENOSPC"))
 @pytest.mark.parametrize("seed", mostly_slow(range(3), 0))
-def test_a_disk_that_takes_no_more_stops_the_run(ground, moment, error, seed):
+def test_full_disk_stops_the_run(ground, moment, error, seed):
     said = rf"error: cannot (write|make) .*{os.strerror(getattr(errno, error))}"
     ground.run(code=1, said=said, deed="fail", error=error, **moment("writes", seed, last=5))
-    ground.comes_to_its_end()
+    ground.resume_and_compare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sort", ["draws", "answers", "loads"])
-def test_where_memory_runs_out_the_run_can_be_continued(ground, moment, sort):
+def test_run_can_resume_after_memory_error(ground, moment, sort):
     ground.run(code=1, said="memory", deed="no_memory", **moment(sort, 0))
-    ground.comes_to_its_end()
+    ground.resume_and_compare()
 
 
-def test_a_second_process_is_told_who_writes_and_changes_nothing(ground, moment):
+def test_second_process_is_refused_and_changes_nothing(ground, moment):
     go = ground.folder / "go"
     fault = {"deed": "hold", "until": str(go), **moment("answers", 0, last=2)}
     with ground.start(**fault) as first:
@@ -166,21 +166,21 @@ def test_a_second_process_is_told_who_writes_and_changes_nothing(ground, moment)
         go.touch()
         first.communicate(timeout=300)
     assert first.returncode == 0
-    ground.comes_to_its_end()
+    ground.resume_and_compare()
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_moved_away_stops_the_run(ground, moment):
+def test_moved_folder_stops_the_run(ground, moment):
     away = ground.folder / "away"
     ground.run(code=1, said="error: ", deed="remove", to=str(away), **moment("answers", 0, last=3))
     assert not list_runs(ground.output)
     away.rename(ground.output / "20260101T000000_batched")
-    ground.comes_to_its_end()
+    ground.resume_and_compare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "times"), [("crash", 1), ("crash", 10**6), ("no memory", 1)])
-def test_a_renderer_that_crashes_costs_no_turn(ground, moment, how, times):
+def test_renderer_crash_loses_no_turn(ground, moment, how, times):
     site = installed(ground.folder / "site")
     told = {"how": how, "times": times, "at": 3, "folder": str(ground.folder)}
     ground.environment["PYTHONPATH"] += os.pathsep + str(site)
@@ -188,4 +188,4 @@ def test_a_renderer_that_crashes_costs_no_turn(ground, moment, how, times):
     ground.environment["CRASHING_RENDERER"] = json.dumps(told)
     ground.run(code=0 if (how, times) == ("crash", 1) else 1)
     ground.environment["CRASHING_RENDERER"] = json.dumps(told | {"times": 0})
-    ground.comes_to_its_end()
+    ground.resume_and_compare()

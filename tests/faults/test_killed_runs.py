@@ -1,4 +1,4 @@
-"""A run that is killed with -9, anywhere, continues to the transcripts of an undisturbed one."""
+"""Runs killed with SIGKILL at any point resume to the transcripts of an undisturbed run."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ MORE_LOOPS = (f"lines,{LINES},single", "moments,30,single", "lines,6,lookahead:3
 
 
 def loops(folder, *names):
-    """Kill runs as each loop says, in one process; return their folders by loop."""
+    """Run the kill loops in one process; return their folders by loop."""
     command = [sys.executable, Path(__file__).with_name("kill_loop.py"), folder, "7", *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -26,31 +26,31 @@ def loops(folder, *names):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory):
+def few_kills(tmp_path_factory):
     return loops(tmp_path_factory.mktemp("few"), *LOOPS)
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_killed_and_continued_equals_undisturbed(few, name):
-    equals_undisturbed(few[name], name)
+def test_killed_run_resumes_identically(few_kills, name):
+    assert_equals_undisturbed(few_kills[name], name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE_LOOPS)
-def test_killed_more_often_and_continued_equals_undisturbed(tmp_path, name):
-    equals_undisturbed(loops(tmp_path / "runs", name)[name], name)
+def test_frequently_killed_run_resumes_identically(tmp_path, name):
+    assert_equals_undisturbed(loops(tmp_path / "runs", name)[name], name)
 
 
 def beliefs(path):
-    """Return what was said that is believed, by question and turn."""
+    """Return stated beliefs by question and turn."""
     return {
         (line["question_id"], line["turn"]): line.get("probe", {}).get("reply")
         for line in RunData(path).lines()
     }
 
 
-def equals_undisturbed(found, name):
-    """Hold every killed run of a loop against the one that nobody killed."""
+def assert_equals_undisturbed(found, name):
+    """Compare every killed run of a loop with the undisturbed one."""
     whole = Path(found["whole"])
     count = len(RunData(whole).lines())
     assert found["killed"]

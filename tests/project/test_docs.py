@@ -1,4 +1,4 @@
-"""Commands, options, files, names and keys in the documentation exist."""
+"""Commands, options, files, names and keys mentioned in the documentation exist."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ ARCHITECTURE = read("architecture.md")
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def test_modules_that_the_page_on_security_names_are_there():
+def test_modules_named_on_the_security_page_exist():
     named = re.findall(r"`([a-z_/]+\.py)(?:: (\w+))?`", read(TREE / "docs" / "security.md"))
     modules = [
         (place, symbol) for place, symbol in named if not place.split("/")[-1].startswith("test_")
@@ -44,13 +44,13 @@ def test_modules_that_the_page_on_security_names_are_there():
 
 
 @by_page
-def test_files_that_are_linked_are_there(page):
+def test_linked_files_exist(page):
     links = [(name, place) for name, place in LINK.findall(read(page)) if "://" not in place]
     assert not [place for _, place in links if not (page.parent / place).exists()]
 
 
 @by_page
-def test_names_that_are_linked_are_in_their_files(page):
+def test_linked_names_are_in_their_files(page):
     for name, place in LINK.findall(read(page)):
         if not (re.fullmatch(r"`\w+`", name) and place.endswith(".py")):
             continue
@@ -58,7 +58,7 @@ def test_names_that_are_linked_are_in_their_files(page):
         assert name.strip("`") in {getattr(node, "name", None) for node in tree.body}, name
 
 
-def test_tests_that_are_named_are_in_their_files():
+def test_named_tests_exist():
     named = re.findall(r"\[(test_\w+\.py)\]\(([^)]+)\) `(test_\w+)`", ARCHITECTURE)
     assert len(named) >= 7
     for _, place, test in named:
@@ -66,7 +66,7 @@ def test_tests_that_are_named_are_in_their_files():
         assert f"\ndef {test}(" in source, test
 
 
-def test_files_that_the_page_on_architecture_names_exist():
+def test_files_named_on_the_architecture_page_exist():
     named = set(re.findall(r"(?<![\w/])[a-z]\w*(?:/\w+)+\.py", ARCHITECTURE))
     assert len(named) >= 15
     places = (TREE, TREE / "render_agent")
@@ -74,26 +74,26 @@ def test_files_that_the_page_on_architecture_names_exist():
 
 
 @by_page
-def test_every_command_that_is_shown_is_understood(page):
-    """Those of docs/extending/ need the packages that are shown beside them: tests/extending/ types them."""
+def test_commands_in_blocks_parse(page):
+    """Commands in docs/extending need the packages shown there; tests/extending runs them."""
     if page.parent.name != "extending":
         for line in shown_commands(page):
             understand(line)
 
 
-def test_commands_in_a_line_are_understood():
-    pages = [page for page in PAGES if page.name != "python.md"]  # docstrings name options alone
+def test_inline_commands_parse():
+    pages = [page for page in PAGES if page.name != "python.md"]  # docstrings mention only options
     lines = {line for page in pages for line in re.findall(r"`(render-agent [^`]+)`", read(page))}
     assert len(lines) >= 10
-    for line in lines - {"render-agent --help"}:  # it ends while it is read
+    for line in lines - {"render-agent --help"}:  # exits while it is parsed
         try:
             understand(line)
         except click.MissingParameter:
-            assert len(line.split()) == 2, line  # the name of a command alone
+            assert len(line.split()) == 2, line  # only the name of a command
 
 
-def test_options_that_are_named_exist():
-    """In words and tables, too: `--limit`, `--views none`; those of other programs stand in blocks."""
+def test_named_options_exist():
+    """Options in running text and tables, e.g. `--limit` or `--views none`."""
     known = {"--help"}
     commands = [cli]
     while commands:
@@ -117,54 +117,56 @@ def test_options_that_are_named_exist():
         assert not named - known - others, page.name
 
 
-def keys_told(title):
-    """Return the keys that a table of the run folder's page names, and those that need not be there."""
+def documented_keys(title):
+    """Return the keys in a table of the run-folder page, and those that are optional."""
     rows = re.findall(r"^\| (`.+?) \| (.+) \|$", section("reference/run-folder.md", title), re.M)
     keys = [(key, words) for cell, words in rows for key in re.findall(r"`(\w+)`", cell)]
     assert len({key for key, _ in keys}) == len(keys)
     return {key for key, _ in keys}, {key for key, words in keys if words.startswith("only ")}
 
 
-def assert_told(told, there):
-    names, optional = told
+def assert_documented(documented, there):
+    names, optional = documented
     assert there <= names
     assert names - there <= optional
 
 
-def test_the_run_folder_is_as_told(tmp_path):
+def test_run_folder_matches_its_page(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), max_turns=2))
     run.go(Silent())
     run.close()
-    told = re.findall(
+    documented = re.findall(
         r"^ {2}([\w.]+)/? ", section("reference/run-folder.md", "Files"), re.MULTILINE
     )
     lying = {path.name for path in run.path.iterdir()}
-    assert lying <= set(told)
-    assert set(told) - lying <= {"run.log", "run.lock"}
+    assert lying <= set(documented)
+    assert set(documented) - lying <= {"run.log", "run.lock"}
     config = json.loads((run.path / "config.json").read_text())
-    assert_told(keys_told("`config.json`"), set(config))
+    assert_documented(documented_keys("`config.json`"), set(config))
     for name in ("questions.jsonl", "turns.jsonl"):
         for line in (run.path / name).read_text().splitlines():
-            assert_told(keys_told(f"`{name}`"), set(json.loads(line)))
-    assert keys_told("Outcome of a move")[0] == set(Outcome.__struct_encode_fields__)
+            assert_documented(documented_keys(f"`{name}`"), set(json.loads(line)))
+    assert documented_keys("Outcome of a move")[0] == set(Outcome.__struct_encode_fields__)
     results = json.loads((run.path / "results.json").read_text())
-    assert_told(keys_told("`results.json`"), set(results))
-    row, optional = keys_told("A row of the results")
+    assert_documented(documented_keys("`results.json`"), set(results))
+    row, optional = documented_keys("A row of the results")
     assert row - optional == set(results["questions"][0])
     assert row - optional == set((run.path / "results.csv").read_text().splitlines()[0].split(","))
 
 
-def test_extras_are_told():
-    told = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section("how-to/install.md", "Extras"), re.M)
+def test_extras_are_documented():
+    documented = re.findall(
+        r"^\| ((?:`\w+`(?:, )?)+) \|", section("how-to/install.md", "Extras"), re.M
+    )
     settings = ConfigParser()
     settings.read(TREE / "setup.cfg")
     extras = set(settings["options.extras_require"])
-    assert {name for cell in told for name in re.findall(r"`(\w+)`", cell)} == extras
+    assert {name for cell in documented for name in re.findall(r"`(\w+)`", cell)} == extras
 
 
-def test_what_may_change_when_a_run_is_continued_is_told():
-    told = section("how-to/continue-a-run.md", "What may change").split("```")[0]
-    named = {flag.replace("-", "_") for flag in re.findall(r"`--([a-z-]+)`", told)}
+def test_changeable_options_are_documented():
+    documented = section("how-to/continue-a-run.md", "What may change").split("```")[0]
+    named = {flag.replace("-", "_") for flag in re.findall(r"`--([a-z-]+)`", documented)}
     free = {
         name
         for name, entry in OPTIONS.items()
@@ -173,7 +175,7 @@ def test_what_may_change_when_a_run_is_continued_is_told():
     assert named == free - {"port"}
 
 
-def test_json_and_yaml_of_the_pages_can_be_read():
+def test_json_and_yaml_blocks_parse():
     for page in PAGES:
         for text in blocks(page, "yaml"):
             assert yaml.safe_load(text)
@@ -182,24 +184,24 @@ def test_json_and_yaml_of_the_pages_can_be_read():
 
 
 @by_page
-def test_the_targets_of_make_that_are_named_are_there(page):
-    told = set(re.findall(r"(?:^|`)make ([a-z]+(?:-[a-z]+)*)", read(page), re.MULTILINE))
+def test_named_make_targets_exist(page):
+    documented = set(re.findall(r"(?:^|`)make ([a-z]+(?:-[a-z]+)*)", read(page), re.MULTILINE))
     makefile = (TREE / "Makefile").read_text("utf-8")
-    assert told <= set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    assert documented <= set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
 
 
-def test_the_citation_has_the_version():
+def test_citation_has_the_current_version():
     cited = (TREE / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {render_agent.__version__}\n" in cited
 
 
-def test_the_three_uses_are_shown():
+def test_readme_shows_the_three_uses():
     shown = "\n".join(shown_commands(README))
     for use in ("--batch --questions", "--ply scenes/room01.ply", "--continue recent"):
         assert f"render-agent {use}" in shown
 
 
-def test_the_questions_that_it_shows_are_read(tmp_path):
+def test_example_questions_can_be_read(tmp_path):
     (block,) = (text for text in blocks(README, "") if "my_scans" in text)
     rows = [line for line in block.splitlines() if line.startswith("{")]
     (tmp_path / "questions.jsonl").write_text("\n".join(rows))
@@ -209,7 +211,7 @@ def test_the_questions_that_it_shows_are_read(tmp_path):
     ]
 
 
-def test_the_names_of_its_python_are_public():
+def test_python_examples_use_public_names():
     (block,) = blocks(README, "python")
     compile(block, "README.md", "exec")
     assert set(re.findall(r"render_agent\.(\w+)", block)) <= set(render_agent.__all__)

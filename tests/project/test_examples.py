@@ -1,4 +1,4 @@
-"""The examples run as they are, and say what is so."""
+"""The examples run unchanged and print correct results."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
 def call(name: str, folder: Path, *words: str) -> str:
-    """Return what an example prints, run in a folder."""
+    """Run an example in a folder and return its output."""
     command = [sys.executable, str(EXAMPLES / name), *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -27,14 +27,14 @@ def call(name: str, folder: Path, *words: str) -> str:
 
 
 def call_here(name: str, folder: Path, capsys, monkeypatch, *words: str) -> str:
-    """The same in this process, which has the libraries already."""
+    """Run an example in this process, which has already loaded the libraries."""
     with monkeypatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", [name, *words])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-    told, wrong = capsys.readouterr()
+    output, wrong = capsys.readouterr()
     assert wrong == ""
-    return told
+    return output
 
 
 def pixels(path: Path):
@@ -43,24 +43,24 @@ def pixels(path: Path):
 
 
 def test_ask_a_scan(tmp_path, capsys, monkeypatch):
-    told = call_here("ask_a_scan.py", tmp_path, capsys, monkeypatch)
+    output = call_here("ask_a_scan.py", tmp_path, capsys, monkeypatch)
     dialogue = render_agent.load_run(output=tmp_path / "experiment_logs").dialogue("question")
     for turn in dialogue.turns:
-        assert f"turn {turn.number}: shown" in told
-        assert f"  {turn.feedback}\n" in told
-    assert f"answer: {dialogue.answer} ({dialogue.status})" in told
+        assert f"turn {turn.number}: shown" in output
+        assert f"  {turn.feedback}\n" in output
+    assert f"answer: {dialogue.answer} ({dialogue.status})" in output
     assert (pixels(tmp_path / "map.png") == dialogue.map().pixels).all()
 
 
 def test_look_around(tmp_path, capsys, monkeypatch):
     scan = render_agent.bundled_rooms()["room00"]
-    told = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
+    output = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
     with render_agent.open_scene(scan) as scene:
-        assert repr(scene) in told
+        assert repr(scene) in output
         first = scene.view()
         assert (pixels(tmp_path / "view1.png") == first.pixels).all()
         nearest = first.depth[np.isfinite(first.depth)].min()
-    assert f"view1.png: nearest surface at {nearest:.2f} m" in told
+    assert f"view1.png: nearest surface at {nearest:.2f} m" in output
     shown = [
         pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
     ]
@@ -69,8 +69,8 @@ def test_look_around(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_compare_views(tmp_path):
-    told = call("compare_views.py", tmp_path)
-    names = re.findall(r"^(\w+): <run (\w+): 24 questions", told, re.MULTILINE)
+    output = call("compare_views.py", tmp_path)
+    names = re.findall(r"^(\w+): <run (\w+): 24 questions", output, re.MULTILINE)
     runs = {
         views: render_agent.load_run(tmp_path / "experiment_logs" / run) for views, run in names
     }
@@ -78,15 +78,15 @@ def test_compare_views(tmp_path):
     assert [run.config.views for run in runs.values()] == list(runs)
     for views in ("none", "start"):
         difference = runs["free"].score - runs[views].score
-        assert f"free against {views}: {difference:+.1f} points" in told
+        assert f"free against {views}: {difference:+.1f} points" in output
     assert runs["free"].score > runs["none"].score
     causes = runs["free"].diagnosis()
-    right = sum(str(found.cause) == "right" for found in causes.values())
-    assert re.search(rf"^right +{right}$", told, re.MULTILINE)
+    right = sum(str(result.cause) == "right" for result in causes.values())
+    assert re.search(rf"^right +{right}$", output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_examples_are_short_and_say_what_they_are(name):
+def test_examples_are_short_and_documented(name):
     text = (EXAMPLES / name).read_text("utf-8")
     assert len(text.splitlines()) < 50
     assert sum(bool(line.strip()) for line in text.splitlines()) < 40
@@ -94,7 +94,7 @@ def test_examples_are_short_and_say_what_they_are(name):
     assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text("utf-8")
 
 
-def test_the_notebook_is_whole_and_without_outputs():
+def test_notebook_is_valid_and_has_no_outputs():
     nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.read(EXAMPLES / "explore.ipynb", as_version=4)
     nbformat.validate(notebook)
@@ -104,7 +104,7 @@ def test_the_notebook_is_whole_and_without_outputs():
 
 
 @pytest.mark.slow
-def test_the_cells_of_the_notebook_run_in_order_and_show_something(tmp_path, monkeypatch):
+def test_notebook_cells_run_in_order_and_show_something(tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
     monkeypatch.chdir(tmp_path)
     notebook = nbformat.read(EXAMPLES / "explore.ipynb", as_version=4)

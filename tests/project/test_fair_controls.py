@@ -1,4 +1,4 @@
-"""The controls come out in the order in which they must, and mirrored rooms flip left and right."""
+"""Controls score in the expected order, and mirrored rooms flip left and right."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ from render_agent_lab.oracles.sighted_oracle import SightedOracle
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing"),
 ]
 
 SMALL = {"image_size": (64, 48)}
@@ -32,7 +32,7 @@ def questions(tmp_path_factory):
 
 
 class Shared(ScriptedEngine):
-    """The witness with eyes that several runs share, as sorting a room's surface takes long."""
+    """The sighted oracle, shared by several runs because it takes long to prepare a room."""
 
     def close(self):
         pass
@@ -40,7 +40,7 @@ class Shared(ScriptedEngine):
 
 @pytest.fixture(scope="module")
 def play(questions, tmp_path_factory):
-    """Runs of the witness, in rooms that are read once."""
+    """Return a function that runs the oracle, with cached rooms."""
     output = tmp_path_factory.mktemp("runs")
     scenes, opened = {}, {}
 
@@ -77,36 +77,36 @@ def runs(play):
 
 @pytest.fixture(scope="module")
 def steps(runs):
-    found = controls.compare_pairs({views: [results] for views, (_, results) in runs.items()})
-    return {(step["worse"], step["better"]): step for step in found}
+    result = controls.compare_pairs({views: [results] for views, (_, results) in runs.items()})
+    return {(step["worse"], step["better"]): step for step in result}
 
 
 @pytest.mark.parametrize("pair", controls.ORDER, ids="<".join)
-def test_who_sees_more_of_what_is_asked_is_right_more_often(steps, pair):
+def test_better_views_give_higher_scores(steps, pair):
     step = steps[pair]
     assert step["n"] == 8 * EACH
     assert step["difference"] > 0
-    if pair != ("none", "start"):  # a small step: eight rooms with so few questions cannot prove it
+    if pair != ("none", "start"):  # a small step: eight rooms with few questions cannot prove it
         assert step["interval"][0] > 0
         assert step["p"] < 0.05
 
 
-def test_every_run_came_to_its_end(runs):
+def test_all_runs_are_complete(runs):
     for _, results in runs.values():
         assert results["status"] == "complete"
         assert results["counts"]["answered"] == 8 * EACH
 
 
-def test_black_pictures_make_it_as_right_as_no_views(runs, play):
-    _, found = play(views="start", pictures="black")
-    assert controls.answers(found) == controls.answers(runs["none"][1])
+def test_black_images_score_like_no_views(runs, play):
+    _, result = play(views="start", pictures="black")
+    assert controls.answers(result) == controls.answers(runs["none"][1])
 
 
 def test_mirrored_rooms_flip_left_and_right(runs, play):
     _, real = runs["oracle"]
     kinds = (*DIRECTION_TYPES, "object_rel_distance")
-    folder, found = play(views="oracle", pictures="mirrored", type=kinds)
-    mirrored, original = found["mirrored"]["mirrored"], found["mirrored"]["original"]
+    folder, result = play(views="oracle", pictures="mirrored", type=kinds)
+    mirrored, original = result["mirrored"]["mirrored"], result["mirrored"]["original"]
     asked = [question for question in folder.questions if question.type in DIRECTION_TYPES]
     same = {
         kind: [letters(q.options)[q.truth] == "back" for q in asked if q.type == kind]
@@ -116,9 +116,9 @@ def test_mirrored_rooms_flip_left_and_right(runs, play):
         assert real["types"][kind]["score"] == mirrored["types"][kind]["score"] == 100
         share = 100 * sum(same[kind]) / len(same[kind])
         assert original["types"][kind]["score"] == pytest.approx(share)
-    turned = found["mirrored"]["turned"]
+    turned = result["mirrored"]["turned"]
     assert turned["n"] == sum(not one for some in same.values() for one in some) > 50
     assert (turned["mirrored"]["share"], turned["original"]["share"]) == (100, 0)
-    assert (found["mirrored"]["n"], found["mirrored"]["excluded"]) == (len(asked), 0)
-    near = "object_rel_distance"  # which no mirror changes
-    assert found["types"][near] == real["types"][near]
+    assert (result["mirrored"]["n"], result["mirrored"]["excluded"]) == (len(asked), 0)
+    near = "object_rel_distance"  # not affected by mirroring
+    assert result["types"][near] == real["types"][near]

@@ -1,4 +1,4 @@
-"""The rules of the tree: the direction of imports, where heavy libraries are imported, names of files."""
+"""Rules of the source tree: import direction, heavy imports, and file names."""
 
 import ast
 import re
@@ -15,18 +15,18 @@ import pytest
 from render_agent.extras import EXTRAS
 from scripts.house import DOORS, LEVELS, TREE
 
+# Folders needed for a run; the folders above them read run folders and are not imported by the core.
 CORE = {folder for level in LEVELS[: LEVELS.index("runs") + 1] for folder in level.split()}
-"""What a run needs; the folders above it read run folders, and the core imports none of them."""
 
+# Libraries of extras.
 OPTIONAL = set(EXTRAS)
-"""Libraries of extras."""
 
+# Modules loaded by `render-agent --help`.
 LIGHT = "cli.main errors options registry"
-"""Modules that `render-agent --help` loads."""
 
 
 def modules_of(package):
-    """Return the modules of a top-level package by dotted name, without the package's own."""
+    """Return the modules of a top-level package by dotted name, without its prefix."""
     folder = TREE / package
     names = {
         path: ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
@@ -41,7 +41,7 @@ LEVEL_OF = {folder: number for number, level in enumerate(LEVELS) for folder in 
 
 @cache
 def trees():
-    """Return the parsed modules of the package by name; not before a test asks, as every process collects all tests."""
+    """Return the parsed modules by name; lazily, because every test process collects all tests."""
     return {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
 
 
@@ -50,7 +50,7 @@ def only_for_types(node):
 
 
 def imports(tree, *, typed):
-    """Give what a module imports, with the line; typed: those for type checkers, too."""
+    """Yield imports of a module with their lines; `typed` includes those for type checkers."""
     for node in ast.iter_child_nodes(tree):
         if only_for_types(node) and not typed:
             continue
@@ -65,12 +65,12 @@ def imports(tree, *, typed):
 
 @cache
 def imports_of(name, *, typed=False):
-    """Return what a module of the package imports, with the line."""
+    """Return the imports of a module of the package, with their lines."""
     return list(imports(trees()[name], typed=typed))
 
 
 def own_imports(name, *, typed=False):
-    """Give the modules of the package that a module imports, with the line."""
+    """Yield the imports of a module from within the package, with their lines."""
     for imported, line in imports_of(name, typed=typed):
         if imported.partition(".")[0] != "render_agent":
             continue
@@ -89,7 +89,7 @@ def within(name, folders):
     return any(f"{name}.".startswith(f"{folder}.") for folder in folders.split())
 
 
-def test_imports_go_one_way():
+def test_imports_point_downwards():
     upwards = [
         f"{name}:{line} imports {imported}"
         for name in SOURCES
@@ -101,12 +101,12 @@ def test_imports_go_one_way():
     assert not upwards
 
 
-def test_no_import_cycle():
+def test_no_import_cycles():
     graph = {name: {imported for imported, _ in own_imports(name)} - {name} for name in SOURCES}
     assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
 
 
-def test_options_are_data():
+def test_options_import_only_data():
     imported = {name for name, _ in own_imports("options", typed=True)}
     assert imported == {"errors", "util.reasons", "util.redact"}
 
@@ -127,7 +127,7 @@ def test_the_core_imports_nothing_above_it():
     assert not wrong
 
 
-def test_no_file_name_is_used_more_than_twice():
+def test_file_names_are_used_at_most_twice():
     names = Counter(path.name for path in SOURCES.values() if path.name != "__init__.py")
     assert not {name: n for name, n in names.items() if n > 2}
 
@@ -137,7 +137,7 @@ def test_every_folder_has_a_level():
 
 
 @pytest.mark.parametrize("library", DOORS)
-def test_a_heavy_library_is_imported_in_its_place_only(library):
+def test_heavy_libraries_are_imported_in_designated_modules(library):
     elsewhere = [
         f"{name} line {line}"
         for name in trees()
@@ -157,7 +157,7 @@ def loaded_by(imported):
 
 
 @pytest.mark.parametrize("module", LIGHT.split())
-def test_the_command_line_loads_nothing_heavy(module):
+def test_command_line_loads_no_heavy_library(module):
     heavy = {"numpy", "PIL", "yaml", "msgspec", *DOORS}
     assert not heavy & loaded_by(f"render_agent.{module}")
 
@@ -168,9 +168,9 @@ def test_importing_the_runner_loads_no_heavy_library():
 
 
 def project_files():
-    """Return the files that git keeps, as text where they are text."""
+    """Return the files tracked by git, as text if they are text."""
     if shutil.which("git") is None or not (TREE / ".git").exists():
-        pytest.skip("git or its record of the project is not here")
+        pytest.skip("git or its repository is missing")
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True
     )
@@ -179,7 +179,7 @@ def project_files():
     return [path for path in files if path.suffix in texts and path.is_file()]
 
 
-def test_no_file_names_a_place_on_one_machine():
+def test_no_file_contains_a_machine_specific_path():
     places = re.compile(r"/(?:home|Users|root|work|mnt|media)/[A-Za-z]|[A-Z]:\\\\Users")
     named = [
         f"{path.relative_to(TREE)}:{number}"
@@ -191,5 +191,5 @@ def test_no_file_names_a_place_on_one_machine():
     assert not named
 
 
-def test_every_door_leads_to_a_known_library():
+def test_designated_modules_import_a_known_library():
     assert not [name for name in DOORS.keys() - OPTIONAL if find_spec(name) is None]

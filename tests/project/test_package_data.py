@@ -1,4 +1,4 @@
-"""What a wheel and an archive of the sources hold beside the modules: the rooms, the model, templates."""
+"""Data files in wheels and source archives: rooms, model, templates."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ import pytest
 from factories import TREE
 from factories.models import BUNDLED, TRAINED
 
+# Asks setuptools which files a wheel and a source archive would contain, without building them.
 LIST = """\
 import json, sys
 from setuptools import Distribution
@@ -25,12 +26,11 @@ archive.ensure_finalized()
 archive.run()
 json.dump([wheel, archive.filelist.files], open(sys.argv[1] + "/files.json", "w"))
 """
-"""Asks setuptools, as it builds both, for the files that it would take; it builds neither."""
 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
-    """The data files of a wheel, and all files of an archive, by their paths in the tree."""
+    """The data files of a wheel, and all files of a source archive, as paths in the tree."""
     folder = tmp_path_factory.mktemp("packed")
     asked = [sys.executable, "-W", "ignore", "-c", LIST, str(folder)]
     subprocess.run(asked, cwd=TREE, capture_output=True, check=True)
@@ -38,7 +38,7 @@ def packed(tmp_path_factory):
 
 
 def within(folder):
-    """Return the files of a folder of the package, by their paths in the tree."""
+    """Return the files in a folder of the package, as paths in the tree."""
     return {
         f"{folder.relative_to(TREE)}/{file.relative_to(folder)}"
         for file in folder.rglob("*")
@@ -46,15 +46,15 @@ def within(folder):
     }
 
 
-def test_the_bundled_rooms_are_packed(packed):
+def test_bundled_rooms_are_packaged(packed):
     rooms = within(TREE / "render_agent" / "bundled")
     assert len(rooms) >= 18
     for files in packed:
         assert rooms <= files
 
 
-@pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")
-def test_the_bundled_model_is_packed(packed):
+@pytest.mark.skipif(not TRAINED, reason="the bundled model is missing")
+def test_bundled_model_is_packaged(packed):
     model = within(BUNDLED)
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
         Path(file).name for file in model
@@ -63,7 +63,7 @@ def test_the_bundled_model_is_packed(packed):
         assert model <= files
 
 
-def test_the_model_has_its_place_in_both():
+def test_model_folder_is_declared_for_wheel_and_archive():
     settings = ConfigParser()
     settings.read(TREE / "setup.cfg")
     patterns = settings["options.package_data"]["render_agent"].split()

@@ -1,4 +1,4 @@
-"""The site of docs/ builds strictly, and its pages load nothing from the network."""
+"""The documentation site builds in strict mode, and its pages load nothing from the network."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, built as `make docs` builds it."""
-    pytest.importorskip("mkdocstrings", reason="the packages of the docs extra are not installed")
+    pytest.importorskip("mkdocstrings", reason="the docs extra is not installed")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
@@ -22,7 +22,7 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_no_page_asks_the_network(site, browser):
+def test_pages_load_nothing_from_the_network(site, browser):
     page, asked, faults = browser.new_page(), [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: faults.append(str(error)))

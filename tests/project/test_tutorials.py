@@ -1,4 +1,4 @@
-"""The tutorials that need no model of one's own run as they are shown, one command after the other."""
+"""Tutorials that need no model work as shown, one command after the other."""
 
 import shlex
 
@@ -7,13 +7,13 @@ from factories.documentation import TREE, shown_commands
 
 from render_agent.runs.read import list_runs
 
+# Limit of questions per run, unless the tutorial has its own.
 FEW = "4"
-"""Questions of each run; those that a tutorial limits itself it limits more."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["first-run", "read-a-report", "compare-two-models"])
-def test_a_tutorial_runs(monkeypatch, type_in, tmp_path, name):
+def test_tutorial_works(monkeypatch, type_in, tmp_path, name):
     monkeypatch.setenv("RENDER_AGENT_LIMIT", FEW)
     (tmp_path / "scenes").symlink_to(TREE / "scenes")
     lines = shown_commands(f"tutorials/{name}.md")

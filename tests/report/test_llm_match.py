@@ -57,7 +57,7 @@ def run(tmp_path):
 def test_marks_are_saved_separately_from_official_results(run, tmp_path, type_in):
     path, results = run
     assert [row["score"] for row in results["questions"]] == [None] * 4
-    assert "4 of 4 questions are for a judge: render-agent score RUN --judge" in results["notes"]
+    assert any("render-agent score RUN --judge" in note for note in results["notes"])
     assert results["official_over_scored"]["n"] == 0
     marked = mark_answers(RunData(path).states, ScriptedEngine(Judge()), 32)
     assert marked.marks == {"0": 5, "1": 2, "3": 1}

@@ -79,9 +79,9 @@ def test_sentence_on_how_a_reply_was_chosen(evidence, expected):
 
 
 def test_progress_names_the_chosen_candidate_and_its_score():
-    assert choice_summary(WEIGHED) == "took 3 of 4, score 1.00"
+    assert choice_summary(WEIGHED) == "chose candidate 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
-    assert choice_summary(voted) == "took 1 of 1, 50 % agree on A"
+    assert choice_summary(voted) == "chose candidate 1 of 1, 50 % agree on A"
 
 
 def test_show_prints_the_candidates_of_a_run(tmp_path):

@@ -1,4 +1,4 @@
-"""What is said of a run that chooses its moves before it begins, against what it then takes."""
+"""Estimates for runs with agents, compared with what the runs take."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ TURNS, QUESTIONS = 4, 3
 
 
 class Rewording(Wanderer):
-    """Wanders, and has another wording where it is asked for one."""
+    """Wanders, and returns alternative wordings on request."""
 
     def samples(self, request):
         if request.temperature == 0:
@@ -37,7 +37,7 @@ class Rewording(Wanderer):
 
 
 class Counting(ScriptedEngine):
-    """A scripted engine that counts its requests, the replies, and the pictures that it reads for each."""
+    """A scripted engine that counts requests, replies and images."""
 
     def __init__(self, policy):
         super().__init__(policy)
@@ -63,15 +63,15 @@ AGENTS = {
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_run_takes_what_was_said(tmp_path, agent):
-    given = {"temperature": 1.0, "max_turns": TURNS, "agent": agent, "max_new_tokens": 64}
-    given |= AGENTS[agent]
+def test_estimate_bounds_the_run(tmp_path, agent):
+    options = {"temperature": 1.0, "max_turns": TURNS, "agent": agent, "max_new_tokens": 64}
+    options |= AGENTS[agent]
     asked = make_questions(tmp_path, QUESTIONS)
-    config = make_config(tmp_path, asked, **given)
+    config = make_config(tmp_path, asked, **options)
     parts = build(config)
     questions = parts.questions()
     engine = Counting(Rewording(questions, 0))
-    path, results = play(tmp_path, asked, engine, **given)
+    path, results = play(tmp_path, asked, engine, **options)
     assert results["totals"]["turns"] == QUESTIONS * TURNS
 
     opening = json.loads((path / "turns.jsonl").read_text().splitlines()[0])["messages"]
@@ -83,7 +83,7 @@ def test_a_run_takes_what_was_said(tmp_path, agent):
     more = estimate(build(large), QUESTIONS, opening).prompt_tokens - said.prompt_tokens
     read, rest = divmod(more, sides[1] - sides[0])
     assert rest == 0
-    least = 0.85 if agent == "show:3" else 1  # two moves may show the same
+    least = 0.85 if agent == "show:3" else 1  # two moves may lead to the same view
     assert least * read <= engine.pictures <= read
 
     stored = list((path / "views").rglob("*.png"))
@@ -97,8 +97,10 @@ def test_a_run_takes_what_was_said(tmp_path, agent):
 
 
 def config_of(tmp_path, **more):
-    given = {"temperature": 1.0, "max_turns": 5, "agent": "lookahead:4", "verifier": ("judge",)}
-    return make_config(tmp_path, make_questions(tmp_path, 2), engine="transformers", **given | more)
+    options = {"temperature": 1.0, "max_turns": 5, "agent": "lookahead:4", "verifier": ("judge",)}
+    return make_config(
+        tmp_path, make_questions(tmp_path, 2), engine="transformers", **options | more
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def config_of(tmp_path, **more):
         ({"verifier": ("geometry",)}, 0),
     ],
 )
-def test_a_judge_is_asked_about_every_candidate(tmp_path, options, requests):
+def test_judge_requests_are_estimated_per_candidate(tmp_path, options, requests):
     config = config_of(tmp_path, **options)
     said = estimate(build(config), 2, [])
     assert said.judge_requests == 2 * requests
@@ -119,18 +121,18 @@ def test_a_judge_is_asked_about_every_candidate(tmp_path, options, requests):
     assert said.judge_model == ("some" if "judge:some" in config.verifier else None)
 
 
-def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
-    asked = make_questions(tmp_path, 3)
-    given = {"temperature": 1.0, "max_turns": 4, "agent": "lookahead:3", "verifier": ("random",)}
-    assert dry_run(make_config(tmp_path, asked, **given, json=True)) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["pictures_at_most"] == 2 + 3 * 3 * 3
-    assert told["choosing"]["verifiers"] == [{"name": "random"}]
-    assert told["estimate"]["reply_tokens"] == 3 * 4 * 3 * 512
-    assert dry_run(make_config(tmp_path, asked, **given)) == 0
+def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
+    questions = make_questions(tmp_path, 3)
+    options = {"temperature": 1.0, "max_turns": 4, "agent": "lookahead:3", "verifier": ("random",)}
+    assert dry_run(make_config(tmp_path, questions, **options, json=True)) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert output["pictures_at_most"] == 2 + 3 * 3 * 3
+    assert output["choosing"]["verifiers"] == [{"name": "random"}]
+    assert output["estimate"]["reply_tokens"] == 3 * 4 * 3 * 512
+    assert dry_run(make_config(tmp_path, questions, **options)) == 0
     words = capsys.readouterr().out
-    assert "agent lookahead:3: 3 replies a turn, scored by random" in words
-    assert "at most 29 pictures" in words
+    assert "agent lookahead:3: 3 replies per turn, scored by random" in words
+    assert "at most 29 images" in words
 
 
 @pytest.mark.parametrize(
@@ -140,12 +142,12 @@ def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
         ({"agent": "vote:3", "verifier": ()}, 2 + 4, 3),
         ({"agent": "show:4", "verifier": ()}, 2 + 4 * 4, 4),
         ({"agent": "rephrase:2x3", "verifier": ("random",)}, 2 + 4, 6),
-        ({"max_turns": 2}, 1 + 4, 4),  # the judge has the most: a candidate's, and the latest four
+        ({"max_turns": 2}, 1 + 4, 4),  # the judge sees the most: a candidate and the latest four
         ({"agent": "single", "verifier": (), "views": "four", "max_turns": 1}, 4, 1),
     ],
     ids=str,
 )
-def test_engines_have_room_for_every_picture_and_row(tmp_path, options, pictures, candidates):
+def test_engine_capacity_covers_images_and_rows(tmp_path, options, pictures, candidates):
     config = config_of(tmp_path, **options)
     workload = build(config).workload
     assert options_of(config, {}, workload.pictures).pictures == pictures

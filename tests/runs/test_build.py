@@ -1,4 +1,4 @@
-"""What the options of a run name is built in one place, and refused if it does not fit together."""
+"""Parts of a run are built from its options in one place, and inconsistent options are refused."""
 
 import pickle
 import re
@@ -31,7 +31,7 @@ def parts_of(**options):
         ({"batch": True, "option": ("A. x",)}, "--option.*--ply"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(options, named):
+def test_inconsistent_options_are_refused(options, named):
     with pytest.raises(UsageError, match=named):
         build(RunConfig(**options))
 
@@ -48,7 +48,7 @@ def test_options_that_contradict_each_other_are_refused(options, named):
         ({"agent": "show:2"}, Show("show:2", 2)),
     ],
 )
-def test_an_agent_is_read_as_it_is_written(options, agent):
+def test_agent_specifications_are_parsed(options, agent):
     assert parts_of(temperature=1, **options).agent == agent
 
 
@@ -59,7 +59,7 @@ def test_an_agent_is_read_as_it_is_written(options, agent):
         *"vote vote:1 vote:65 vote:x single:2 best:3.5 lookahead:4:2 rephrase:4 rephrase:1x1 votes:3".split(),
     ],
 )
-def test_an_agent_that_cannot_be_is_refused(agent):
+def test_invalid_agents_are_refused(agent):
     with pytest.raises(UsageError, match="--agent"):
         parts_of(temperature=1, agent=agent)
 
@@ -81,17 +81,17 @@ def test_an_agent_that_cannot_be_is_refused(agent):
         ({"agent": "lookahead:3", "verifier": ("random", "random")}, "named twice"),
     ],
 )
-def test_options_of_choosing_that_contradict_each_other_are_refused(options, told):
+def test_inconsistent_agent_options_are_refused(options, told):
     with pytest.raises(UsageError, match=re.escape(told)):
         parts_of(**{"temperature": 1} | options)
 
 
-def test_votes_need_no_moves():
+def test_voting_works_without_moves():
     for views in ("none", "tour", "free"):
         assert parts_of(temperature=1, agent="vote:3", views=views).verifiers == ()
 
 
-def test_geometry_chooses_where_moves_are_drawn_and_nobody_else_is_named():
+def test_geometry_is_the_default_verifier_for_rendered_moves():
     parts = parts_of(temperature=1, agent="lookahead:3")
     assert [(plan.name, plan.argument) for plan in parts.verifiers] == [("geometry", None)]
 
@@ -113,12 +113,12 @@ def test_geometry_chooses_where_moves_are_drawn_and_nobody_else_is_named():
         ({"devices": ("cpu", "cpu"), "workers": 3}, "--devices.*--workers 3"),
     ],
 )
-def test_views_engines_and_processes_that_do_not_fit_are_refused(options, named):
+def test_inconsistent_views_engines_and_workers_are_refused(options, named):
     with pytest.raises(UsageError, match=named):
         parts_of(**options)
 
 
-def test_what_does_not_fit_is_refused_before_there_is_a_run_folder(tmp_path):
+def test_inconsistent_options_leave_no_run_folder(tmp_path):
     config = make_config(tmp_path, make_questions(tmp_path, 1), probe=("map",), views="none")
     with pytest.raises(UsageError, match="--probe"):
         start_run(config)
@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused_before_there_is_a_run_folder(tmp_path):
         ({"max_turns": 0}, "--max-turns"),
     ],
 )
-def test_a_value_that_its_flag_would_refuse_is_refused(options, named):
+def test_invalid_values_are_refused(options, named):
     with pytest.raises(UsageError, match=named):
         parts_of(**options)
 
@@ -150,7 +150,7 @@ def test_a_value_that_its_flag_would_refuse_is_refused(options, named):
         ({"pictures": "mirrored", "views": "four"}, {"passive", "faithful"}),
     ],
 )
-def test_facts_follow_from_what_is_shown(options, true):
+def test_derived_properties_of_views(options, true):
     parts = parts_of(**options)
     names = ("blind", "free", "passive", "faithful")
     assert {name for name in names if getattr(parts, name)} == true
@@ -158,12 +158,12 @@ def test_facts_follow_from_what_is_shown(options, true):
     assert parts.workload.kinds == (parts.config.kinds if parts.free else ())
 
 
-def test_an_engine_of_a_package_has_the_usual_properties_and_is_not_imported():
+def test_engine_plugin_has_default_traits_without_import():
     engine = parts_of(engine="not-installed").engine
     assert (engine.asks_model, engine.holds_weights, engine.gives_one_reply) == (True, True, False)
 
 
-def test_parts_go_to_other_processes():
+def test_parts_can_be_pickled():
     options = {"agent": "lookahead:3", "temperature": 1.0, "verifier": ("geometry", "random")}
     parts = parts_of(pictures="shuffled", **options)
     assert parts.prompt.instructions
@@ -173,7 +173,7 @@ def test_parts_go_to_other_processes():
     assert again.prompt.instructions == parts.prompt.instructions
 
 
-def test_the_default_model_is_that_of_the_engine():
+def test_default_model_depends_on_the_engine():
     assert parts_of().model_name == "Qwen/Qwen3-VL-8B-Instruct"
     assert parts_of(engine="scripted").model_name == "explorer"
     assert parts_of(engine="scripted", model="random").model_name == "random"

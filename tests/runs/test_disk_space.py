@@ -12,7 +12,7 @@ from render_agent.runs.runner import start_run
 Usage = namedtuple("Usage", "total used free")
 
 
-def test_a_run_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypatch):
+def test_run_that_does_not_fit_on_disk_is_refused(tmp_path, monkeypatch):
     config = make_config(tmp_path, make_questions(tmp_path, 4))
     parts = build(config)
     needed = disk_needed(parts, parts.questions())

@@ -1,4 +1,4 @@
-"""Failures of questions: which stop the run, and which fail one question."""
+"""Which failures stop the run, and which fail only one question."""
 
 import json
 import shutil
@@ -22,8 +22,8 @@ from render_agent.runs.runner import start_run
 COUNT = 12
 
 
-def stopped(folder, questions, engine, error=RunStoppedError, **options):
-    """Start a run that has to stop; return its folder and the sentence."""
+def run_until_stopped(folder, questions, engine, error=RunStoppedError, **options):
+    """Start a run that has to stop; return its folder and the error message."""
     run = start_run(make_config(folder, questions, max_turns=5, **options))
     with pytest.raises(error) as stop:
         run.go(Silent(), lambda config, asked: engine)
@@ -32,7 +32,7 @@ def stopped(folder, questions, engine, error=RunStoppedError, **options):
 
 
 class Raising:
-    """A policy that raises, for every question another sentence, until it is mended."""
+    """A policy that raises a different message for each question until it is fixed."""
 
     def reply(self, request):
         raise ValueError(f"question {request.question_id}: no such file '/tmp/{request.seed}'")
@@ -43,12 +43,12 @@ def broken_step(self, tools, context, request):
     yield
 
 
-def no_scores(*given, **named):
+def no_scores(*args, **kwargs):
     raise MemoryError
 
 
 @pytest.mark.parametrize("what", mostly_slow(["policy", "agent", "verifier"], "policy"))
-def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeypatch):
+def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
     questions, options = make_questions(tmp_path, COUNT), {}
     engine, whole = walking(COUNT, batch_size=3), walking(COUNT)
     if what == "policy":
@@ -63,7 +63,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
             broken.setattr(GeometryVerifier, "score", no_scores)
         options = {"max_turns": 5} | options
         run = start_run(make_config(tmp_path, questions, **options))
-        with pytest.raises(RunStoppedError, match="questions failed in a row") as stop:
+        with pytest.raises(RunStoppedError, match="consecutive failures") as stop:
             run.go(Silent(), lambda config, asked: engine)
         run.close()
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
@@ -76,7 +76,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
 
 
 class Some(Replies):
-    """Replies that some questions never get."""
+    """Replies that some questions never receive."""
 
     def reply(self, request):
         if int(request.question_id) in self.lost:
@@ -91,7 +91,7 @@ def losing(*lost):
     return engine
 
 
-def test_questions_that_fail_between_others_that_do_not_stop_nothing(tmp_path):
+def test_isolated_failures_do_not_stop_the_run(tmp_path):
     questions = make_questions(tmp_path, COUNT)
     path, results = play(tmp_path, questions, losing(0, 2, 4, 6, 8, 9, 10), max_turns=5)
     assert results["counts"]["failed"] == 7
@@ -101,21 +101,21 @@ def test_questions_that_fail_between_others_that_do_not_stop_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("most", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)]
 )
-def test_as_many_may_fail_as_is_said(tmp_path, most, stops):
+def test_max_failures(tmp_path, most, stops):
     questions = make_questions(tmp_path, COUNT)
     if not stops:
         _, results = play(tmp_path, questions, losing(*range(1, 8)), max_turns=5, max_failures=most)
         assert results["counts"]["failed"] == 7
         return
     allowed = allowed_failures(most, COUNT)
-    path, said = stopped(tmp_path, questions, losing(*range(1, 8)), max_failures=most)
-    assert f"{allowed + 1} questions failed" in said
+    path, said = run_until_stopped(tmp_path, questions, losing(*range(1, 8)), max_failures=most)
+    assert f"{allowed + 1} failures" in said
     assert "--max-failures" in said
     failed = {line["question_id"] for line in RunData(path).lines() if line["error"]}
     assert len(failed) == allowed + 1
 
 
-def test_a_broken_scan_fails_its_questions_alone_however_many(tmp_path):
+def test_broken_scan_fails_only_its_questions(tmp_path):
     questions = make_questions(tmp_path, 2 * COUNT)
     shutil.copyfile(tmp_path / "room.ply", tmp_path / "whole.ply")
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
@@ -128,7 +128,7 @@ def test_a_broken_scan_fails_its_questions_alone_however_many(tmp_path):
     assert results["counts"]["answered"] == COUNT
 
 
-def test_views_that_cannot_be_drawn_in_any_scene_stop_the_run():
+def test_render_failures_in_all_scenes_stop_the_run():
     questions = [question(id=str(n), scene=f"room{n // 3}") for n in range(3 * COUNT)]
     failures = Failures("auto", questions)
     for each in questions[: 3 * IN_A_ROW - 3]:
@@ -138,25 +138,25 @@ def test_views_that_cannot_be_drawn_in_any_scene_stop_the_run():
 
 
 @pytest.mark.parametrize("verb", ["answer", "submit", "retire"])
-def test_whatever_an_engine_raises_ends_the_run_and_it_goes_on(tmp_path, verb):
+def test_engine_exception_stops_a_resumable_run(tmp_path, verb):
     questions, engine = make_questions(tmp_path, 4), walking(4)
     call, times = getattr(engine, verb), []
 
-    def raising(*given):
+    def raising(*args):
         times.append(1)
         if len(times) > 2:
             raise RuntimeError("slots do not fit")
-        return call(*given)
+        return call(*args)
 
     setattr(engine, verb, raising)
-    path, said = stopped(tmp_path, questions, engine, EngineError)
+    path, said = run_until_stopped(tmp_path, questions, engine, EngineError)
     assert all(words in said for words in ("engine scripted", "slots do not fit"))
     go_on(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
 
 
 class Talking(ScriptedEngine):
-    """Answers, and goes on talking."""
+    """Answers, then keeps writing."""
 
     size = 36_000_000
 
@@ -167,7 +167,7 @@ class Talking(ScriptedEngine):
         ]
 
 
-def test_a_reply_is_no_longer_than_what_was_asked_for_and_says_that_it_was_cut(tmp_path):
+def test_overlong_reply_is_truncated(tmp_path):
     questions = make_questions(tmp_path, 2)
     path, results = play(
         tmp_path, questions, Talking(walking(2).policy), max_turns=3, max_new_tokens=40
@@ -182,23 +182,21 @@ def test_a_reply_is_no_longer_than_what_was_asked_for_and_says_that_it_was_cut(t
     assert reply_bytes(10**9) > MAX_REPLY_BYTES
 
 
-def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
+def test_unreadably_long_lines_are_not_written(tmp_path, monkeypatch):
     questions = make_questions(tmp_path, 2)
     monkeypatch.setattr(writer, "MAX_LINE_BYTES", 12_000)
     engine = Talking(walking(2).policy)
     engine.size = 5000
     path, results = play(tmp_path, questions, engine, max_turns=3)
     assert results["counts"]["failed"] == 2
-    assert all(
-        "a line of the log at most 12,000" in line["error"] for line in RunData(path).lines()
-    )
+    assert all("more than the maximum of 12,000" in line["error"] for line in RunData(path).lines())
     monkeypatch.undo()
     engine.size = 10
     go_on(path, engine)
     assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
-def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatch):
+def test_exception_in_a_step_fails_only_its_question(tmp_path, monkeypatch):
     ask = Agent.ask
 
     def once(self, tools, context, request):
@@ -211,7 +209,7 @@ def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatc
     path, results = play(tmp_path, questions, walking(4), max_turns=5)
     assert results["counts"]["failed"] == 1
     (error,) = [line["error"] for line in RunData(path).lines() if line["error"]]
-    assert "memory ran out" in error
+    assert "out of memory" in error
     monkeypatch.undo()
     go_on(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])

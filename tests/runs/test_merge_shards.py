@@ -1,4 +1,4 @@
-"""A run divided into shards and joined again is the undivided run."""
+"""A run divided into shards and merged equals the undivided run."""
 
 import shutil
 from pathlib import Path
@@ -26,13 +26,13 @@ from render_agent.tasks.selection import shard_of
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
-    """Eight questions about five scenes, which are one scan under five names."""
+    """Eight questions about five scenes, which share one scan under five names."""
     folder = tmp_path_factory.mktemp("questions")
     path = make_questions(folder, 8)
     return in_rooms(path, 5)
 
 
-def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions):
+def test_shards_partition_questions_by_scene(tmp_path, questions):
     whole = build(make_config(tmp_path, questions)).questions()
     for count in (1, 2, 3, 5):
         parts = [shard_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
@@ -42,25 +42,25 @@ def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", ""])
-def test_what_is_no_shard_is_said(shard):
+def test_invalid_shard_is_refused(shard):
     with pytest.raises(UsageError, match="must be I/N"):
         shard_of([], shard)
 
 
-def test_an_empty_shard_is_said(tmp_path, questions):
+def test_empty_shard_is_refused(tmp_path, questions):
     with pytest.raises(QuestionsError, match="are about 5 scenes"):
         build(make_config(tmp_path, questions, shard="6/6")).questions()
 
 
 @pytest.fixture(scope="module")
 def whole(questions):
-    """The undivided run, which nobody changes."""
+    """The undivided run; not to be modified."""
     return play(questions.parent, questions, walking(8))[0]
 
 
 @pytest.fixture(scope="module")
 def parts(questions):
-    """The same run in three shards, which nobody changes."""
+    """The same run in three shards; not to be modified."""
     given = questions.parent, questions, walking(8)
     paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
     return [RunData(path) for path in paths]
@@ -68,33 +68,33 @@ def parts(questions):
 
 def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
     assert all(part.saved_results["status"] == "partial" for part in parts)
-    path, found = merge(tmp_path / "merged", parts[::-1])
+    path, result = merge(tmp_path / "merged", parts[::-1])
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
-    assert found["status"] == "complete"
+    assert result["status"] == "complete"
     for turns in transcripts(path).values():
         for view in (view for turn in turns for view in turn["views"]):
             assert (path / view["file"]).read_bytes() == (whole / view["file"]).read_bytes()
     assert RunData(path).config == RunConfig.from_json(RunData(whole).record["config"])
 
 
-def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts):
+def test_merged_unfinished_shard_can_be_resumed(tmp_path, whole, parts):
     unfinished = RunData(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
     cut(unfinished.path, 3)
-    path, found = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
-    assert found["official"] is None
+    path, result = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
+    assert result["official"] is None
     assert RunData(path).saved_results is None
     go_on(path, walking(8))
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
 
 
-def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions, whole, parts):
+def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, whole, parts):
     other = RunData(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
     for wrong, said in (
-        ([RunData(whole)], "is no shard"),
+        ([RunData(whole)], "is not a shard"),
         (parts[:2], "these shards are missing: 3/3"),
-        ([*parts, parts[0]], "must be there once"),
+        ([*parts, parts[0]], "must occur once"),
         ([other, *parts[1:]], "different options"),
     ):
         with pytest.raises(UsageError, match=said):

@@ -1,4 +1,4 @@
-"""Runs with pairs: who follows a change, how a room changes in the midst, and what is written of it."""
+"""Runs with counterparts: which policies follow a change, how rooms change, and how it is reported."""
 
 import json
 
@@ -39,10 +39,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def go(folder, output, **options):
-    """Run the questions of the room to the end; return the run folder and the results."""
-    given = {"output": str(output), "type": tuple(BOXES_TELL)} | options
-    run = start_run(make_config(folder, folder / "questions.jsonl", **given))
+def run_all(folder, output, **options):
+    """Run the questions of the room to completion; return the run folder and the results."""
+    common = {"output": str(output), "type": tuple(BOXES_TELL)} | options
+    run = start_run(make_config(folder, folder / "questions.jsonl", **common))
     try:
         return run.path, run.go(Silent())
     finally:
@@ -52,9 +52,9 @@ def go(folder, output, **options):
 @pytest.mark.parametrize(
     "model", mostly_slow(["oracle", "frequency", "random"], "oracle", "frequency")
 )
-def test_the_oracle_follows_every_change_and_who_does_not_look_follows_none(folder, tmp_path, model):  # fmt: skip
-    given = {"views": "none", "model": model, "max_turns": 2}
-    _, results = go(folder, tmp_path / "room", change=tuple(ROOM), **given)
+def test_oracle_follows_changes_and_blind_policies_do_not(folder, tmp_path, model):  # fmt: skip
+    options = {"views": "none", "model": model, "max_turns": 2}
+    _, results = run_all(folder, tmp_path / "room", change=tuple(ROOM), **options)
     causal = results["causal"]
     assert causal["follows"]["n"] >= 9
     assert causal["stays"]["n"] >= 20
@@ -63,15 +63,17 @@ def test_the_oracle_follows_every_change_and_who_does_not_look_follows_none(fold
     assert causal["stays"]["share"] == 100
     if model == "oracle":
         assert causal["both_right"]["share"] == 100 == results["official"]
-        _, results = go(folder, tmp_path / "words", change=tuple(WORDS), **given)
+        _, results = run_all(folder, tmp_path / "words", change=tuple(WORDS), **options)
         assert results["causal"]["stays"] == {"share": 100, "n": 12, "interval": None}
         assert results["causal"]["both_right"]["share"] == 100
 
 
-def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
-    given = {"views": "none", "model": "random", "max_turns": 1}
-    alone, results = go(folder, tmp_path / "alone", **given)
-    paired, with_pairs = go(folder, tmp_path / "paired", change=("scale:1.5", "inverse"), **given)
+def test_score_excludes_counterparts(folder, tmp_path):
+    options = {"views": "none", "model": "random", "max_turns": 1}
+    alone, results = run_all(folder, tmp_path / "alone", **options)
+    paired, with_pairs = run_all(
+        folder, tmp_path / "paired", change=("scale:1.5", "inverse"), **options
+    )
     for name in ("official", "official_raw", "types", "intervals", "micro", "chance", "parsers"):
         assert with_pairs[name] == results[name]
     rows = {row["question_id"]: row for row in with_pairs["questions"]}
@@ -84,7 +86,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert "causal" not in results
     assert not incomparable(Side("alone", results), Side("paired", with_pairs))
     assert "left_out" in (paired / "questions.jsonl").read_text()
-    # what is told while a run goes on is of the same questions
+    # progress during the run covers the same questions
     states = RunData(paired).states
     told = scalars(states)["score"]
     assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
@@ -93,36 +95,38 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     }
 
 
-def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in):
+def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_in):
     reply = json.dumps({"rotation_angle_degrees": 60})
     last = json.dumps({"answer": "B", "done": True})
-    given = {
+    options = {
         "change": ("move:lamp", "remove:chair", "letters"), "max_turns": 3, "probe": ("map",),
         "type": ("object_counting", "object_abs_distance", "object_rel_distance"), "image_size": (64, 48),
     }  # fmt: skip
     objects = [{"category": "lamp", "position": [4.45, 3.35], "sure": 90}]
     engine = ScriptedEngine(Replies({"*": [reply, reply, last]}))
     engine.policy.believe = lambda request: json.dumps({"objects": objects})
-    path, results = play(folder, folder / "questions.jsonl", engine, output=str(tmp_path), **given)
+    path, results = play(
+        folder, folder / "questions.jsonl", engine, output=str(tmp_path), **options
+    )
     states = {state.id: state for state in RunData(path).states}
-    found = diagnose_run(RunData(path), 1)
-    assert found.keys() == states.keys()
+    result = diagnose_run(RunData(path), 1)
+    assert result.keys() == states.keys()
 
-    lamps = {name: next(box.centre for box in found[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
+    lamps = {name: next(box.centre for box in result[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
     (edit,) = states["far-move-lamp"].question.change.edits
     assert np.subtract(*lamps.values()) == pytest.approx(-np.array(edit.shift), abs=1e-3)
-    seen = {name: {found[name].boxes[s.box].category for turn in found[name].turns[:1] for s in turn.sightings} for name in lamps}  # fmt: skip
+    seen = {name: {result[name].boxes[s.box].category for turn in result[name].turns[:1] for s in turn.sightings} for name in lamps}  # fmt: skip
     assert seen["far"] == {"sofa", "lamp"}
-    numbers = [box.number for box in found["count-remove-chair"].boxes]
-    assert (len(found["count"].boxes), numbers) == (2, [0])
-    assert found["near"].cause is found["near-letters"].cause is Cause.RIGHT
+    numbers = [box.number for box in result["count-remove-chair"].boxes]
+    assert (len(result["count"].boxes), numbers) == (2, [0])
+    assert result["near"].cause is result["near-letters"].cause is Cause.RIGHT
 
-    # its belief is set against its own room
-    beliefs = {name: found[name].belief.probes for name in lamps}
+    # its belief is compared with its own room
+    beliefs = {name: result[name].belief.probes for name in lamps}
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 
-    told = summarize_diagnoses(list(states.values()), found, (640, 480))
+    told = summarize_diagnoses(list(states.values()), result, (640, 480))
     assert told["all"]["questions"] == 3
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0
@@ -134,10 +138,10 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert (path / "results.json").read_bytes() == before
 
 
-def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
-    given = {"change": ("rotate", "scale:1.5", "remove:lamp", "inverse"), "model": "frequency"}
+def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
+    options = {"change": ("rotate", "scale:1.5", "remove:lamp", "inverse"), "model": "frequency"}
     types = ("object_rel_direction_easy", "object_counting")
-    path, results = go(folder, tmp_path, **given, type=types, max_turns=1)
+    path, results = run_all(folder, tmp_path, **options, type=types, max_turns=1)
     lines = {line["question_id"]: line for line in RunData(path).lines()}
     stood = {name: line["stood"] for name, line in lines.items()}
     assert stood["count-remove-lamp"] == stood["count"] == stood["side-inverse"]

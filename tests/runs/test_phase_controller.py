@@ -1,4 +1,4 @@
-"""The phases, with the real renderer, log and scans; only the engine goes by rule."""
+"""The phases of a run, with the real renderer, log and scans, and a scripted engine."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ def order(path):
     return [(line["question_id"], line["turn"]) for line in RunData(path).lines()]
 
 
-def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
+def test_batching_saves_calls_and_finish_together_1_is_sequential(tmp_path):
     questions = make_questions(tmp_path, 10)
     never = {"*": [STEP]}
     engine = ScriptedEngine(Replies(never))
@@ -47,6 +47,7 @@ def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
     assert {line["phase"] for line in RunData(path).lines()[40:]} == {"finishing"}
 
 
+# max_batched_turns, finish_together and batch_size; the quick cases differ in all three.
 SCHEDULES = [
     pytest.param(batched, together, batch_size, marks=() if quick else pytest.mark.slow)
     for batched, together, few in (
@@ -58,19 +59,18 @@ SCHEDULES = [
     )
     for batch_size, quick in ((size, size in few) for size in (1, 3, 64))
 ]
-"""Turns that are batched, questions that finish together, and sizes of batches, the quick ones of which differ in all."""
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory):
-    """A run of seven questions by the usual schedule, and its results."""
+def default_run(tmp_path_factory):
+    """A run of seven questions with the default schedule, and its results."""
     folder = tmp_path_factory.mktemp("usual")
     return play(folder, make_questions(folder, 7), walking(7), max_turns=5)
 
 
 @pytest.mark.parametrize(("batched", "together", "batch_size"), SCHEDULES)
-def test_no_schedule_changes_what_is_said(usual, tmp_path, batched, together, batch_size):
-    reference, results = usual
+def test_schedule_does_not_change_transcripts(default_run, tmp_path, batched, together, batch_size):
+    reference, results = default_run
     path, other = play(
         tmp_path,
         make_questions(tmp_path, 7),
@@ -84,7 +84,7 @@ def test_no_schedule_changes_what_is_said(usual, tmp_path, batched, together, ba
 
 
 class FreeRunning(ScriptedEngine):
-    """Answers in its own time and in another order, one or two at once."""
+    """Answers one or two requests at a time, in a different order."""
 
     capabilities = Capabilities(free_running=True)
 
@@ -93,7 +93,7 @@ class FreeRunning(ScriptedEngine):
         yield from super().ready()
 
 
-def test_an_engine_that_runs_free_gives_the_same_transcripts(tmp_path):
+def test_free_running_engine_gives_the_same_transcripts(tmp_path):
     questions = make_questions(tmp_path, 6)
     reference, _ = play(tmp_path, questions, walking(6), max_turns=5)
     free = FreeRunning(walking(6).policy, batch_size=2)
@@ -102,14 +102,14 @@ def test_an_engine_that_runs_free_gives_the_same_transcripts(tmp_path):
     assert results["counts"]["answered"] == 6
 
 
-def test_an_engine_that_runs_free_is_handed_a_bounded_number_of_views(tmp_path):
-    """Prompts that wait hold their pictures: thousands at once would not fit into memory."""
+def test_free_running_engine_has_bounded_pending_views(tmp_path):
+    """Waiting prompts hold images; thousands at once would not fit into memory."""
     free = FreeRunning(walking(12).policy, batch_size=2)
     most = []
 
     def ready(timeout=None):
         most.append(len(free._waiting))
-        if max(most) < 4:  # as many as may be handed over are waited for, whatever drawing takes
+        if max(most) < 4:  # wait for as many as may be submitted, however long rendering takes
             time.sleep(0.01)
             return iter(())
         return FreeRunning.ready(free, timeout)
@@ -122,13 +122,13 @@ def test_an_engine_that_runs_free_is_handed_a_bounded_number_of_views(tmp_path):
     assert max(most) == 4
 
 
-def test_what_an_engine_learns_about_its_rows_holds_from_then_on(tmp_path):
+def test_changed_batch_size_applies_immediately(tmp_path):
     free = FreeRunning(walking(12).policy, batch_size=2)
     most = {2: 0, 5: 0}
 
     def ready(timeout=None):
         most[free.batch_size] = max(most[free.batch_size], len(free._waiting))
-        if free.batch_size == 5 and most[5] < 5:  # it is waited for, whatever drawing takes
+        if free.batch_size == 5 and most[5] < 5:  # wait for it, however long rendering takes
             time.sleep(0.01)
             return iter(())
         free.batch_size = 5 if free.calls > 8 else 2
@@ -144,7 +144,7 @@ def test_what_an_engine_learns_about_its_rows_holds_from_then_on(tmp_path):
 
 
 class Mended(ScriptedEngine):
-    """Tells of two retries before every reply, and of one fault before question 1 fails in turn 1."""
+    """Reports two retries before every reply, and a fault before question 1 fails in turn 1."""
 
     def _answer_one(self, request, batch_size):
         if (request.question_id, request.turn) == ("1", 1):
@@ -152,7 +152,7 @@ class Mended(ScriptedEngine):
         return replace(super()._answer_one(request, batch_size), events=("retried", "retried"))
 
 
-def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
+def test_engine_events_are_logged_and_totalled(tmp_path):
     path, results = play(tmp_path, make_questions(tmp_path, 2), Mended(walking(2).policy, 2))
     turns = sum(len(told) for told in transcripts(path).values())
     assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
@@ -160,10 +160,10 @@ def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
     assert failed["events"] == ["out_of_memory"]
     again = go_on(path, walking(2))
     assert again["counts"]["failed"] == 0
-    assert again["totals"]["events"] == results["totals"]["events"], "what was told stays told"
+    assert again["totals"]["events"] == results["totals"]["events"], "events survive resuming"
 
 
-def test_retired_questions_are_asked_no_more(tmp_path):
+def test_finished_questions_are_not_asked_again(tmp_path):
     questions = make_questions(tmp_path, 4)
     retired = []
     engine = walking(4, turns=2)
@@ -174,7 +174,7 @@ def test_retired_questions_are_asked_no_more(tmp_path):
     assert len(order(path)) == 10
 
 
-def test_a_broken_scan_fails_its_questions_alone(tmp_path):
+def test_broken_scan_fails_only_its_questions(tmp_path):
     questions = make_questions(tmp_path, 4)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     whole, _ = play(tmp_path, questions, walking(4))
@@ -195,7 +195,7 @@ def test_a_broken_scan_fails_its_questions_alone(tmp_path):
 
 
 class Faulty(ScriptedEngine):
-    """Cannot answer question 2 in turn 1, as long as `broken`."""
+    """Cannot answer question 2 in turn 1 while `broken`."""
 
     broken = True
 
@@ -205,7 +205,7 @@ class Faulty(ScriptedEngine):
         return super()._answer_one(request, batch_size)
 
 
-def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
+def test_failed_question_resumes_from_its_last_turn(tmp_path):
     questions = make_questions(tmp_path, 4)
     reference, _ = play(tmp_path, questions, walking(4))
     engine = Faulty(walking(4).policy)
@@ -221,7 +221,7 @@ def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
 
 
 class Dying(ScriptedEngine):
-    """Is gone after so many calls."""
+    """Fails after a number of calls."""
 
     def answer(self, requests):
         if self.calls > 3:
@@ -229,7 +229,7 @@ class Dying(ScriptedEngine):
         return super().answer(requests)
 
 
-def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_path):
+def test_run_with_failed_engine_resumes_identically(tmp_path):
     questions = make_questions(tmp_path, 4)
     reference, _ = play(tmp_path, questions, walking(4))
     run = start_run(make_config(tmp_path, questions))
@@ -242,7 +242,7 @@ def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_pa
     assert outcome(run.path) == outcome(reference)
 
 
-def test_views_are_drawn_while_the_engine_generates(tmp_path):
+def test_views_are_rendered_while_the_engine_generates(tmp_path):
     questions = make_questions(tmp_path, 4)
     run = start_run(make_config(tmp_path, questions, max_turns=3))
     drawn_ahead = threading.Event()
@@ -256,7 +256,7 @@ def test_views_are_drawn_while_the_engine_generates(tmp_path):
 
     def wait(requests):
         if (requests[0].question_id, requests[0].turn) == ("0", 1):
-            assert drawn_ahead.wait(timeout=30), "the view of question 1 was not drawn meanwhile"
+            assert drawn_ahead.wait(timeout=30), "question 1 was not rendered meanwhile"
         return answer(requests)
 
     run.log.pictures.keep, engine.answer = note, wait
@@ -265,7 +265,7 @@ def test_views_are_drawn_while_the_engine_generates(tmp_path):
     assert drawn_ahead.is_set()
 
 
-def test_the_truth_is_in_no_message(tmp_path):
+def test_ground_truth_is_in_no_message(tmp_path):
     questions = make_questions(tmp_path, 1)
     row = json.loads(questions.read_text()) | {"ground_truth": "271828"}
     questions.write_text(json.dumps(row) + "\n")

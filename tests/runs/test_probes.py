@@ -1,4 +1,4 @@
-"""Probes beside real dialogues: they change nothing that is said, are stored with their turns, and survive what turns survive."""
+"""Probes do not affect dialogues, are stored with their turns, and survive interruptions."""
 
 import json
 
@@ -25,7 +25,7 @@ ALL = {"probe": ("map", "counts"), "max_turns": 4}
 
 
 def probes(path):
-    """Every probe of a run, without time and batches."""
+    """Return all probes of a run, without times and batches."""
     kept = ("asked", "reply", "belief", "error", "origin")
     return {
         (line["question_id"], line["turn"]): {n: v for n, v in line["probe"].items() if n in kept}
@@ -40,7 +40,7 @@ def questions(tmp_path):
 
 
 @pytest.mark.parametrize("batched", [0, 4])
-def test_the_dialogue_is_the_same_with_and_without(tmp_path, questions, batched):
+def test_probes_do_not_change_the_dialogue(tmp_path, questions, batched):
     options = {"max_turns": 4, "max_batched_turns": batched}
     plain, results = play(tmp_path, questions, walking(5), **options)
     probed, others = play(tmp_path, questions, walking(5, batch_size=3), **options | ALL)
@@ -54,14 +54,14 @@ def test_the_dialogue_is_the_same_with_and_without(tmp_path, questions, batched)
 
 
 class Recording(ScriptedEngine):
-    """Keeps what it is asked."""
+    """Records its requests."""
 
     def answer(self, requests):
         self.asked = [*getattr(self, "asked", []), *requests]
         return super().answer(requests)
 
 
-def test_a_probe_branches_off_after_its_turn(tmp_path, questions):
+def test_probe_branches_off_after_its_turn(tmp_path, questions):
     engine = Recording(walking(5).policy)
     path, _ = play(tmp_path, questions, engine, **ALL)
     turns = {(r.question_id, r.turn): r for r in engine.asked if r.probe is None}
@@ -83,7 +83,7 @@ def test_a_probe_branches_off_after_its_turn(tmp_path, questions):
     assert not any("do you now believe" in json.dumps(r.messages) for r in turns.values())
 
 
-def test_cut_anywhere_and_continued_it_is_the_same(tmp_path, questions):
+def test_interrupted_run_resumes_with_the_same_probes(tmp_path, questions):
     path, results = play(tmp_path, questions, walking(5), **ALL)
     said, believed = transcripts(path), probes(path)
     log = path / "turns.jsonl"
@@ -98,7 +98,7 @@ def test_cut_anywhere_and_continued_it_is_the_same(tmp_path, questions):
 
 
 class Faulty(ScriptedEngine):
-    """Answers dialogues, and probes with faults and nonsense in turn."""
+    """Answers dialogues, and probes alternately with faults and nonsense."""
 
     def answer(self, requests):
         odd = [Reply(error="too long"), Reply(("no map",)), Reply(('{"cat',), finish="length")]
@@ -106,24 +106,24 @@ class Faulty(ScriptedEngine):
         return [odd[r.turn % 3] if r.probe else s for r, s in zip(requests, replies, strict=True)]
 
 
-def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
+def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
     black = {"pictures": "black"}
     plain, _ = play(tmp_path, questions, walking(5), max_turns=4, **black)
     path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL, **black)
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
-    found = [line.probe for line in RunData(path).turns]
-    assert {probe.error for probe in found} == {None, "too long"}
-    assert all(probe.read is None for probe in found)
-    assert any(isinstance(probe.belief, Malformed) for probe in found)
+    result = [line.probe for line in RunData(path).turns]
+    assert {probe.error for probe in result} == {None, "too long"}
+    assert all(probe.read is None for probe in result)
+    assert any(isinstance(probe.belief, Malformed) for probe in result)
     totals = results["totals"]["probes"]
-    assert totals["failed"] == sum(probe.error is not None for probe in found) > 0
-    assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(found)
-    causes = {found.cause for found in diagnose_run(RunData(path), 1).values()}
+    assert totals["failed"] == sum(probe.error is not None for probe in result) > 0
+    assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(result)
+    causes = {result.cause for result in diagnose_run(RunData(path), 1).values()}
     assert not causes & {Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING}
 
 
-def test_a_person_is_not_asked(tmp_path, questions):
+def test_human_engine_is_not_probed(tmp_path, questions):
     engine = walking(5)
     engine.capabilities = Capabilities(one_dialogue=True, probes=False)
     path, _ = play(tmp_path, questions, engine, **ALL)
@@ -131,7 +131,7 @@ def test_a_person_is_not_asked(tmp_path, questions):
 
 
 class Dying(ScriptedEngine):
-    """Is gone at the first probe of a second turn."""
+    """Fails at the first probe of a second turn."""
 
     def answer(self, requests):
         if any(request.probe and request.turn for request in requests):
@@ -139,7 +139,7 @@ class Dying(ScriptedEngine):
         return super().answer(requests)
 
 
-def test_a_turn_whose_probe_the_engine_did_not_survive_is_taken_again(tmp_path, questions):
+def test_turn_is_repeated_if_the_engine_fails_during_its_probe(tmp_path, questions):
     run = start_run(make_config(tmp_path, questions, **ALL))
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(walking(5).policy))
@@ -152,7 +152,7 @@ MODEL = {"image_size": (64, 64), "max_new_tokens": 10, "no_guide": True, "max_tu
 
 @pytest.fixture(scope="module")
 def engine():
-    """The tiny Qwen3-VL in the engine that keeps keys and values; runs leave it open."""
+    """The tiny Qwen3-VL in the engine with a KV cache; runs leave it open."""
     engine = engine_of(load(small_model()), 8, {}, 0)
     assert isinstance(engine, ContinuousEngine)
     close, engine.close = engine.close, lambda: None
@@ -161,8 +161,8 @@ def engine():
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(11, marks=pytest.mark.slow)])
-def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, count):
-    """11 are more dialogues than the cache looks at for a common beginning."""
+def test_probes_do_not_change_replies_of_a_model(tmp_path, engine, monkeypatch, count):
+    """11 dialogues exceed the number that the cache searches for a common prefix."""
     monkeypatch.setattr("render_agent.runs.probe.MAX_TOKENS", 10)
     questions = make_questions(tmp_path, count)
     plain, _ = play(tmp_path, questions, engine, **MODEL)
@@ -172,8 +172,8 @@ def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, c
     said = transcripts(plain)
     assert transcripts(batched) == said
     assert transcripts(alone) == {name: said[name] for name in ("0", "1")}
-    found = {name: line["reply"] for name, line in probes(batched).items()}
-    assert {name: found[name] for name in probes(alone)} == {
+    result = {name: line["reply"] for name, line in probes(batched).items()}
+    assert {name: result[name] for name in probes(alone)} == {
         n: p["reply"] for n, p in probes(alone).items()
     }
     tokens = [line.probe.tokens for line in RunData(batched).turns]

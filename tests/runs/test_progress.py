@@ -24,7 +24,7 @@ def plain():
     return Display(Console(file=io.StringIO(), width=200))
 
 
-def printed(display):
+def output_of(display):
     return display.console.file.getvalue()
 
 
@@ -50,7 +50,7 @@ def take_all(progress, some, clock, seconds, done=()):
         take(progress, state, DONE if state.id in done else STEP)
 
 
-def test_the_line_counts_what_happened():
+def test_line_counts_questions_and_turns():
     some = states(4)
     progress = progress_of(some)
     progress.began("batched", some)
@@ -61,7 +61,7 @@ def test_the_line_counts_what_happened():
     parts = progress.line.split(" · ")
     assert parts[:2] == ["2/4 questions", "1 failed"]
     assert {"batched turn 1 of 2", "2 turns"} <= set(parts)
-    assert "question 2 failed: broken" in printed(progress.display)
+    assert "question 2 failed: broken" in output_of(progress.display)
 
 
 def test_remaining_time_follows_the_mean_dialogue_length(clock):
@@ -81,7 +81,7 @@ def test_remaining_time_follows_the_mean_dialogue_length(clock):
     assert progress.remaining_seconds() is None
 
 
-def test_the_speed_is_that_of_recent_turns(clock):
+def test_speed_is_that_of_recent_turns(clock):
     some = states(300, max_turns=2)
     progress = progress_of(some)
     progress.began("batched", some)
@@ -90,7 +90,7 @@ def test_the_speed_is_that_of_recent_turns(clock):
     assert progress.remaining_seconds() == pytest.approx(10)
 
 
-def test_the_line_fits_a_narrow_terminal(clock):
+def test_line_fits_a_narrow_terminal(clock):
     console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
     some = states(400, truth="4", scene="room00", type="object_counting")
     with shown_on(console) as display:
@@ -102,7 +102,7 @@ def test_the_line_fits_a_narrow_terminal(clock):
     assert "turns" not in written.split("questions · ")[-1]  # cut off at the end of the line
 
 
-def test_a_continued_run_begins_where_it_was():
+def test_progress_of_resumed_run_includes_earlier_turns():
     some = states(2)
     some[0].take(turn(0, DONE))
     some[1].take(turn(0, STEP))
@@ -113,17 +113,17 @@ def test_a_continued_run_begins_where_it_was():
     assert progress.line.startswith("2/2 questions")
 
 
-def test_plain_lines_come_every_few_seconds_and_hold_no_control_characters(monkeypatch):
+def test_plain_lines_are_throttled_and_have_no_control_characters(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
     display = plain()
     for _ in range(100):
         clock[0] += 1.0
         display.update("here")
-    assert printed(display) == "here\n" * 10
+    assert output_of(display) == "here\n" * 10
 
 
-def test_a_stage_shows_how_far_it_is_on_a_terminal():
+def test_stage_shows_progress_on_a_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
     with shown_on(console) as display:
         with stage("fetching a model", in_bytes=True) as fetching:
@@ -139,14 +139,14 @@ def test_a_stage_shows_how_far_it_is_on_a_terminal():
     assert "measuring 72 of 288" in written
 
 
-def test_elsewhere_only_announced_stages_are_shown():
+def test_only_announced_stages_are_shown_without_a_terminal():
     console = Console(file=io.StringIO(), width=200)
     with shown_on(console), stage("fetching a model", announced=True), stage("writing pages", 3):
         pass
     assert console.file.getvalue() == "fetching a model\n"
 
 
-def test_stages_are_silent_where_nothing_is_shown(capfd):
+def test_stages_are_silent_without_a_display(capfd):
     with stage("loading", 2, announced=True) as loading:
         loading.advance(2)
     assert capfd.readouterr() == ("", "")
@@ -155,5 +155,5 @@ def test_stages_are_silent_where_nothing_is_shown(capfd):
 @pytest.mark.parametrize(
     ("seconds", "words"), [(12, "12 s"), (600, "10 min"), (3 * 3600 + 300, "3 h 05 min")]
 )
-def test_times_in_words(seconds, words):
+def test_durations_as_text(seconds, words):
     assert duration(seconds) == words

@@ -1,4 +1,4 @@
-"""The scheduler gathers what turns wait for: full batches, no polling, and nothing begun that is not wanted."""
+"""The scheduler serves full batches without polling, and starts nothing unwanted."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from render_agent.views.free_views import FreeViews
 
 
 class Exploring:
-    """Always looks on, another way with every sample."""
+    """Always explores, differently for every sample."""
 
     def reply(self, request):
         return self.samples(request)[0]
@@ -32,7 +32,7 @@ class Exploring:
 
 
 class Waiting(ScriptedEngine):
-    """Waits until it has `enough` requests; nobody who drew one more leaves it asleep."""
+    """Waits until it has `enough` requests, and must be woken when a view is rendered."""
 
     capabilities = Capabilities(free_running=True)
 
@@ -51,8 +51,8 @@ class Waiting(ScriptedEngine):
         yield from super().ready()
 
 
-def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, monkeypatch):
-    """And the engine is asked no oftener than something came: a reply, or a view."""
+def test_views_are_submitted_while_waiting_for_the_engine(tmp_path, monkeypatch):
+    """The engine is asked only when a reply or a view arrived."""
     observe, drawn = FreeViews.observe, []
 
     def slowly(self, state):
@@ -66,12 +66,12 @@ def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, mon
     engine.answer = lambda requests: sizes.append(len(requests)) or answer(requests)
     pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3}
     play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
-    assert sizes == [3, 3], "whoever came last was submitted while the first was waited for"
+    assert sizes == [3, 3], "the last request was submitted while waiting for the first"
     assert len(drawn) == 6
     assert engine.waits <= len(drawn) + len(sizes)
 
 
-def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
+def test_stopped_run_renders_nothing_more(tmp_path, monkeypatch):
     preview, drawn, stopped = FreeViews.preview, [], threading.Event()
     close = TurnScheduler.close
 
@@ -99,4 +99,4 @@ def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(Exploring(), 4))
     run.close()
-    assert len(drawn) < 8, "two batches had begun"
+    assert len(drawn) < 8, "two batches had been started"

@@ -37,12 +37,12 @@ def test_mcnemar_with_thousands_of_questions():
 def test_run_does_not_differ_from_itself():
     one = side("a", [0.0, 1.0] * 20)
     assert incomparable(one, one) == []
-    found = compare(one, one)
-    assert found["changed"] == []
-    assert found["differences"]["official"] == {
+    result = compare(one, one)
+    assert result["changed"] == []
+    assert result["differences"]["official"] == {
         "a": 50, "b": 50, "difference": 0, "interval": [0, 0], "p": 1, "p_holm": 1, "error": 0, "scenes": 10,
     }  # fmt: skip
-    assert found["mcnemar"]["choices"] == {"n": 40, "only_a": 0, "only_b": 0, "p": 1, "p_holm": 1}
+    assert result["mcnemar"]["choices"] == {"n": 40, "only_a": 0, "only_b": 0, "p": 1, "p_holm": 1}
 
 
 def test_swapping_runs_negates_differences():
@@ -138,14 +138,14 @@ def test_ladder_gains_use_questions_scored_by_all_runs():
     graph = rung("top", "graph", [1.0] * 40)
     middle = rung("middle", "measure", [0.0] * 20 + [1.0] * 20)
     middle.results["questions"][0]["score"] = None  # unscored in one run: excluded from all
-    found = ladder([graph, low, middle])
-    assert [entry["tools"] for entry in found["rungs"]] == ["none", "measure", "graph"]
-    assert found["n"] == 39
-    steps = found["types"]["route_planning"]
+    result = ladder([graph, low, middle])
+    assert [entry["tools"] for entry in result["rungs"]] == ["none", "measure", "graph"]
+    assert result["n"] == 39
+    steps = result["types"]["route_planning"]
     assert steps["scores"] == pytest.approx([1000 / 39, 2000 / 39, 100])
     assert [gain["difference"] for gain in steps["gains"]] == pytest.approx([1000 / 39, 1900 / 39])
     assert all(gain["p_holm"] >= gain["p"] for gain in steps["gains"])
-    assert [column.header for column in ladder_table(found).columns][-2:] == [
+    assert [column.header for column in ladder_table(result).columns][-2:] == [
         "none → measure",
         "measure → graph",
     ]

@@ -24,40 +24,42 @@ def population(random, spread, scenes=400, without=0.0):
 
 def test_one_question_per_scene_gives_the_t_test():
     values = np.random.default_rng(0).normal(0.1, 0.3, 9)
-    found = ratio(values, range(9))
+    result = ratio(values, range(9))
     expected = stats.ttest_1samp(values, 0)
-    assert found.mean == pytest.approx(values.mean())
-    assert found.error == pytest.approx(stats.sem(values))
-    assert found.freedom == pytest.approx(8)
-    assert found.p == pytest.approx(expected.pvalue)
+    assert result.mean == pytest.approx(values.mean())
+    assert result.error == pytest.approx(stats.sem(values))
+    assert result.freedom == pytest.approx(8)
+    assert result.p == pytest.approx(expected.pvalue)
     low, high = expected.confidence_interval(0.95)
-    assert (found.mean - found.reach, found.mean + found.reach) == pytest.approx((low, high))
+    assert (result.mean - result.reach, result.mean + result.reach) == pytest.approx((low, high))
 
 
 def test_standard_error_is_the_jackknife():
     sums, counts = population(np.random.default_rng(1), 0.3, scenes=7, without=0.5)
-    found = estimates(KINDS, sums, counts)
+    result = estimates(KINDS, sums, counts)
 
     def macro(kept):
         by_type = sums[kept].sum(axis=0) / counts[kept].sum(axis=0)
         return np.mean([by_type[0], by_type[1:3].mean(), by_type[3]])
 
     left = [macro(np.arange(7) != scene) for scene in range(7)]
-    assert found[MACRO].error == pytest.approx(np.sqrt(6 / 7 * np.sum((left - np.mean(left)) ** 2)))
-    assert found[MACRO].mean == pytest.approx(macro(np.arange(7) >= 0))
+    assert result[MACRO].error == pytest.approx(
+        np.sqrt(6 / 7 * np.sum((left - np.mean(left)) ** 2))
+    )
+    assert result[MACRO].mean == pytest.approx(macro(np.arange(7) >= 0))
 
 
 def test_degrees_of_freedom_fall_if_few_scenes_dominate():
     even = np.full((20, 2), 3.0)
-    found = estimates(("a", "b"), even / 2, even)
-    assert {round(float(found[name].freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {19}
+    result = estimates(("a", "b"), even / 2, even)
+    assert {round(float(result[name].freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {19}
     rare = even.copy()
     rare[3:, 1] = 0
-    found = estimates(("a", "b"), rare / 2, rare)
-    assert found["b"].scenes == 3
-    assert found["b"].freedom == pytest.approx(2)
-    assert 2 < found[MACRO].freedom < 5
-    assert found[MICRO].freedom > 15
+    result = estimates(("a", "b"), rare / 2, rare)
+    assert result["b"].scenes == 3
+    assert result["b"].freedom == pytest.approx(2)
+    assert 2 < result[MACRO].freedom < 5
+    assert result[MICRO].freedom > 15
 
 
 def test_samples_are_estimated_independently():
@@ -94,10 +96,10 @@ def test_no_interval_with_few_scenes():
 
     assert set(summary(rows(5))["intervals"].values()) == {None}
     six = [*rows(6), Scored("route_planning", "d", "0", 1.0)]
-    found = summary(six)
-    assert found["intervals"]["object_counting"] is not None
-    assert found["intervals"]["route_planning"] is None
-    assert found["errors"]["route_planning"]["scenes"] == 1
+    result = summary(six)
+    assert result["intervals"]["object_counting"] is not None
+    assert result["intervals"]["route_planning"] is None
+    assert result["errors"]["route_planning"]["scenes"] == 1
     assert np.isnan(estimates_of(tally(rows(5)))[MICRO].p)
     assert estimates_of(tally([])) == {}
     assert ratio([], []) is None
@@ -106,8 +108,8 @@ def test_no_interval_with_few_scenes():
 def test_p_agrees_with_interval():
     random = np.random.default_rng(3)
     mean, error = random.normal(0, 0.2, 400), random.random(400) + 1e-3
-    found = estimate(mean, error, np.full(400, 9.0), np.full(400, 10))
-    assert np.array_equal(np.abs(mean) > found.reach, found.p < 0.05)
+    result = estimate(mean, error, np.full(400, 9.0), np.full(400, 10))
+    assert np.array_equal(np.abs(mean) > result.reach, result.p < 0.05)
 
 
 def test_p_is_at_least_the_sign_test():
@@ -136,9 +138,9 @@ def test_interval_coverage_is_95_percent(scenes, spread):
     sums, counts = population(random, spread)
     truths = estimates(KINDS, sums, counts)
     drawn = random.integers(len(sums), size=(1500, scenes))
-    found = estimates(KINDS, sums[drawn], counts[drawn])
+    result = estimates(KINDS, sums[drawn], counts[drawn])
     for name in (MACRO, MICRO, MEAN_OF_TYPES, "object_counting"):
-        low, high = found[name].score_interval
+        low, high = result[name].score_interval
         truth = truths[name].mean
         assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.98, name
 
@@ -147,9 +149,9 @@ def test_interval_coverage_with_a_rare_type():
     random = np.random.default_rng(5)
     sums, counts = population(random, 0.3, without=0.7)
     drawn = random.integers(len(sums), size=(3000, 8))
-    found = estimates(KINDS, sums[drawn], counts[drawn])[MACRO]
+    result = estimates(KINDS, sums[drawn], counts[drawn])[MACRO]
     truth = estimates(KINDS, sums, counts)[MACRO].mean
-    low, high = found.score_interval
+    low, high = result.score_interval
     assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.99
 
 
@@ -159,9 +161,9 @@ def test_false_positive_rate_is_5_percent(scenes):
     (a, counts), b = population(random, 0.6), population(random, 0.6)[0]
     drawn = random.integers(len(a), size=(1500, scenes))
     exchanged = random.choice((-1, 1), (1500, scenes, 1))
-    found = estimates(KINDS, (np.minimum(b, counts) - a)[drawn] * exchanged, counts[drawn])
+    result = estimates(KINDS, (np.minimum(b, counts) - a)[drawn] * exchanged, counts[drawn])
     for name in (MACRO, MICRO):
-        assert 0.03 <= (found[name].p <= 0.05).mean() <= 0.065, name
+        assert 0.03 <= (result[name].p <= 0.05).mean() <= 0.065, name
 
 
 def test_estimates_do_not_depend_on_answer_order():
@@ -171,7 +173,7 @@ def test_estimates_do_not_depend_on_answer_order():
         for scene in range(60)
         for name in TYPES
     ]
-    found = summary(rows)
-    assert found == summary(list(reversed(rows)))
-    for name, (low, high) in found["intervals"].items():
+    result = summary(rows)
+    assert result == summary(list(reversed(rows)))
+    for name, (low, high) in result["intervals"].items():
         assert low < 100 * tally(rows).means[MACRO if name == "official" else name] < high

@@ -40,9 +40,9 @@ def test_tasks_have_equal_weight():
 
 
 def test_means_without_scores_are_none():
-    found = figures([])
-    assert (found["n"], found["official"], found["micro"]) == (0, None, None)
-    assert (found["types"], found["intervals"], found["debiased"]) == ({}, {}, None)
+    result = figures([])
+    assert (result["n"], result["official"], result["micro"]) == (0, None, None)
+    assert (result["types"], result["intervals"], result["debiased"]) == ({}, {}, None)
 
 
 def test_scenes_are_distinguished_by_dataset():
@@ -56,8 +56,8 @@ def test_summaries_by_dataset_and_debiased_subset():
         Scored("object_counting", "a", "2", 0.0, pruned=False),
         Scored("object_counting", "b", "3", 0.5, pruned=False),
     ]
-    found = figures(scored)
-    assert (found["official"], found["debiased"]["official"]) == (50, 25)
-    assert {name: one["official"] for name, one in found["datasets"].items()} == {"a": 50, "b": 50}
-    assert found["debiased"]["n"] == 2
+    result = figures(scored)
+    assert (result["official"], result["debiased"]["official"]) == (50, 25)
+    assert {name: one["official"] for name, one in result["datasets"].items()} == {"a": 50, "b": 50}
+    assert result["debiased"]["n"] == 2
     assert figures([Scored("object_counting", "a", "1", 1.0)])["debiased"] is None

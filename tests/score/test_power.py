@@ -39,16 +39,16 @@ def test_correlated_runs_need_fewer_scenes():
         "n": 900, "errors": {"official": {"error": 2.0, "freedom": 49, "scenes": 50}},
         "official_over_scored": {"score": 40.0},
     }  # fmt: skip
-    found = plan(results, 3.0, 0.8)
-    scenes = [row["scenes"] for row in found["needs"]]
+    result = plan(results, 3.0, 0.8)
+    scenes = [row["scenes"] for row in result["needs"]]
     assert scenes == sorted(scenes, reverse=True)
-    assert found["needs"][2]["correlation"] == 0.5
+    assert result["needs"][2]["correlation"] == 0.5
     assert (
-        found["needs"][2]["deviation"]
-        == pytest.approx(found["deviation"])
+        result["needs"][2]["deviation"]
+        == pytest.approx(result["deviation"])
         == pytest.approx(200**0.5)
     )
-    assert found["needs"][2]["questions"] == 18 * scenes[2]
+    assert result["needs"][2]["questions"] == 18 * scenes[2]
     entry = {"error": 1.0, "scenes": 25}
     measured = plan(results, 3.0, 0.8, {"differences": {"official": entry}})
     assert [(row["correlation"], row["deviation"]) for row in measured["needs"]] == [(None, 5.0)]
@@ -62,7 +62,7 @@ def test_power_command_prints_the_plan(tmp_path):
     path = play(tmp_path, questions, walking(7, 1), max_turns=2)[0]
     called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
     assert called.exit_code == 0, called.output
-    found = json.loads(called.output)
-    assert (found["scenes"], found["questions"]) == (7, 7)
+    result = json.loads(called.output)
+    assert (result["scenes"], result["questions"]) == (7, 7)
     same = CliRunner().invoke(compare_command, [str(path), str(path), "--power", "3"])
     assert isinstance(same.exception, UsageError)

@@ -1,4 +1,4 @@
-"""No file that comes from outside can bring code: no pickle, no tagged YAML, no code of a model's own."""
+"""Files from outside cannot execute code: no pickle, no tagged YAML, no custom model code."""
 
 import ast
 import json
@@ -22,7 +22,7 @@ from render_agent.report.sweep.plan import read_sweep
 
 @cache
 def sources():
-    """Return the parsed files of all that runs, by name; not before a test asks, as every process collects all tests."""
+    """Return all parsed source files by name; lazily, because every test process collects all tests."""
     parts = ("render_agent", "render_agent_lab", "training", "benchmarks", "examples", "scripts")
     return {
         str(path.relative_to(TREE)): ast.parse(path.read_text("utf-8"))
@@ -31,16 +31,16 @@ def sources():
     }
 
 
+# Archives are never unpacked to disk, so names in them cannot escape; zip files are read entry by entry.
 UNPACK = {"tarfile", "py7zr", "rarfile"}
-"""Archives are not unpacked, so that no name in one leads anywhere; a zip is written, or read entry by entry."""
 
 UNPICKLE = UNPACK | set("pickle _pickle cPickle dill cloudpickle joblib shelve marshal".split())
 
+# Calls that turn text into code or files. YAML has a single, bounded reader.
 RUN_TEXTS = {
     "eval", "exec", "compile", "os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.safe_load",
     "yaml.unsafe_load", "yaml.full_load", "tempfile.mktemp", "shutil.unpack_archive", "__import__",
 }  # fmt: skip
-"""Calls that make code or files of texts. YAML has one door, which bounds it."""
 
 ONLY_FALSE = {"trust_remote_code", "allow_pickle", "shell"}
 
@@ -55,7 +55,7 @@ def calls(tree):
 
 
 def name_called(call):
-    """Return the dotted name that is called, "" where something else is."""
+    """Return the dotted name of the called function, or ""."""
     parts, node = [], call.func
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -68,7 +68,7 @@ def is_false(node):
 
 
 def unpickling(tree):
-    """Give what a program imports that unpickles."""
+    """Yield imports of libraries that unpickle."""
     for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.partition(".")[0] in UNPICKLE)
@@ -77,7 +77,7 @@ def unpickling(tree):
 
 
 def running(tree):
-    """Give the calls of a program that make code or files of texts, with their lines."""
+    """Yield calls that turn text into code or files, with their lines."""
     for call in calls(tree):
         called = name_called(call)
         if called in RUN_TEXTS or getattr(call.func, "attr", "") in ("extract", "extractall"):
@@ -85,7 +85,7 @@ def running(tree):
 
 
 def trusting(tree):
-    """Give the lines in which an argument that must be False is not."""
+    """Yield lines in which an argument that must be False is not."""
     for node in nodes(tree):
         if isinstance(node, ast.keyword) and node.arg in ONLY_FALSE and not is_false(node.value):
             yield node.value.lineno
@@ -100,7 +100,7 @@ def trusting(tree):
 
 
 def loading(tree):
-    """Give the lines in which something is loaded without saying that it is no code."""
+    """Yield lines that load something without excluding code."""
     for call in calls(tree):
         if getattr(call.func, "attr", "") not in ("load", "from_pretrained"):
             continue
@@ -116,9 +116,9 @@ def loading(tree):
 
 
 @pytest.mark.parametrize("finds", [unpickling, running, trusting, loading])
-def test_the_program_opens_no_door_to_code(finds):
-    found = {name: list(finds(tree)) for name, tree in sources().items()}
-    assert {name: places for name, places in found.items() if places} == {}
+def test_sources_have_no_unsafe_calls(finds):
+    result = {name: list(finds(tree)) for name, tree in sources().items()}
+    assert {name: places for name, places in result.items() if places} == {}
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,19 @@ def test_the_program_opens_no_door_to_code(finds):
         (loading, "AutoProcessor.from_pretrained(f)"),
     ],
 )
-def test_such_a_door_would_be_found(finds, wrong):
+def test_unsafe_calls_are_detected(finds, wrong):
     assert list(finds(ast.parse(wrong)))
 
 
-def test_there_is_one_door_for_json_and_one_for_yaml():
+def test_json_and_yaml_have_one_reader_each():
     own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
-    found = {
+    result = {
         name
         for name, tree in own.items()
         for call in calls(tree)
         if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
     }
-    assert found == {"render_agent/util/safe_parse.py"}
+    assert result == {"render_agent/util/safe_parse.py"}
     printed = {
         name
         for name, tree in own.items()
@@ -165,7 +165,7 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
 
 
 class Harmful:
-    """Leaves a mark where it is unpickled."""
+    """Creates a file when unpickled."""
 
     def __init__(self, mark):
         self.mark = mark
@@ -184,7 +184,7 @@ def model(tmp_path):
 
 
 @pytest.mark.parametrize("ending", PICKLED)
-def test_pickled_weights_are_refused_unopened(model, tmp_path, ending):
+def test_pickled_weights_are_refused_without_loading(model, tmp_path, ending):
     mark = tmp_path / "was here"
     (model / f"pytorch_model{ending}").write_bytes(pickle.dumps(Harmful(mark)))
     with pytest.raises(SetupError, match=rf"pytorch_model\{ending}.*safetensors"):
@@ -195,14 +195,14 @@ def test_pickled_weights_are_refused_unopened(model, tmp_path, ending):
 @pytest.mark.parametrize(
     "name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "w.bin", "..", 7]
 )
-def test_an_index_names_files_beside_it_alone(model, tmp_path, name):
+def test_weight_index_names_only_files_in_its_folder(model, tmp_path, name):
     (tmp_path / "other.safetensors").write_bytes(b"")
     (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": name}}))
     with pytest.raises(SetupError, match=r"model\.safetensors\.index\.json"):
         weight_files(model)
 
 
-def test_code_of_a_model_is_neither_run_nor_asked_about(model, tmp_path):
+def test_model_code_is_not_run(model, tmp_path):
     mark = tmp_path / "was here"
     (model / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass C: pass\n")
     told = {"model_type": "evil", "vision_config": {}, "auto_map": {"AutoConfig": "evil.C"}}
@@ -214,7 +214,7 @@ def test_code_of_a_model_is_neither_run_nor_asked_about(model, tmp_path):
 
 
 @pytest.mark.parametrize("option", REFUSED_ARGUMENTS)
-def test_vllm_is_given_no_option_that_brings_code(option):
+def test_vllm_options_that_load_code_are_refused(option):
     with pytest.raises(UsageError, match=f"engine-option {option} is not allowed"):
         engine_arguments("model", VllmOptions(options={option: True}), on_cpu=True)
 
@@ -229,8 +229,8 @@ HARMFUL_YAML = {
 }
 
 
-def laughing(text, levels=9):
-    """Return the well-known document that is 9 to the 9 times as long as it looks."""
+def billion_laughs(text, levels=9):
+    """Return a "billion laughs" document, which expands to 9⁹ values."""
     lines = [f"a0: {text}"]
     lines += [
         f"a{level}: &b{level} [" + ", ".join([f"*b{level - 1}"] * 9) + "]"
@@ -240,16 +240,16 @@ def laughing(text, levels=9):
 
 
 @pytest.mark.parametrize("kind", HARMFUL_YAML)
-def test_yaml_makes_plain_values_within_bounds(tmp_path, kind):
+def test_yaml_yields_bounded_plain_values(tmp_path, kind):
     mark = tmp_path / "was here"
     text = HARMFUL_YAML[kind].replace("{mark}", str(mark))
-    whole = laughing(text) if kind == "laughter" else f"max_turns: {text}\n"
+    whole = billion_laughs(text) if kind == "laughter" else f"max_turns: {text}\n"
     file = tmp_path / "options.yaml"
     file.write_text(whole)
     with pytest.raises(UsageError, match="YAML"):
         options_of_file(str(file))
     if kind == "depth":
-        return  # one door takes a while, and all others lead through it
+        return  # one reader takes long enough; all others use it
     with pytest.raises(UsageError, match="YAML"):
         read_sweep(file, {}, tmp_path)
     with pytest.raises(SetupError, match="rubric"):
@@ -260,7 +260,7 @@ def test_yaml_makes_plain_values_within_bounds(tmp_path, kind):
     assert not mark.exists()
 
 
-def test_aliases_that_stay_small_are_taken(tmp_path):
+def test_small_yaml_aliases_are_accepted(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("kinds: &k [ego, top]\n")
     assert options_of_file(str(file)) == {"kinds": "ego,top"}

@@ -1,4 +1,4 @@
-"""Every package that the set-up installs is pinned, and a wheel can be built again byte by byte."""
+"""Installed packages are pinned, and wheels are reproducible."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from factories import TREE
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+# Extras installed by `make run`, `make test` and `make lint`.
 SET_UP = ("test", "lint", "docs")
-"""The extras that `make run`, `make test` and `make lint` install."""
 
 
 def asked_for():
-    """Return the requirements of the package and of `SET_UP`."""
+    """Return the requirements of the package and of the extras in `SET_UP`."""
     read = ConfigParser()
     read.read(TREE / "setup.cfg", "utf-8")
     parts = read["options.extras_require"]
@@ -25,7 +25,7 @@ def asked_for():
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-def test_every_package_of_the_set_up_has_one_pin_that_fits():
+def test_every_required_package_has_one_matching_pin():
     names = ("constraints.txt", "constraints-cpu.txt")
     lines = [line for name in names for line in (TREE / name).read_text("utf-8").splitlines()]
     pins = [line.split("==") for line in lines if line and not line.startswith("#")]
@@ -37,10 +37,10 @@ def test_every_package_of_the_set_up_has_one_pin_that_fits():
     assert all(re.fullmatch(r"[0-9][0-9A-Za-z.]*", version) for version in pinned.values())
 
 
-@pytest.mark.slow  # pip builds it twice
-def test_a_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(tmp_path):
+@pytest.mark.slow  # builds the wheel twice
+def test_wheel_is_reproducible(tmp_path):
     if not (TREE / ".git").exists():
-        pytest.skip("no checkout: the wheel is built from a commit")
+        pytest.skip("not a git checkout: wheels are built from a commit")
     told = []
     for umask in ("022", "077"):
         done = subprocess.run(
@@ -52,7 +52,7 @@ def test_a_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(tmp_path):
             check=False,
         )
         if done.returncode and "setuptools" in done.stderr:
-            pytest.skip("the tool that builds a wheel cannot be fetched without a network")
+            pytest.skip("the wheel builder cannot be downloaded without a network")
         assert done.returncode == 0, done.stderr
         told.append(done.stdout.split()[0])
     assert told[0] == told[1]

@@ -1,4 +1,4 @@
-"""Keys and tokens are written nowhere: no log, no record, no report, no sentence, no list of processes."""
+"""Keys and tokens are never written to logs, records, reports, messages or process lists."""
 
 import json
 import os
@@ -27,8 +27,7 @@ from render_agent.runs.runner import start_run
 from render_agent.util.redact import known_keys, names_a_key, public, without, without_keys
 
 KEY = "sk-0123456789-secret"
-WORD = "p@ss word/äöü"
-"""A password with signs that an address cannot hold as they are."""
+WORD = "p@ss word/äöü"  # a password with characters that URLs must encode
 
 VARIABLES = [
     "OPENAI_API_KEY", "RENDER_AGENT_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY",
@@ -38,21 +37,21 @@ VARIABLES = [
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch):
-    """The environment of whoever runs the tests holds none."""
+    """Remove keys from the environment of the test run."""
     for name in list(os.environ):
         if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "_URL", "_PROXY")):
             monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_keys_of_the_environment_are_blacked_out(monkeypatch, name):
+def test_environment_keys_are_redacted(monkeypatch, name):
     monkeypatch.setenv(name, f" {KEY}\n")
     assert known_keys() == [KEY]
     assert without_keys(f"refused: {KEY}, {KEY}") == "refused: [key], [key]"
 
 
 @pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "HTTPS_PROXY", "http_proxy"])
-def test_passwords_of_addresses_are_blacked_out_in_every_form(monkeypatch, name):
+def test_url_passwords_are_redacted_in_every_encoding(monkeypatch, name):
     monkeypatch.setenv(
         name, "http://somebody:p%40ss%20word%2F%C3%A4%C3%B6%C3%BC@proxy.example:8/v1"
     )
@@ -60,7 +59,7 @@ def test_passwords_of_addresses_are_blacked_out_in_every_form(monkeypatch, name)
     assert without_keys(told) == "407 for somebody: [key] [key]"
 
 
-def test_words_that_are_no_keys_stay(monkeypatch):
+def test_other_words_are_not_redacted(monkeypatch):
     monkeypatch.setenv("MONKEY", "banana-banana")
     monkeypatch.setenv("SHORT_TOKEN", "view")
     monkeypatch.setenv("SOME_URL", "http://[broken@")
@@ -68,7 +67,7 @@ def test_words_that_are_no_keys_stay(monkeypatch):
     assert without_keys("a view of us-dvorak at [broken") == "a view of us-dvorak at [broken"
 
 
-def test_the_longer_key_goes_first(monkeypatch):
+def test_longer_keys_are_redacted_first(monkeypatch):
     monkeypatch.setenv("A_KEY", "12345678")
     monkeypatch.setenv("B_KEY", "12345678-more")
     assert without_keys("12345678-more 12345678") == "[key] [key]"
@@ -83,15 +82,15 @@ def test_the_longer_key_goes_first(monkeypatch):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("engine", ["openai", "scripted", "transformers"])
-def test_no_option_that_is_written_down_may_hold_a_key(monkeypatch, tmp_path, option, engine):
+def test_recorded_options_must_not_contain_keys(monkeypatch, tmp_path, option, engine):
     monkeypatch.setenv("HF_TOKEN", KEY)
     config = make_config(tmp_path, "x", benchmark="rooms", engine=engine, engine_option=(option,))
-    with pytest.raises(UsageError, match="RENDER_AGENT_API_KEY") as told:
+    with pytest.raises(UsageError, match="RENDER_AGENT_API_KEY") as raised:
         describe_engine(config)
-    assert KEY not in str(told.value)
+    assert KEY not in str(raised.value)
 
 
-def test_options_with_harmless_names_are_taken():
+def test_harmless_options_are_accepted():
     given = [
         "max_tokens_field=max_tokens",
         "extra_body={prompt_cache_key: a, eos_token: x, keys: 1}",
@@ -100,7 +99,7 @@ def test_options_with_harmless_names_are_taken():
     assert not names_a_key("max_num_batched_tokens")
 
 
-def test_a_password_that_a_server_repeats_is_blacked_out(monkeypatch):
+def test_password_repeated_by_a_server_is_redacted(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:open-sesame@localhost:1/v1")
     (endpoint,) = find_endpoints(())
     assert endpoint.url == "http://localhost:1/v1"
@@ -108,14 +107,14 @@ def test_a_password_that_a_server_repeats_is_blacked_out(monkeypatch):
     assert "sesame" not in first_words("wrong: open-sesame, me:open-sesame", endpoint.secrets)
 
 
-def test_a_key_in_an_address_is_refused_without_being_repeated():
+def test_key_in_url_is_refused_without_repeating_it():
     for address in (f"http://h/v1?api-key={KEY}", f"http://u:{KEY}@h/v1", f"{KEY}@h"):
-        with pytest.raises(SetupError) as told:
+        with pytest.raises(SetupError) as raised:
             find_endpoints((address,))
-        assert KEY not in str(told.value)
+        assert KEY not in str(raised.value)
 
 
-def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, tmp_path):
+def test_key_is_not_sent_to_redirect_targets(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with StubServer(by_rule(lambda body: chat_reply("x"))) as other:
         moved = {"Location": f"{other.url}/models"}
@@ -133,25 +132,25 @@ def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, t
             assert not other.headers
 
 
-def test_a_crash_is_told_without_keys(monkeypatch, capsys):
+def test_tracebacks_are_redacted(monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     try:
         raise ValueError(f"refused: {KEY} \x1b[2J")
     except ValueError as error:
         cli._crashed(type(error), error, error.__traceback__)
-    said = capsys.readouterr().err
-    assert said.startswith("Traceback (most recent call last):\n")
-    assert said.endswith("ValueError: refused: [key] \\u001b[2J\n")
+    output = capsys.readouterr().err
+    assert output.startswith("Traceback (most recent call last):\n")
+    assert output.endswith("ValueError: refused: [key] \\u001b[2J\n")
 
 
 class Leaking:
-    """A policy that breaks, with a key in its words."""
+    """A policy that fails with a key in its message."""
 
     def reply(self, request):
         raise RuntimeError(f"401 for Bearer {KEY}")
 
 
-def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
+def test_files_of_a_failed_run_contain_no_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("HF_TOKEN", KEY)
     from render_agent.cli.commands import run as commands
 
@@ -161,20 +160,20 @@ def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
         lambda *given, **more: lambda config, asked: ScriptedEngine(Leaking()),
     )
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
-    found = run_with_progress(run)
-    assert found["counts"]["failed"] == 2
+    result = run_with_progress(run)
+    assert result["counts"]["failed"] == 2
     build_report(RunData(run.path), processes=1)
     files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
     assert {"run.log", "turns.jsonl", "results.json", "index.html"} <= {file.name for file in files}
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert "[key]" in (run.path / "run.log").read_text("utf-8")
     assert "[key]" in (run.path / "turns.jsonl").read_text("utf-8")
-    said = capfd.readouterr()
-    assert KEY not in said.out + said.err
+    output = capfd.readouterr()
+    assert KEY not in output.out + output.err
 
 
 def family(process):
-    """Return the command lines of a process and all that descend from it, none of one that ended."""
+    """Return the command lines of a process and its running descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -185,18 +184,18 @@ def family(process):
             children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
     lines, waiting = set(), [process]
     while waiting:
-        found = waiting.pop()
-        waiting += children.get(found, [])
+        result = waiting.pop()
+        waiting += children.get(result, [])
         try:
-            lines.add(Path(f"/proc/{found}/cmdline").read_bytes())
+            lines.add(Path(f"/proc/{result}/cmdline").read_bytes())
         except OSError:
             continue
     return lines - {b""}
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="/proc is missing")
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_no_list_of_processes_shows_a_key(tmp_path, workers):
+def test_process_list_shows_no_key(tmp_path, workers):
     make_questions(tmp_path, 2)
     seen: set[bytes] = set()
     done = json.dumps({"answer": "3", "done": True})
@@ -221,26 +220,26 @@ def test_no_list_of_processes_shows_a_key(tmp_path, workers):
             while process.poll() is None:
                 seen.update(family(process.pid))
                 time.sleep(0.2)
-            said = process.stderr.read()
-    assert process.returncode == 0, said
+            output = process.stderr.read()
+    assert process.returncode == 0, output
     assert server.bodies
     assert len(seen) > (3 if workers == "2" else 0)
     assert any(b"render_agent" in line for line in seen)
     assert not [line for line in seen if KEY.encode() in line]
     written = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
     assert not [file for file in written if KEY.encode() in file.read_bytes()]
-    assert KEY.encode() not in said
+    assert KEY.encode() not in output
 
 
 @given(st.text(max_size=200), st.integers(0, 200))
-def test_a_text_without_a_key_stays_as_it_is(text, place):
+def test_text_without_keys_is_unchanged(text, place):
     assert without(text, ["qZ!7xK$wPv2"]) == text
     whole = f"{text[:place]}qZ!7xK$wPv2{text[place:]}"
     assert without(whole, ["qZ!7xK$wPv2"]) == f"{text[:place]}[key]{text[place:]}"
 
 
-def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
-    """A server that answers with the key that it is sent: in its models, its version, its replies."""
+def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
+    """A server that repeats its key in model names, version and replies."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     reply = json.dumps({"reasoning": f"{KEY} {KEY}", "answer": "A", "done": True})
     chat = by_rule(lambda body: chat_reply(reply))
@@ -248,14 +247,16 @@ def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
     def told(method, path, body):
         entry = {"id": "made", "owned_by": f"Bearer {KEY}"}
         known = {"/v1/models": {"data": [entry]}, "/version": {"version": KEY}}
-        found = known.get(path)
-        return chat(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
+        result = known.get(path)
+        return (
+            chat(method, path, body) if result is None else (200, {}, json.dumps(result).encode())
+        )
 
     with StubServer(told) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,), "max_turns": 1}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
-        found = run_with_progress(run)
-    assert found["counts"]["failed"] == 0
+        result = run_with_progress(run)
+    assert result["counts"]["failed"] == 0
     for file in filter(Path.is_file, run.path.rglob("*")):
         assert KEY.encode() not in file.read_bytes()
     assert "[key] [key]" in (run.path / "turns.jsonl").read_text()
@@ -277,11 +278,11 @@ def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
         ("see https://a.org/b/c and 3/4 m", None),
     ],
 )
-def test_absolute_paths_become_names_and_nothing_else_changes(text, left):
+def test_absolute_paths_are_shortened_to_names(text, left):
     assert public(text) == (text if left is None else left)
 
 
-def test_what_strangers_get_has_no_path_and_no_key_at_any_depth(monkeypatch):
+def test_shared_values_contain_no_paths_or_keys(monkeypatch):
     monkeypatch.setenv("MADE_API_KEY", "sesame-open-1234")
     folders = [Path("/srv/my scans"), Path("/srv/a&b")]
     tree = {

@@ -1,4 +1,4 @@
-"""A run folder from anybody: nothing outside it is read, written or handed on through its links and names."""
+"""Run folders from outside: nothing beyond the folder is read, written or exported through links and names."""
 
 import contextlib
 import json
@@ -36,13 +36,13 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def run(made, tmp_path):
-    """A finished run of our own, to be spoilt."""
+    """A finished run that tests may damage."""
     return shutil.copytree(made, tmp_path / "runs" / made.name)
 
 
 @pytest.fixture
 def victim(tmp_path):
-    """A folder outside, in which nothing may be read or changed."""
+    """A folder outside the run, which must not be read or changed."""
     folder = tmp_path / "victim"
     folder.mkdir()
     (folder / "secret.png").write_bytes(b"a secret")
@@ -60,7 +60,7 @@ def state_of(folder):
 
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, name, there):
+def test_outward_link_is_refused_first(run, victim, name, there):
     target = victim if name in FOLDERS else victim / "secret.txt"
     if not there:
         target = victim / "not yet"
@@ -79,13 +79,13 @@ def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, n
     assert not (victim / "not yet").exists()
 
 
-def test_a_link_within_the_folder_is_followed(run):
+def test_link_within_the_folder_is_followed(run):
     (run / "turns.jsonl").rename(run / "kept.jsonl")
     (run / "turns.jsonl").symlink_to("kept.jsonl")
     assert len(RunData(run).states) == 2
 
 
-def test_links_in_a_circle_are_refused(run):
+def test_circular_links_are_refused(run):
     (run / "views").rename(run / "elsewhere")
     (run / "views").symlink_to("views")
     with pytest.raises(RunLogError):
@@ -93,7 +93,7 @@ def test_links_in_a_circle_are_refused(run):
 
 
 @pytest.mark.parametrize("name", ["turns.jsonl", "run.lock", "results.json"])
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(run, name):
+def test_pipe_instead_of_a_file_does_not_block(run, name):
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
     with pytest.raises(RunLogError, match=name):
@@ -105,7 +105,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(run, name):
         picture_path(run, str(picture.relative_to(run)))
 
 
-def test_a_pipe_in_a_report_is_replaced(run):
+def test_pipe_in_a_report_is_replaced(run):
     path = run / "report" / "index.html"
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
@@ -113,7 +113,7 @@ def test_a_pipe_in_a_report_is_replaced(run):
     assert path.is_file()
 
 
-def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
+def test_images_are_not_written_through_a_linked_folder(run, victim, tmp_path):
     cut(run, 2)
     shutil.rmtree(run / "views" / "0")
     (run / "views" / "0").symlink_to(victim)
@@ -123,7 +123,7 @@ def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
     assert state_of(victim) == before
 
 
-def test_what_is_half_written_is_not_written_through_a_link(run, victim):
+def test_temporary_files_are_not_written_through_a_link(run, victim):
     before = state_of(victim)
     (run / ".results.json.part").symlink_to(victim / "secret.txt")
     with pytest.raises(RunLogError, match="cannot write"):
@@ -134,7 +134,7 @@ def test_what_is_half_written_is_not_written_through_a_link(run, victim):
 
 
 @pytest.mark.parametrize("place", ["questions", "plans", "assets", "index.html", "plots"])
-def test_no_page_is_written_through_a_link(run, victim, place):
+def test_pages_are_not_written_through_a_link(run, victim, place):
     (run / "report").mkdir()
     (run / "report" / place).symlink_to(victim if "." not in place else victim / "secret.txt")
     before = state_of(victim)
@@ -152,7 +152,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("file", OUTSIDE)
 @pytest.mark.parametrize("where", ["view", "message"])
-def test_a_log_cannot_name_pictures_outside(run, file, where):
+def test_log_cannot_name_images_outside(run, file, where):
     assert not is_picture(file)
     lines = [json.loads(line) for line in (run / "turns.jsonl").read_text().splitlines()]
     if where == "view":
@@ -166,7 +166,7 @@ def test_a_log_cannot_name_pictures_outside(run, file, where):
 
 
 @pytest.mark.parametrize("file", ["", "a\0b", "x" * 256, "/a/" * 2000 + "b", "é" * 128, 7])
-def test_a_scan_that_no_system_looks_for_is_refused(run, file):
+def test_invalid_scan_path_is_refused(run, file):
     rows = [json.loads(line) for line in (run / "questions.jsonl").read_text().splitlines()]
     rows[0]["scan"] = file
     (run / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -174,21 +174,21 @@ def test_a_scan_that_no_system_looks_for_is_refused(run, file):
         _ = RunData(run).questions
 
 
-def test_pictures_of_a_run_have_such_names(made):
+def test_image_names_of_a_run_are_valid(made):
     files = [str(file.relative_to(made)) for file in (made / "views").rglob("*.png")]
     assert len(files) > 3
     assert all(map(is_picture, files))
 
 
 def linked_picture(run, victim):
-    """Put a link to a file outside in the place of one of the run's pictures; return its name."""
+    """Replace an image of the run by a link to a file outside; return its name."""
     file = next(file for file in (run / "views" / "0").iterdir())
     file.unlink()
     file.symlink_to(victim / "secret.png")
     return str(file.relative_to(run))
 
 
-def test_no_picture_is_read_through_a_link(run, victim):
+def test_images_are_not_read_through_a_link(run, victim):
     file = linked_picture(run, victim)
     with pytest.raises(RunLogError, match="leads out of"):
         picture_path(run, file)
@@ -196,7 +196,7 @@ def test_no_picture_is_read_through_a_link(run, victim):
         Pictures(run).get(file)
 
 
-def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
+def test_linked_files_are_not_exported(run, victim, tmp_path):
     pytest.importorskip("inspect_ai")
     linked_picture(run, victim)
     with pytest.raises(RunLogError, match="leads out of"):
@@ -204,7 +204,7 @@ def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
     assert not (tmp_path / "log.json").exists()
 
 
-def test_shards_with_a_linked_picture_are_not_merged(tmp_path, victim):
+def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     questions = make_questions(tmp_path, 1)
     log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
     log.go(Silent(), lambda config, asked: walking(1))
@@ -214,33 +214,33 @@ def test_shards_with_a_linked_picture_are_not_merged(tmp_path, victim):
         merge(tmp_path / "merged", [RunData(log.path)])
 
 
+# A PostScript image, which Pillow would pass to Ghostscript.
 PROGRAM = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
-"""A picture that is a program: Pillow has Ghostscript run it."""
 
 
 @pytest.fixture
 def ghostscript(tmp_path, monkeypatch):
-    """The file that a program in the place of Ghostscript would write."""
+    """The file that a fake Ghostscript would write."""
     mark, programs = tmp_path / "was here", tmp_path / "bin"
     programs.mkdir()
     (programs / "gs").write_text(f"#!/bin/sh\ntouch '{mark}'\n")
     (programs / "gs").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # not looked for yet
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # reset Pillow's cached result
     return mark
 
 
-def test_a_picture_that_is_a_program_is_not_run(run, ghostscript):
+def test_postscript_image_is_not_executed(run, ghostscript):
     file = next(file for file in (run / "views" / "0").iterdir())
     file.write_bytes(PROGRAM)
-    with pytest.raises(RunLogError, match="cannot read the picture"):
+    with pytest.raises(RunLogError, match="cannot read the image"):
         Pictures(run).get(str(file.relative_to(run)))
     with pytest.raises(UnidentifiedImageError):
         read_picture(str(file))
     assert not ghostscript.exists()
 
 
-def test_a_texture_that_is_a_program_is_not_run(tmp_path, ghostscript):
+def test_postscript_texture_is_not_executed(tmp_path, ghostscript):
     (tmp_path / "paint.eps").write_bytes(PROGRAM)
     (tmp_path / "paint.mtl").write_text("newmtl m\nmap_Kd paint.eps\n")
     lines = ["mtllib paint.mtl", "v 0 0 0", "v 3 0 0", "v 0 3 0", "v 0 0 3", "vt 0 0", "vt 1 0"]
@@ -252,10 +252,10 @@ def test_a_texture_that_is_a_program_is_not_run(tmp_path, ghostscript):
     EpsImagePlugin.gs_binary = None
     with contextlib.suppress(OSError), Image.open(tmp_path / "paint.eps") as image:
         image.load()
-    assert ghostscript.exists()  # it would have been
+    assert ghostscript.exists()  # the file would have been written
 
 
-def test_a_picture_too_large_to_unpack_is_one_sentence(run):
+def test_decompression_bomb_is_refused(run):
     import struct
     import zlib
 
@@ -268,12 +268,12 @@ def test_a_picture_too_large_to_unpack_is_one_sentence(run):
     body = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
     file = next(file for file in (run / "views" / "0").iterdir())
     file.write_bytes(body)
-    with pytest.raises(RunLogError, match="cannot read the picture"):
+    with pytest.raises(RunLogError, match="cannot read the image"):
         Pictures(run).get(str(file.relative_to(run)))
 
 
 @pytest.mark.parametrize("command", ["show", "report", "rescore", "diagnose", "view"])
-def test_every_command_says_so_in_one_sentence(run, victim, command, type_in):
+def test_every_command_reports_outward_links(run, victim, command, type_in):
     (run / "turns.jsonl").unlink()
     (run / "turns.jsonl").symlink_to(victim / "secret.txt")
     code, out, err = type_in(command, run, folder=run.parent)

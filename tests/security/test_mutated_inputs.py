@@ -1,4 +1,4 @@
-"""Every file from outside is read, or refused with one of the package's own errors, however it was damaged."""
+"""Every input file is read, or refused with one of the package's errors, however it was damaged."""
 
 import json
 import shutil
@@ -15,11 +15,11 @@ from render_agent.errors import RenderAgentError
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
 
+# Bytes that break parsers more often than random ones.
 PIECES = (
     b"", b"\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"nan", b"-1", b"1e999", b"99999999999999999999",
     b"null", b"[[[[", b"{}", b'"', b"\n", b"\r\n", b"\xef\xbb\xbf", "é".encode(), "\u202e".encode(),
 )  # fmt: skip
-"""Bytes that break parsers more often than random ones."""
 
 FEW = settings(
     max_examples=8,
@@ -30,7 +30,7 @@ SOME = settings(FEW, max_examples=40)
 
 @st.composite
 def damaged(draw, valid):
-    """A valid file in which up to four stretches are cut, replaced or repeated."""
+    """A valid file with up to four parts removed, replaced or repeated."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(data)))
@@ -41,7 +41,7 @@ def damaged(draw, valid):
 
 
 def refused_or(read):
-    """Call `read`; an error of the package must name its cause on one line."""
+    """Call `read`; errors must be the package's and fit on one line."""
     refusal = "read"
     try:
         read()
@@ -117,8 +117,8 @@ def test_damaged_annotations_are_read_or_refused(tmp_path, content):
     path.write_bytes(content)
 
     def read():
-        for found in read_annotations(path).values():
-            assert np.isfinite(annotated_scene(found, path).points).all()
+        for result in read_annotations(path).values():
+            assert np.isfinite(annotated_scene(result, path).points).all()
 
     refused_or(read)
 
@@ -154,14 +154,14 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize("name", ["config.json", "questions.jsonl", "turns.jsonl", "results.json"])
 @SOME
 @given(data=st.data())
-def test_damaged_run_folders_are_told_of(name, finished, tmp_path, type_in, data):
-    """`ls` and `show` tell of the damage and exit; no other error escapes."""
+def test_damaged_run_folders_are_reported(name, finished, tmp_path, type_in, data):
+    """`ls` and `show` report the damage; no other error escapes."""
     content = data.draw(damaged(((finished / name).read_bytes(),)))
     place = tmp_path / finished.name
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(finished, place)
     (place / name).write_bytes(content)
     for words in (("ls",), ("show", place), ("show", place, "0"), ("rescore", place)):
-        code, _, said = type_in(*words, "--output", tmp_path, folder=tmp_path)
-        assert code in (0, 1), said
-        assert "Traceback" not in said
+        code, _, output = type_in(*words, "--output", tmp_path, folder=tmp_path)
+        assert code in (0, 1), output
+        assert "Traceback" not in output

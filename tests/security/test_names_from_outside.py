@@ -1,4 +1,4 @@
-"""Names of questions, scenes and scans: each leads to one file, and that within its folder."""
+"""Names of questions, scenes and scans map to distinct files within their folder."""
 
 import json
 import unicodedata
@@ -42,7 +42,7 @@ def assert_one_harmless_part(name):
 
 
 @given(SIGNS, SIGNS)
-def test_two_names_never_share_a_file_on_any_file_system(one, other):
+def test_names_map_to_distinct_files_on_any_file_system(one, other):
     assert_one_harmless_part(safe_name(one))
     if one != other:
         mine, theirs = (
@@ -53,13 +53,13 @@ def test_two_names_never_share_a_file_on_any_file_system(one, other):
         assert question_file(one, 0, "ego").lower() != scene_file(other, "ego").lower()
 
 
-def test_odd_names_become_harmless_parts_of_paths_and_all_differ():
+def test_odd_names_become_safe_distinct_path_components():
     for name in ODD:
         assert_one_harmless_part(safe_name(name))
         for file in (question_file(name, 3, "ego"), scene_file(name, "top")):
             assert is_picture(file)
     assert len({safe_name(name).lower() for name in ODD}) == len(set(ODD))
-    assert len(safe_name("../x").rpartition(".")[2]) * 4 >= 128, "bits of a hash"
+    assert len(safe_name("../x").rpartition(".")[2]) * 4 >= 128, "bits of the hash"
 
 
 def row(**changed):
@@ -71,13 +71,13 @@ def row(**changed):
 
 @pytest.mark.parametrize("column", ["id", "dataset", "scene_name"])
 @pytest.mark.parametrize("sign", ["\0", "\n", "\x1b", "\x9b", "\u202e", "\ud800"])
-def test_a_name_that_cannot_be_seen_is_refused(column, sign):
+def test_unprintable_names_are_refused(column, sign):
     with pytest.raises(QuestionsError, match=f"{column} "):
         question_from_row(row(**{column: f"a{sign}b"}), "mine", None)
 
 
 @pytest.mark.parametrize("scene", ["..", "../a", "/a", "a/b", "a\\b", "", "."])
-def test_no_scan_is_looked_for_outside_its_folder(tmp_path, scene):
+def test_scans_are_searched_only_in_their_folder(tmp_path, scene):
     inner = tmp_path / "data" / "scans"
     (inner / "a").mkdir(parents=True)
     for place in (tmp_path, tmp_path / "data", inner, inner / "a"):
@@ -90,11 +90,11 @@ def test_no_scan_is_looked_for_outside_its_folder(tmp_path, scene):
     lines = [json.dumps(row(id=str(n), scene_name=s)) for n, s in enumerate((scene, "a"))]
     (inner / "a.ply").write_bytes(b"ply\n")
     file.write_text("\n".join(lines))
-    found = {question.scene: question.scan for question in load_beside(file, "mine")}
-    assert found == {scene: None, "a": inner / "a.ply"}
+    result = {question.scene: question.scan for question in load_beside(file, "mine")}
+    assert result == {scene: None, "a": inner / "a.ply"}
 
 
-def test_scenes_of_one_name_in_two_data_sets_are_refused():
+def test_same_scene_name_in_two_datasets_is_refused():
     questions = [
         question_from_row(row(id=str(n), dataset=name), "vsibench", None)
         for n, name in enumerate(("scannet", "arkitscenes"))
@@ -103,22 +103,22 @@ def test_scenes_of_one_name_in_two_data_sets_are_refused():
         with_scans(questions, {})
 
 
-def test_a_run_of_odd_names_writes_within_its_folder(tmp_path):
+def test_run_with_odd_names_stays_in_its_folder(tmp_path):
     names = ["../../up", "/abs", "con", "A", "a", "É", "E\u0301", "x" * 300, "<b>", "scenes"]
     questions = make_questions(tmp_path, 1)
     given = json.loads(questions.read_text())
     rows = [given | {"id": name} for name in names]
     questions.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     before = set(tmp_path.rglob("*"))
-    path, found = play(tmp_path, questions, walking(0), max_turns=2, views="free")
-    assert found["counts"]["questions"] == len(names)
+    path, result = play(tmp_path, questions, walking(0), max_turns=2, views="free")
+    assert result["counts"]["questions"] == len(names)
     new = {file for file in tmp_path.rglob("*") if file not in before}
     assert all(file == path or path in file.parents for file in new - {path.parent})
     views = [file for file in (path / "views").iterdir() if file.name != "scenes"]
     assert len({file.name.lower() for file in views}) == len(names)
 
 
-def test_what_a_reply_asks_for_is_no_path(tmp_path):
+def test_requested_views_are_not_paths(tmp_path):
     asked = ["../../up", "/etc/passwd", "..", "ego/../../x", "ego\0", "x" * 5000, 10**40, -1]
     said = [json.dumps({"view": view, "rotation_angle_degrees": 10}) for view in asked]
     questions = make_questions(tmp_path, 1)
@@ -133,26 +133,26 @@ def test_what_a_reply_asks_for_is_no_path(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x" * 1_000_000, "\x1b[2J" * 100_000])
-def test_a_long_name_makes_no_long_sentence(tmp_path, name):
+def test_long_names_are_shortened_in_messages(tmp_path, name):
     file = tmp_path / "predictions.jsonl"
     question = question_from_row(row(), "mine", None)
     file.write_text(json.dumps({"id": name, "prediction": "A"}))
-    with pytest.raises(QuestionsError) as told:
+    with pytest.raises(QuestionsError) as raised:
         read_predictions(file, [question])
-    assert len(str(told.value)) < 1000
+    assert len(str(raised.value)) < 1000
     for changed in ({"question_type": name}, {"ground_truth": name}, {"options": name}):
-        with pytest.raises(QuestionsError) as told:
+        with pytest.raises(QuestionsError) as raised:
             question_from_row(row(**changed), "mine", None)
-        assert len(str(told.value)) < 1000
+        assert len(str(raised.value)) < 1000
     rows = tmp_path / "rows.jsonl"
     plain = "y" * 1_000_000
     rows.write_text((json.dumps(row(id=plain)) + "\n") * 2)
-    with pytest.raises(QuestionsError, match="duplicate id") as told:
+    with pytest.raises(QuestionsError, match="duplicate id") as raised:
         load_questions(rows, "mine")
-    assert len(str(told.value)) < 1000
+    assert len(str(raised.value)) < 1000
 
 
-def test_a_scan_with_an_odd_name_can_be_asked_about_and_gone_on_with(tmp_path):
+def test_scan_with_odd_name_can_be_used_and_resumed(tmp_path):
     make_questions(tmp_path, 1)
     odd = tmp_path / "a\n\x1b[2J\u202eb.ply"
     (tmp_path / "room.ply").rename(odd)
@@ -163,7 +163,7 @@ def test_a_scan_with_an_odd_name_can_be_asked_about_and_gone_on_with(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["id", "dataset", "scene"])
-def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
+def test_questions_in_run_folders_are_validated(tmp_path, name):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
     line = json.loads((path / "questions.jsonl").read_text())
     (path / "questions.jsonl").write_text(json.dumps(line | {name: "a\x1b[2J"}) + "\n")
@@ -171,7 +171,7 @@ def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
         _ = RunData(path).questions
 
 
-def test_a_question_is_no_longer_than_a_page_can_show():
+def test_question_length_is_limited():
     row = {
         "id": 0,
         "dataset": "x",
@@ -181,7 +181,7 @@ def test_a_question_is_no_longer_than_a_page_can_show():
     }
     with pytest.raises(QuestionsError, match="100,000"):
         question_from_row(row | {"question": "<b>" * 40_000}, "x", None)
-    asked = question_to_json(question_from_row(row | {"question": "How many?"}, "x", None))
-    assert question_from_json(json.loads(json.dumps(asked))).text == "How many?"
+    line = question_to_json(question_from_row(row | {"question": "How many?"}, "x", None))
+    assert question_from_json(json.loads(json.dumps(line))).text == "How many?"
     with pytest.raises(MisfitError, match="100,000"):
-        question_from_json(asked | {"question": "<b>" * 40_000})
+        question_from_json(line | {"question": "<b>" * 40_000})

@@ -1,4 +1,4 @@
-"""Pages hold what anybody wrote: all of it is text, and what were not text would not run."""
+"""Pages escape all text from outside, and their policy would stop what was not escaped."""
 
 import json
 import re
@@ -32,6 +32,7 @@ window.forbidden = [];
 addEventListener("securitypolicyviolation", event => window.forbidden.push(event.effectiveDirective));
 """
 
+# Markup as it would appear in a page without escaping.
 INJECTED = """
 <script>document.title = "taken"</script>
 <script src="data:text/javascript,document.title='taken'"></script>
@@ -47,18 +48,17 @@ INJECTED = """
 <form action="http://localhost:1/" id="f"><button>f</button></form>
 <base href="http://localhost:1/">
 """
-"""What would be in a page if something in it were not escaped."""
 
+# Policy directives that must block the injected markup.
 STOPPED = {
     "script-src-elem", "script-src-attr", "style-src-elem", "style-src-attr", "img-src", "object-src",
     "frame-src", "base-uri", "form-action",
 }  # fmt: skip
-"""The parts of the policy that have to stop it."""
 
 
 @pytest.fixture
-def looked(browser):
-    """A page of its own that notes what its policy forbids."""
+def watched(browser):
+    """A browser page that records policy violations."""
     context = patient(browser.new_context())
     context.add_init_script(WATCHED)
     yield context.new_page()
@@ -67,7 +67,7 @@ def looked(browser):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """Two runs whose every text and name is markup: questions, options, replies, scan, data set, model, folder."""
+    """Two runs in which every text and name is markup: questions, options, replies, scan, data set, model, folder."""
     folder = tmp_path_factory.mktemp("made") / HOSTILE.replace("/", "%2f")[:80]
     folder.mkdir()
     questions = make_questions(folder, 3)
@@ -100,7 +100,7 @@ def hostile(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(hostile):
-    """All their pages, those of a comparison too."""
+    """All pages of these runs, including a comparison."""
     index = reported(RunData(hostile[0]))
     words = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
     said = CliRunner().invoke(cli, words)
@@ -118,7 +118,7 @@ def policy_of(text):
     return {name: values for name, *values in parts}
 
 
-def test_every_page_states_a_strict_policy(pages):
+def test_pages_state_a_strict_policy(pages):
     assert len(pages) >= 7
     for page in pages:
         policy = policy_of(page.read_text("utf-8"))
@@ -130,25 +130,25 @@ def test_every_page_states_a_strict_policy(pages):
         assert all(values in (["'self'"], ["'none'"]) for values in policy.values())
 
 
-def test_no_page_does_what_its_policy_forbids_and_nothing_in_it_runs(pages, looked):
+def test_pages_do_not_violate_their_policy(pages, watched):
     for page in pages:
-        looked.goto(page.as_uri())
-        looked.evaluate(
+        watched.goto(page.as_uri())
+        watched.evaluate(
             "document.querySelectorAll('details').forEach(part => { part.open = true })"
         )
-        assert looked.evaluate("window.forbidden") == [], page.name
-        assert looked.title() != "taken"
+        assert watched.evaluate("window.forbidden") == [], page.name
+        assert watched.title() != "taken"
         assert (
-            looked.locator("main script, main iframe, main [onerror], main [onload]").count() == 0
+            watched.locator("main script, main iframe, main [onerror], main [onload]").count() == 0
         )
         lost = "[...document.images].filter(one => one.complete && !one.naturalWidth && one.loading != 'lazy')"
-        assert looked.evaluate(f"{lost}.length") == 0
+        assert watched.evaluate(f"{lost}.length") == 0
 
 
 TEMPLATES = sorted((TREE / "render_agent").rglob("templates/*.html"))
 
 
-def test_templates_mark_nothing_safe_and_hold_nothing_inline():
+def test_templates_have_no_safe_filter_or_inline_code():
     assert len(TEMPLATES) > 12
     for file in TEMPLATES:
         text = re.sub(r"\{#.*?#\}", "", file.read_text("utf-8"), flags=re.DOTALL)
@@ -157,7 +157,7 @@ def test_templates_mark_nothing_safe_and_hold_nothing_inline():
         assert not re.search(r"autoescape|Markup|tojson|\bxmlattr\b", text), file
         assert not re.search(r"[\w-]=\s*\{\{", text), f"{file}: a value without quotes"
         assert not re.search(r"<script(?![^>]*\bsrc=)|\son[a-z]+\s*=|javascript:", text), file
-        if file.parts[-3] != "api":  # what a notebook shows has no policy of its own
+        if file.parts[-3] != "api":  # notebook HTML has no policy
             assert not re.search(r"<style|\sstyle\s*=", text), file
 
 
@@ -171,31 +171,31 @@ def served(routes):
         server.close()
 
 
-def try_out(looked):
-    """Press what was put in, and wait until the policy has stopped all of it."""
-    looked.locator("#j").evaluate("link => link.click()")
-    looked.locator("#f").evaluate("form => form.requestSubmit()")
+def trigger_injected(watched):
+    """Trigger the injected markup, and wait until the policy has blocked all of it."""
+    watched.locator("#j").evaluate("link => link.click()")
+    watched.locator("#f").evaluate("form => form.requestSubmit()")
     wanted = STOPPED - {"frame-src", "object-src"}
     until = time.monotonic() + PATIENCE / 1000
-    # Asked from here: the policy forbids the evaluation that wait_for_function repeats in the page.
-    while not wanted <= set(looked.evaluate("window.forbidden")):
+    # Polled from here, because the policy forbids the eval of wait_for_function.
+    while not wanted <= set(watched.evaluate("window.forbidden")):
         assert time.monotonic() < until
-        looked.wait_for_timeout(20)
-    assert looked.title() != "taken"
-    assert looked.evaluate("getComputedStyle(document.body).display") != "none"
+        watched.wait_for_timeout(20)
+    assert watched.title() != "taken"
+    assert watched.evaluate("getComputedStyle(document.body).display") != "none"
 
 
-def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
+def test_injected_markup_is_blocked_on_disk(pages, watched):
     page = next(page for page in pages if page.name == "index.html")
     text = page.read_text("utf-8")
     spoilt = page.with_name("spoilt.html")
     spoilt.write_text(text.replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    looked.goto(spoilt.as_uri())
-    try_out(looked)
+    watched.goto(spoilt.as_uri())
+    trigger_injected(watched)
     spoilt.unlink()
 
 
-def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_path):
+def test_injected_markup_is_blocked_on_served_pages(hostile, watched, tmp_path):
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
     index = build_report(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
@@ -205,28 +205,28 @@ def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_
         with urllib.request.urlopen(address) as got:
             assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
             assert "unsafe" not in got.headers["Content-Security-Policy"]
-        looked.goto(address)
-        try_out(looked)
+        watched.goto(address)
+        trigger_injected(watched)
 
 
-def test_a_watched_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path):
-    """Of a run that still goes on: its page asks again and again what is new."""
+def test_live_page_does_not_violate_its_policy(hostile, watched, tmp_path):
+    """The page of a run in progress polls for updates."""
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
     (run / "results.json").unlink()
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     build_report(RunData(run), processes=1, diagnose=False)
     with served(routes(RunData(run))) as server:
-        with looked.expect_response(lambda got: got.request.resource_type == "fetch"):
-            looked.goto(f"{server.address}report/index.html")
-        assert looked.evaluate("window.forbidden") == []
-        assert looked.title() != "taken"
+        with watched.expect_response(lambda got: got.request.resource_type == "fetch"):
+            watched.goto(f"{server.address}report/index.html")
+        assert watched.evaluate("window.forbidden") == []
+        assert watched.title() != "taken"
 
 
 @pytest.mark.parametrize(
     "body", [b"[" * 150_000, b'{"key":' * 20_000, b"[]", b"7", b"\xff", b'{"key": 1}']
 )
-def test_a_reply_that_is_none_is_refused(body):
+def test_invalid_reply_is_refused(body):
     engine = HumanEngine([], [], 3)
     try:
         headers = {
@@ -243,7 +243,7 @@ def test_a_reply_that_is_none_is_refused(body):
         engine.close()
 
 
-def test_the_page_of_a_person_takes_nothing_for_markup(looked):
+def test_human_engine_page_escapes_markup(watched):
     question = Question("a", HOSTILE, HOSTILE, HOSTILE, "single", HOSTILE, "letter",
                         (f"A. {HOSTILE}", f"B. {HOSTILE}"))  # fmt: skip
     told = [{"type": "text", "text": f"{HOSTILE}\nIn words.\n\nTurn 1. {HOSTILE}"}]
@@ -254,11 +254,11 @@ def test_the_page_of_a_person_takes_nothing_for_markup(looked):
     engine = HumanEngine([question], ["ego"], 3, name=HOSTILE)
     try:
         engine.submit([Request("a", 0, messages, picture=lambda file: None)])
-        looked.goto(engine.address)
-        assert HOSTILE in looked.locator("h1").text_content()
-        assert looked.evaluate("window.forbidden") == []
-        assert looked.locator("main script, main img[src=x]").count() == 0
-        assert looked.title() != "taken"
+        watched.goto(engine.address)
+        assert HOSTILE in watched.locator("h1").text_content()
+        assert watched.evaluate("window.forbidden") == []
+        assert watched.locator("main script, main img[src=x]").count() == 0
+        assert watched.title() != "taken"
         with urllib.request.urlopen(engine.address) as got:
             policy = got.headers["Content-Security-Policy"]
         assert "unsafe" not in policy

@@ -1,4 +1,4 @@
-"""What is printed and logged: no text from outside commands a terminal, forges an entry or breaks a command."""
+"""Terminal output and logs: text from outside cannot control the terminal, forge log entries or break commands."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ MARKUP = "[/red] [bold]x[/] [link=http://evil.example]y[/link] :warning: [unclos
 
 
 @pytest.mark.parametrize("text", COMMANDING)
-def test_what_commands_a_terminal_is_written_out(text):
+def test_control_characters_are_escaped(text):
     seen = visible(f"a{text}b")
     assert seen.encode().decode() == seen
     assert not [sign for sign in seen if not sign.isprintable()]
@@ -39,7 +39,7 @@ def test_what_commands_a_terminal_is_written_out(text):
 
 
 @given(st.text())
-def test_visible_texts_stay_as_they_are_and_names_take_one_line(text):
+def test_visible_text_is_unchanged(text):
     seen = visible(text)
     assert visible(seen) == seen
     assert is_plain(plain_name(text))
@@ -48,12 +48,12 @@ def test_visible_texts_stay_as_they_are_and_names_take_one_line(text):
     assert visible(json_text(text)) == json_text(text)
 
 
-def test_ordinary_writing_is_left_alone():
+def test_ordinary_text_is_unchanged():
     text = "Größe 3 m²: “schön”, 漢字, עברית, हिन्दी, 👩‍🚀\n\tnext"
     assert visible(text) == text
 
 
-def test_a_console_prints_texts_as_texts(capsys):
+def test_console_does_not_interpret_markup(capsys):
     console = plain_console()
     console.width = 200
     table = Table(title=f"T {MARKUP} \x1b[2J")
@@ -72,7 +72,7 @@ HOSTILE = "\x1b]0;owned\x07 [/red] \r\nerror: all is lost\u202e \x9b2J"
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A run in which question, option and reply command the terminal."""
+    """A run whose question, option and reply contain terminal control sequences."""
     folder = tmp_path_factory.mktemp("hostile")
     questions = make_questions(folder, 2)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
@@ -97,7 +97,7 @@ def assert_printable(text):
         ("compare", "{run}", "{copy}"),
     ],
 )  # fmt: skip
-def test_no_command_hands_them_to_the_terminal(hostile, words, type_in):
+def test_commands_escape_control_characters(hostile, words, type_in):
     copy = hostile.parent / "copies" / hostile.name
     if not copy.exists():
         shutil.copytree(hostile, copy)
@@ -111,7 +111,7 @@ def test_no_command_hands_them_to_the_terminal(hostile, words, type_in):
         assert json.loads(out)[0]["reply"] == HOSTILE
 
 
-def test_an_entry_of_the_log_cannot_be_forged(tmp_path):
+def test_log_entries_cannot_be_forged(tmp_path):
     file = tmp_path / "run.log"
     logger = logging.getLogger("render_agent.made")
     with program_log(file, verbose=False):
@@ -155,12 +155,12 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     assert MAX_LINE_BYTES >= 1 << 20
 
 
-def test_a_device_without_an_end_is_one_sentence_soon(monkeypatch):
+def test_endless_device_is_refused(monkeypatch):
     monkeypatch.setattr("render_agent.util.safe_parse.MAX_PIPED_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
         read_bounded(Path("/dev/zero"))
 
 
-def test_numbers_beyond_all_bounds_are_no_crash():
+def test_huge_numbers_do_not_crash():
     with pytest.raises(ValueError, match="digits"):
         parse_json("9" * (sys.get_int_max_str_digits() + 1))

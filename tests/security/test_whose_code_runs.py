@@ -1,4 +1,4 @@
-"""A policy's file is run only by whom the command line says so, and a dry run runs, writes and leaves nothing."""
+"""Policy files run only if the command line permits it, and dry runs execute and write nothing."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def policy(questions, seed):
 
 
 def started(folder, *words, code=0, **streams):
-    """Run the program in a process of its own, as it is typed in a folder; return what it printed and said."""
+    """Run the program in a subprocess in a folder; return standard output and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "render_agent", *map(str, words)],
         cwd=folder,
@@ -39,7 +39,7 @@ def started(folder, *words, code=0, **streams):
 
 @pytest.fixture
 def typed(type_in, monkeypatch):
-    """Run the program in this process, its temporary folder where it is typed; return what it printed and said."""
+    """Return a function that runs the program in this process; it returns standard output and standard error."""
 
     def run(folder, *words, code=0):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -71,29 +71,29 @@ CONFIG, SWEEP = ("--config", "config.yaml"), ("sweep", "sweep.yaml")
 
 
 @pytest.mark.parametrize("words", [(*CONFIG, "--dry-run"), (*SWEEP, "--dry-run"), (*SWEEP, "--dry-run", "--allow-code"), CONFIG, SWEEP])  # fmt: skip
-def test_a_file_of_options_runs_no_code(evil, typed, words):
+def test_config_file_runs_no_code(evil, typed, words):
     refused = "--dry-run" not in words
-    said = typed(evil, *words, code=2 if refused else 0)
+    output = typed(evil, *words, code=2 if refused else 0)
     assert not (evil / "ran").exists()
     if refused:
-        assert f"program, {evil / 'evil.py'}," in said
-        assert "Traceback" not in said
+        assert f"program, {evil / 'evil.py'}," in output
+        assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("words", [(*CONFIG, "--allow-code"), (*CONFIG, "--model", "evil.py")])
-def test_whoever_starts_the_program_may_say_that_it_is_run(evil, typed, words):
+def test_command_line_can_permit_code(evil, typed, words):
     typed(evil, *words)
     assert (evil / "ran").exists()
 
 
-def test_going_on_with_a_run_runs_no_code_that_came_with_it(evil, typed):
+def test_resuming_runs_no_code_from_the_run_folder(evil, typed):
     typed(evil, *CONFIG, "--allow-code", "--output", ".")
     (path,) = evil.glob("2*_batched")
     (path / "results.json").unlink()
     (path / "turns.jsonl").unlink()
     (evil / "ran").unlink()
-    said = typed(evil, "--continue", path, code=2)
-    assert "config.json" in said
+    output = typed(evil, "--continue", path, code=2)
+    assert "config.json" in output
     assert not (evil / "ran").exists()
     typed(evil, "--continue", path, "--allow-code")
     assert (evil / "ran").exists()
@@ -103,22 +103,22 @@ def everything(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_to_try_going_on_goes_not_on(evil, typed):
+def test_dry_run_of_resuming_changes_nothing(evil, typed):
     path, _ = play(evil, evil / "questions.jsonl", walking(2), max_turns=5)
     cut(path, 3)
     before = everything(path)
-    said = typed(evil, "--continue", path, "--dry-run")
-    assert f"{path.name} has 3 turns of 2 questions: it would go on with 1 of them" in said
-    told = json.loads(typed(evil, "--continue", path, "--dry-run", "--json"))
-    assert (told["turns"], told["active"]) == (3, 1)
+    output = typed(evil, "--continue", path, "--dry-run")
+    assert f"{path.name} has 3 turns of 2 questions" in output
+    printed = json.loads(typed(evil, "--continue", path, "--dry-run", "--json"))
+    assert (printed["turns"], printed["active"]) == (3, 1)
     assert everything(path) == before
-    assert "--max-turns would change" in typed(
+    assert "--max-turns cannot change" in typed(
         evil, "--continue", path, "--dry-run", "--max-turns", "3", code=2
     )
 
 
-def test_what_is_left_for_good_is_little(evil, typed):
-    """A dry run keeps the pictures that it names for an hour; what it leaves where it fails is nothing."""
+def test_dry_runs_clean_up(evil, typed):
+    """A dry run keeps its images for an hour; a failed one leaves nothing."""
     old = evil / "render-agent-dry-run-old"
     old.mkdir()
     os.utime(old, (1, 1))
@@ -131,9 +131,9 @@ def test_what_is_left_for_good_is_little(evil, typed):
     assert not list(evil.glob("render-agent-dry-run-*"))
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_for_standard_output_is_one_sentence(evil):
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
+def test_full_standard_output_is_one_sentence(evil):
     with Path("/dev/full").open("w") as full:
-        said = started(evil, "ls", code=1, stdout=full, stderr=subprocess.PIPE)
-    assert "cannot write standard output: No space left on device" in said
-    assert "Traceback" not in said
+        output = started(evil, "ls", code=1, stdout=full, stderr=subprocess.PIPE)
+    assert "cannot write standard output: No space left on device" in output
+    assert "Traceback" not in output

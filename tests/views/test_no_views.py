@@ -1,4 +1,4 @@
-"""`--views none`: the same dialogue with nothing in it to see."""
+"""`--views none`: the same dialogue without anything to see."""
 
 import json
 
@@ -28,7 +28,7 @@ def question(scan=None):
     return Question("7", "b", "d", "s", "t", "Left or right?", "letter", options, "A", scan)
 
 
-def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
+def test_prompt_of_blind_run_offers_no_moves():
     prompt = Prompt(9, 75.0, ())
     look = NoViews().observe(QuestionState(question(), None, 9, blind=True))
     system, user = prompt.opening(question(), look.views, look.camera)
@@ -50,7 +50,7 @@ def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
     jsonschema.validate(json.loads(example), reply_schema(()))
 
 
-def test_the_schema_holds_no_moves():
+def test_schema_of_blind_run_has_no_moves():
     schema = reply_schema(())
     assert [*schema["properties"]] == [field.name for field in FIELDS if field.used == "always"]
     with pytest.raises(jsonschema.ValidationError):
@@ -66,7 +66,7 @@ def test_the_schema_holds_no_moves():
         (Malformed("it is empty"), "Your reply could not be read: it is empty. The camera did not move."),
     ],
 )  # fmt: skip
-def test_what_the_model_is_told(action, told):
+def test_feedback_of_blind_run(action, told):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
     feedback, camera, outcome = respond(
@@ -77,13 +77,13 @@ def test_what_the_model_is_told(action, told):
     assert camera == look.camera == Camera((0.0, 0.0, 0.0))
 
 
-def test_a_question_without_a_scan_is_missing_only_where_it_would_be_seen():
+def test_questions_without_a_scan_can_run_blind():
     assert QuestionState(question(), None, 9).status is Status.MISSING
     assert QuestionState(question(), None, 9, blind=True).status is Status.ACTIVE
 
 
 @pytest.mark.slow
-def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
+def test_model_answers_blind_and_resumes(tmp_path):
     options = {
         "engine": "transformers", "model": str(bundled_model()), "dtype": "float32", "device": "cpu",
         "max_turns": 2, "max_new_tokens": 8, "views": "none",
@@ -91,9 +91,9 @@ def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     questions = make_questions(tmp_path, 3)
     write_ply(tmp_path / "room.ply", *room())
     run = start_run(make_config(tmp_path, questions, **options).absolute())
-    found = run.go(Silent())
+    result = run.go(Silent())
     run.close()
-    assert (found["counts"]["failed"], found["totals"]["renders"]) == (0, 0)
+    assert (result["counts"]["failed"], result["totals"]["renders"]) == (0, 0)
     whole = transcripts(run.path)
     assert {len(turns) for turns in whole.values()} <= {1, 2}
     cut(run.path, 2)

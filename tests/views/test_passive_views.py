@@ -1,4 +1,4 @@
-"""`--views start|four|top|random-walk|tour|oracle`: all views at once, chosen by somebody else."""
+"""`--views start|four|top|random-walk|tour|oracle`: all views at once, chosen by a policy."""
 
 import hashlib
 import json
@@ -23,14 +23,13 @@ from render_agent.runs.runner import resume_run, start_run
 
 SCENES = TREE / "scenes"
 
-ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}
-"""The smallest of the bundled rooms, whose boxes are known."""
+ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}  # smallest bundled room with boxes
 
 POSE = r"from \[-?\d+\.\d\d, -?\d+\.\d\d, -?\d+\.\d\d\], yaw -?\d+, pitch -?\d+"
 
 
 def stubborn(batch_size=64):
-    """An engine whose questions answer in turn 2, after a reply that cannot be read and one without."""
+    """Return an engine that answers in turn 2, after an unreadable reply and one without an answer."""
     said = ["I'd say left.", {"reasoning": "…", "answer": None, "done": True}]
     last = {"reasoning": "…", "answer": "3", "done": True}
     texts = [entry if isinstance(entry, str) else json.dumps(entry) for entry in (*said, last)]
@@ -38,10 +37,10 @@ def stubborn(batch_size=64):
     return ScriptedEngine(Replies({"*": texts} | by_id), batch_size)
 
 
-def run_to_the_end(folder, engine=None, **options):
-    """Run a few questions, a room's or those of a made scan; return the run folder and its results."""
-    made = folder / "questions.jsonl"
-    questions = made if made.exists() else make_questions(folder, 4)
+def run_to_completion(folder, engine=None, **options):
+    """Run a few questions of a room or of a generated scan; return the run folder and its results."""
+    generated = folder / "questions.jsonl"
+    questions = generated if generated.exists() else make_questions(folder, 4)
     return play(folder, questions, engine or stubborn(), **{"max_turns": 4} | options)
 
 
@@ -57,12 +56,12 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("views", "kinds", "shown"), SHOWN)
-def test_all_views_come_in_turn_0_and_as_many_as_the_budget_has(tmp_path, views, kinds, shown):
-    path, found = run_to_the_end(tmp_path, views=views, kinds=kinds)
-    assert found["counts"]["answered"] == 4
-    assert found["counts"]["repairs"] == 4
-    assert found["notes"][-1].startswith("views: ")
-    assert found["notes"][-1].endswith(f"not chosen by the model (--views {views})")
+def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, shown):
+    path, result = run_to_completion(tmp_path, views=views, kinds=kinds)
+    assert result["counts"]["answered"] == 4
+    assert result["counts"]["repairs"] == 4
+    assert result["notes"][-1].startswith("views: ")
+    assert result["notes"][-1].endswith(f"not chosen by the model (--views {views})")
     files = {}
     for name, (first, *later) in transcripts(path).items():
         assert [view["kind"] for view in first["views"]] == shown
@@ -82,7 +81,7 @@ def test_all_views_come_in_turn_0_and_as_many_as_the_budget_has(tmp_path, views,
     assert taken < disk_needed(parts, parts.questions())
 
 
-def test_the_opening_is_that_of_a_free_dialogue(tmp_path):
+def test_opening_matches_free_dialogue(tmp_path):
     questions = make_questions(tmp_path, 2)
     free, _ = play(tmp_path, questions, stubborn(), max_turns=3)
     for views in ("random-walk", "tour"):
@@ -95,8 +94,8 @@ def test_the_opening_is_that_of_a_free_dialogue(tmp_path):
                 assert one == other
 
 
-def test_what_the_model_is_told(tmp_path):
-    path, _ = run_to_the_end(tmp_path, views="tour")
+def test_prompt_and_feedback_of_passive_dialogue(tmp_path):
+    path, _ = run_to_completion(tmp_path, views="tour")
     first, second, third = transcripts(path)["0"]
     system, user = first["messages"]
     instructions = system["content"][0]["text"]
@@ -118,19 +117,21 @@ def test_what_the_model_is_told(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory):
-    """The same questions with the usual schedule, by policy."""
+def default_runs(tmp_path_factory):
+    """Runs of the same questions with the default schedule, by policy."""
     folder = tmp_path_factory.mktemp("usual")
     views = ("random-walk", "oracle")
-    return {name: run_to_the_end(folder, views=name, max_turns=3, **ROOM)[0] for name in views}
+    return {name: run_to_completion(folder, views=name, max_turns=3, **ROOM)[0] for name in views}
 
 
 @pytest.mark.parametrize(("batched", "together", "batch_size"), [(0, 1, 1), (1, 2, 2)])
-def test_no_schedule_changes_what_is_shown_or_said(tmp_path, usual, batched, together, batch_size):
+def test_schedule_does_not_change_transcripts(
+    tmp_path, default_runs, batched, together, batch_size
+):
     schedule = {"max_batched_turns": batched, "finish_together": together}
-    for views, known in usual.items():
+    for views, known in default_runs.items():
         engine = stubborn(batch_size)
-        path, _ = run_to_the_end(tmp_path, engine, views=views, max_turns=3, **ROOM, **schedule)
+        path, _ = run_to_completion(tmp_path, engine, views=views, max_turns=3, **ROOM, **schedule)
         assert transcripts(path) == transcripts(known)
         files = list(known.glob("views/**/*.png"))
         assert files
@@ -147,11 +148,11 @@ def test_no_schedule_changes_what_is_shown_or_said(tmp_path, usual, batched, tog
         pytest.param("tour", marks=pytest.mark.slow),
     ],
 )
-def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again(tmp_path, views):
-    path, _ = run_to_the_end(tmp_path, views=views, **ROOM)
+def test_interrupted_run_resumes_identically_and_restores_images(tmp_path, views):
+    path, _ = run_to_completion(tmp_path, views=views, **ROOM)
     whole, results = transcripts(path), outcome(path)
     files = {file: file.read_bytes() for file in path.glob("views/**/*.png")}
-    for kept in (1, 6):  # a turn of one question; the first turn of all, and the second of two
+    for kept in (1, 6):  # one turn; or the first turn of all questions and the second of two
         cut(path, kept)
         shutil.rmtree(path / "views")
         go_on(path, stubborn())
@@ -160,19 +161,19 @@ def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again
         assert {file: file.read_bytes() for file in path.glob("views/**/*.png")} == files
 
 
-def test_start_says_where_every_passive_dialogue_begins(tmp_path):
+def test_start_applies_to_passive_dialogues(tmp_path):
     for views in ("start", "tour"):
-        begun = set()
+        started = set()
         for where in ("middle", "0.5,0.5,1.5,90"):
-            path, _ = run_to_the_end(tmp_path, views=views, start=where, limit=1, max_turns=3)
+            path, _ = run_to_completion(tmp_path, views=views, start=where, limit=1, max_turns=3)
             (camera,) = [
                 view["camera"]
                 for view in transcripts(path)["0"][0]["views"]
                 if view["kind"] == "ego"
             ][:1]
-            begun.add((*camera["position"], camera["yaw"]))
-        assert (0.5, 0.5, 1.5, 90.0) in begun
-        assert len(begun) == 2
+            started.add((*camera["position"], camera["yaw"]))
+        assert (0.5, 0.5, 1.5, 90.0) in started
+        assert len(started) == 2
 
 
 @pytest.mark.parametrize(
@@ -181,28 +182,28 @@ def test_start_says_where_every_passive_dialogue_begins(tmp_path):
      ("four", ("top", "around"), "ego"), ("tour", ("top",), "ego"), ("oracle", ("around",), "ego"),
      ("random-walk", ("top", "around"), "ego")],
 )  # fmt: skip
-def test_views_of_a_kind_that_is_left_out_are_refused(tmp_path, views, kinds, missing):
-    with pytest.raises(UsageError, match=f"--views {views}.* {missing}: .*--kinds"):
+def test_excluded_view_types_are_refused(tmp_path, views, kinds, missing):
+    with pytest.raises(UsageError, match=rf"--views {views} .* {missing}\..*--kinds"):
         build(make_config(tmp_path, tmp_path, views=views, kinds=kinds))
 
 
-def test_an_oracle_that_knows_no_boxes_is_refused_before_there_is_a_run(tmp_path):
+def test_oracle_without_boxes_is_refused_before_the_run_starts(tmp_path):
     config = make_config(tmp_path, make_questions(tmp_path, 2), views="oracle")
-    with pytest.raises(SetupError, match=r"room.*--annotations"):
+    with pytest.raises(SetupError, match=r"room\b.*--annotations"):
         start_run(config)
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_dry_run_counts_the_pictures_of_the_first_turn_once(tmp_path, capsys):
+def test_dry_run_counts_first_turn_images_once(tmp_path, capsys):
     options = {"engine": "openai", "model": "some", "json": True, "max_turns": 4, "views": "tour"}
     config = make_config(tmp_path, make_questions(tmp_path, 3), **options)
     assert dry_run(config) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(pictures(told["messages"])) == 5
-    opening = text_tokens(told["messages"]) + 5 * picture_tokens("some", *config.image_size)
-    later = config.max_new_tokens + FOLLOWING_TOKENS  # of each turn before, and no picture
-    assert told["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
-    assert told["drawing_seconds"] > 0
+    output = json.loads(capsys.readouterr().out)
+    assert len(pictures(output["messages"])) == 5
+    opening = text_tokens(output["messages"]) + 5 * picture_tokens("some", *config.image_size)
+    later = config.max_new_tokens + FOLLOWING_TOKENS  # per earlier turn, without images
+    assert output["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
+    assert output["drawing_seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_a_dry_run_counts_the_pictures_of_the_first_turn_once(tmp_path, capsys):
     ],
     ids=str,
 )
-def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, options, refused):
+def test_changed_boxes_are_refused_if_results_depend_on_them(tmp_path, options, refused):
     for name in ("room07.ply", "room07.json"):
         shutil.copy(SCENES / name, tmp_path / name)
     rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
@@ -230,5 +231,5 @@ def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, opt
     if not refused:
         resume_run(RunData(run.path), {}).close()
         return
-    with pytest.raises(SetupError, match=r"room07\.json .*SHA-256"):
+    with pytest.raises(SetupError, match=r"room07\.json.*SHA-256"):
         resume_run(RunData(run.path), {})

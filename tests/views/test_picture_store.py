@@ -5,13 +5,13 @@ from render_agent.errors import RunLogError
 from render_agent.views.picture_store import Pictures, question_file
 
 
-def test_usual_ids_are_kept():
+def test_safe_ids_are_file_names():
     assert question_file("4712", 3, "ego") == "views/4712/3_ego.png"
     assert question_file("../../etc", 0, "top").startswith("views/_-etc.")
     assert question_file("scenes", 0, "top") != "views/scenes/0_top.png"
 
 
-def test_what_is_kept_is_what_is_read_back(tmp_path):
+def test_stored_images_are_read_back(tmp_path):
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
     pictures = Pictures(tmp_path)
@@ -21,19 +21,19 @@ def test_what_is_kept_is_what_is_read_back(tmp_path):
     assert np.array_equal(np.asarray(Pictures(tmp_path).get("views/a/0_ego.png")), shown)
 
 
-def test_a_lost_picture_is_named(tmp_path):
+def test_missing_image_raises_run_log_error(tmp_path):
     with pytest.raises(RunLogError, match=r"views/a/0_ego\.png"):
         Pictures(tmp_path).get("views/a/0_ego.png")
 
 
-def test_a_picture_that_cannot_be_written_is_a_clear_error(tmp_path):
+def test_unwritable_image_raises_run_log_error(tmp_path):
     (tmp_path / "views").write_text("in the way")
     written = Pictures(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(RunLogError, match="cannot write"):
         written.result()
 
 
-def test_a_picture_that_two_questions_share_is_not_written_beside_itself(tmp_path):
+def test_shared_image_is_not_written_concurrently(tmp_path):
     shown = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
     pictures = Pictures(tmp_path)
     drawn = [pictures.keep("views/scenes/room/0_top.png", shown) for _ in range(100)]
@@ -43,7 +43,7 @@ def test_a_picture_that_two_questions_share_is_not_written_beside_itself(tmp_pat
     assert [path.name for path in (tmp_path / "views/scenes/room").iterdir()] == ["0_top.png"]
 
 
-def test_more_pictures_than_are_kept_are_read_from_disk(tmp_path, monkeypatch):
+def test_evicted_images_are_read_from_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.views.picture_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
     pictures = Pictures(tmp_path)

@@ -1,4 +1,4 @@
-"""Stress tests: pictures that show nothing, another scene, or the scene mirrored left for right."""
+"""Image stress tests: blank images, exchanged scenes, mirrored scenes."""
 
 import json
 from collections import Counter
@@ -56,31 +56,31 @@ def vsibench():
         ("leftover bright copyright", "leftover bright copyright"),
     ],
 )
-def test_left_and_right_change_places_and_nothing_else(text, other):
+def test_left_and_right_are_swapped(text, other):
     assert sides_exchanged(text) == other
     assert sides_exchanged(other) == text
 
 
-def test_the_mirrored_truth_of_every_question_of_left_and_right_in_vsibench():
-    asked = [question for question in vsibench() if names_sides(question)]
-    assert {question.type for question in asked} == {*DIRECTION_TYPES, "route_planning"}
+def test_mirrored_ground_truth_of_vsibench():
+    questions = [question for question in vsibench() if names_sides(question)]
+    assert {question.type for question in questions} == {*DIRECTION_TYPES, "route_planning"}
     unknown = Counter()
-    for question in asked:
+    for question in questions:
         options = letters(question.options)
-        found = mirrored_truth(question)
-        if found is None:
-            # A route's answer can be mirrored only where its mirror image was offered.
+        result = mirrored_truth(question)
+        if result is None:
+            # The answer to a route question can be mirrored only if its mirror image is an option.
             offered = {text.lower() for text in options.values()}
             other = sides_exchanged(options[question.truth]).lower()
             assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
             unknown[question.type] += 1
             continue
-        assert options[found].lower() == sides_exchanged(options[question.truth]).lower()
+        assert options[result].lower() == sides_exchanged(options[question.truth]).lower()
         same = sides_exchanged(options[question.truth]) == options[question.truth]
-        assert (found == question.truth) == same
-        assert mirrored_truth(replace(question, truth=found)) == question.truth
+        assert (result == question.truth) == same
+        assert mirrored_truth(replace(question, truth=result)) == question.truth
     assert unknown == {"route_planning": 70}
-    counts = Counter(question.type for question in asked)
+    counts = Counter(question.type for question in questions)
     assert counts == {
         "object_rel_direction_easy": 217,
         "object_rel_direction_medium": 378,
@@ -89,7 +89,7 @@ def test_the_mirrored_truth_of_every_question_of_left_and_right_in_vsibench():
     }
 
 
-def test_a_question_without_sides_or_without_a_truth_has_no_mirrored_truth():
+def test_mirrored_ground_truth_is_unknown_without_sides_or_ground_truth():
     question = Question(
         "1", "b", "d", "s", "object_rel_distance", "?", "letter", ("A. bed", "B. tv")
     )
@@ -101,19 +101,19 @@ def test_a_question_without_sides_or_without_a_truth_has_no_mirrored_truth():
     assert mirrored_truth(replace(sides, truth="A", text=told)) is None
 
 
-def pictures(path):
-    """Return the pictures of a run by their names."""
+def read_images(path):
+    """Return the images of a run by name."""
     files = sorted((path / "views").rglob("*.png"))
     return {str(file.relative_to(path)): np.asarray(Image.open(file)) for file in files}
 
 
 @pytest.mark.parametrize("kind", ["black", "noise"])
-def test_pictures_show_nothing_and_all_else_stays(tmp_path, kind):
+def test_blank_images_change_nothing_else(tmp_path, kind):
     questions = make_questions(tmp_path)
     real, results = play(tmp_path, questions, walking(4))
-    path, found = play(tmp_path, questions, walking(4), pictures=kind)
+    path, result = play(tmp_path, questions, walking(4), pictures=kind)
     assert transcripts(path) == transcripts(real)
-    ours, theirs = pictures(path), pictures(real)
+    ours, theirs = read_images(path), read_images(real)
     assert ours.keys() == theirs.keys()
     assert all(ours[name].shape == theirs[name].shape for name in ours)
     assert len(ours) > 4
@@ -124,20 +124,20 @@ def test_pictures_show_nothing_and_all_else_stays(tmp_path, kind):
         assert abs(values.mean() - 127.5) < 1
         assert set(values) == set(range(256))
         assert len({picture.tobytes() for picture in ours.values()}) == len(ours)
-    assert [note for note in found["notes"] if note not in results["notes"]] == [
+    assert [note for note in result["notes"] if note not in results["notes"]] == [
         registry.load("picture stress", kind).note
     ]
-    assert found["questions"] == results["questions"]
+    assert result["questions"] == results["questions"]
 
 
-def test_noise_is_the_same_when_it_is_drawn_again(tmp_path):
+def test_noise_is_deterministic(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path), walking(4), pictures="noise", seed=3)
-    before = pictures(path)
+    before = read_images(path)
     for name in list(before)[::2]:
         (path / name).unlink()
     cut(path, len(RunData(path).lines()) - 1)
     go_on(path, walking(4))
-    after = pictures(path)
+    after = read_images(path)
     assert before.keys() == after.keys()
     assert all((before[name] == after[name]).all() for name in before)
     assert (noise((4, 5, 3), "a", 3) != noise((4, 5, 3), "a", 4)).any()
@@ -145,7 +145,7 @@ def test_noise_is_the_same_when_it_is_drawn_again(tmp_path):
 
 
 def three_rooms(folder):
-    """Write three rooms of different sizes and four questions; return the file of questions."""
+    """Write three rooms of different sizes and four questions; return the question file."""
     rows = []
     for number, scale in enumerate((1.0, 1.2, 0.8)):
         points, colours, faces = room()
@@ -168,7 +168,7 @@ def three_rooms(folder):
 
 
 def first_views(path):
-    """Return the first pictures of every scene of a run."""
+    """Return the first images of every scene of a run."""
     folders = sorted((path / "views" / "scenes").iterdir())
     return {
         folder.name: [(folder / f"0_{kind}.png").read_bytes() for kind in ("top", "ego")]
@@ -176,21 +176,21 @@ def first_views(path):
     }
 
 
-def test_shuffled_dialogues_take_place_in_another_scene(tmp_path):
+def test_shuffled_dialogues_use_another_scene(tmp_path):
     questions = three_rooms(tmp_path)
     real, _ = play(tmp_path, questions, walking(4))
-    shuffled, found = play(tmp_path, questions, walking(4), pictures="shuffled")
+    shuffled, result = play(tmp_path, questions, walking(4), pictures="shuffled")
     workers, _ = play(tmp_path, questions, walking(4), pictures="shuffled", shuffle=True)
     ours, theirs = first_views(real), first_views(shuffled)
     shown = {name: [other for other in ours if ours[other] == theirs[name]] for name in theirs}
     assert all(len(other) == 1 and other != [name] for name, other in shown.items())
     assert sorted(other for (other,) in shown.values()) == sorted(shown)
     assert first_views(workers) == theirs
-    assert registry.load("picture stress", "shuffled").note in found["notes"]
+    assert registry.load("picture stress", "shuffled").note in result["notes"]
 
 
 @given(st.sets(st.integers(0, 10**6), min_size=2, max_size=40), st.integers(0, 10), st.randoms())
-def test_every_scene_gets_another_one_whatever_their_order(numbers, seed, chance):
+def test_exchange_is_a_derangement_in_any_order(numbers, seed, chance):
     asked = [
         Question(
             f"{scene}-{n}", "b", "d", f"s{scene}", "t", "?", "text", scan=Path(f"/{scene}.ply")
@@ -198,20 +198,20 @@ def test_every_scene_gets_another_one_whatever_their_order(numbers, seed, chance
         for scene in numbers
         for n in range(2)
     ]
-    found = exchanged_scenes(asked, seed)
-    assert found.keys() == set(found.values()) == {(q.scan, q.scene) for q in asked}
-    assert not [scene for scene, other in found.items() if scene == other]
+    result = exchanged_scenes(asked, seed)
+    assert result.keys() == set(result.values()) == {(q.scan, q.scene) for q in asked}
+    assert not [scene for scene, other in result.items() if scene == other]
     chance.shuffle(asked)
-    assert exchanged_scenes(asked, seed) == found
+    assert exchanged_scenes(asked, seed) == result
 
 
-def test_what_cannot_be_shuffled_or_shown_is_refused(tmp_path):
+def test_invalid_stress_tests_are_refused(tmp_path):
     one = make_questions(tmp_path)
-    with pytest.raises(UsageError, match="two scenes at least"):
+    with pytest.raises(UsageError, match="at least two scenes"):
         start_run(make_config(tmp_path, one, pictures="shuffled"))
-    with pytest.raises(UsageError, match="leave --shard out"):
+    with pytest.raises(UsageError, match="Omit --shard"):
         start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
-    with pytest.raises(UsageError, match="--views none shows none"):
+    with pytest.raises(UsageError, match=r"--pictures.*--views none"):
         start_run(make_config(tmp_path, one, pictures="black", views="none"))
     assert not (tmp_path / "runs").exists()
 
@@ -224,19 +224,19 @@ def bundled(number):
 
 
 @pytest.mark.parametrize("number", mostly_slow([0, 2, 5, 7], 2))
-def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start(number):
+def test_mirrored_dialogue_starts_at_mirrored_pose(number):
     scene, other, space, theirs = bundled(number)
     renderer = make_renderer()
     for where in ("best", "middle", ((0.4, 0.7, 1.2), 30.0)):
         camera = start_camera(scene, renderer, space, where, 60.0)
         expected = camera.mirrored(other.mirrored_at)
-        found = start_camera(other, renderer, theirs, where, 60.0)
-        assert found.position == pytest.approx(expected.position, abs=1e-9)
-        assert abs(wrapped(found.yaw - expected.yaw)) < 1e-9
+        result = start_camera(other, renderer, theirs, where, 60.0)
+        assert result.position == pytest.approx(expected.position, abs=1e-9)
+        assert abs(wrapped(result.yaw - expected.yaw)) < 1e-9
 
 
 def as_cloud(scene, count=300_000):
-    """Return points drawn evenly from the surface of a mesh."""
+    """Return points sampled uniformly from the surface of a mesh."""
     chance = np.random.default_rng(0)
     corners = scene.points[scene.faces].astype(float)
     sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -248,7 +248,7 @@ def as_cloud(scene, count=300_000):
 
 
 @pytest.mark.parametrize("cloud", mostly_slow([False, True], False))
-def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
+def test_mirrored_camera_renders_mirrored_image(cloud):
     scene, other, space, _ = bundled(2)
     if cloud:
         scene = as_cloud(scene)
@@ -264,9 +264,9 @@ def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
         depths = one.depth[:, ::-1], two.depth
         near = np.isfinite(depths[0]) & np.isfinite(depths[1])
         apart = np.abs(depths[0][near] - depths[1][near])
-        if cloud:  # splats have the size of their block, and blocks are not mirrored
+        if cloud:  # splats are as large as their block, and blocks are not mirrored
             assert (colours > 30).mean() < 0.05
             assert (apart > 0.05).mean() < 0.05
-        else:  # but for surface that falls to the other side of a pixel's middle
+        else:  # except where surface falls on the other side of a pixel centre
             assert (colours > 0).mean() < 0.001
             assert (apart > 1e-4).mean() < 0.001

@@ -1,4 +1,4 @@
-"""The ladder of help: `--tools measure` tells what is true of places, `--tools graph` the scene in the place of views."""
+"""`--tools measure` gives exact measurements, `--tools graph` a scene graph instead of views."""
 
 import json
 import math
@@ -43,14 +43,14 @@ HERE = Camera((0.0, 0.0, 1.5))
 
 @pytest.fixture(scope="module")
 def viewer():
-    made = Viewer(Rasteriser(), SIZE, 75.0)
-    yield made
-    made.close()
+    generated = Viewer(Rasteriser(), SIZE, 75.0)
+    yield generated
+    generated.close()
 
 
 @pytest.fixture(scope="module")
 def views(viewer):
-    """Return a view of each kind from one place, by number."""
+    """Return a view of each type from one place, by number."""
     drawn = [viewer.draw(kind, SCENE, HERE) for kind in ("ego", "top", "around")]
     return {n: View(n, each.kind, f"{n}.png", each.camera) for n, each in enumerate(drawn)}
 
@@ -64,11 +64,11 @@ def pixel_of(point, view, number):
     return Place(float(u), float(v), view=number)
 
 
+# Points on the faces towards the camera.
 FRONT = {"sofa": (3.0, 0.8, 0.5), "stool": (3.0, -1.0, 0.7)}
-"""Points on the faces that look towards the camera."""
 
 
-def test_pixels_are_told_their_place_their_object_and_the_metres_between(viewer, views):
+def test_pixels_give_position_object_and_distance(viewer, views):
     places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
     text = told(places, viewer, views)
     assert re.search(
@@ -84,13 +84,13 @@ def test_pixels_are_told_their_place_their_object_and_the_metres_between(viewer,
     assert told(places, viewer, views) == text
 
 
-def test_the_map_and_the_four_directions_are_measured_too(viewer, views):
+def test_map_and_around_views_can_be_measured(viewer, views):
     on_map = pixel_of((3.3, 0.8, 0.8), views[1], 1)
     text = told([on_map, Place(3.2, -1.0), Place(3.3, 0.8, 0.4)], viewer, views)
     assert re.search(r"Place 1: \[3\.\d+, 0\.\d+, 0\.80\], on sofa", text)
     assert re.search(r"Place 2: \[3\.20, -1\.00, 1\.00\], on stool", text)
     assert "Place 3: [3.30, 0.80, 0.40], on sofa" in text
-    (cell, _), ahead = ((158, 118), None), views[2].camera  # the first of four: 320x240 less a gap
+    (cell, _), ahead = ((158, 118), None), views[2].camera  # first part: 320x240 minus a gap
     (u, v), *_ = ahead.project(np.array([FRONT["sofa"]]), *cell)[0]
     assert "on sofa" in told([Place(float(u), float(v), view=2)], viewer, views)
     behind = told([Place(160 + 4 + 79, 120 + 4 + 59, view=2)], viewer, views)
@@ -98,7 +98,7 @@ def test_the_map_and_the_four_directions_are_measured_too(viewer, views):
     assert "lies between two directions" in told([Place(159, 60, view=2)], viewer, views)
 
 
-def test_the_angle_at_the_first_place_is_seen_from_above_and_left_is_positive(viewer, views):
+def test_angle_at_first_place_is_in_the_floor_plane(viewer, views):
     origin, sofa, stool = Place(0, 0, 1.0), Place(*FRONT["sofa"]), Place(*FRONT["stool"])
     text = told([origin, sofa, stool], viewer, views)
     right = math.degrees(math.atan2(0.8, 3.0) + math.atan2(1.0, 3.0))
@@ -118,15 +118,15 @@ def test_the_angle_at_the_first_place_is_seen_from_above_and_left_is_positive(vi
         (Place(1e300, -1e300, 1e300), "[1e+300, -1e+300, 1e+300] is outside of the scan"),
     ],
 )
-def test_a_place_that_is_none_is_told_why(viewer, views, place, why):
+def test_invalid_places_are_explained(viewer, views, place, why):
     text = told([place, Place(3.3, 0.8, 0.4)], viewer, views)
     assert "Place 1: " in text
     assert why in text
     assert text.endswith("Distances and angles are told from place 1, which was not found.")
 
 
-def test_the_floor_under_a_box_and_the_wall_behind_it_are_on_no_object(viewer, views):
-    table = upright((1.0, 1.5, 0.0), (3.0, 2.5, 0.9))  # nothing but floor and wall is in it
+def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
+    table = upright((1.0, 1.5, 0.0), (3.0, 2.5, 0.9))  # contains only floor and wall
     facts = Facts({}, 27.0, {"table": [table], "sofa": [upright(*RED_BOX)]})
     floor, wall = (1.6, 1.7, 0.0), (2.0, 2.5, 0.6)
     ahead = Camera((2.0, 0.0, 1.5), 90.0, -20.0)
@@ -139,9 +139,9 @@ def test_the_floor_under_a_box_and_the_wall_behind_it_are_on_no_object(viewer, v
     assert "on table" in inside
 
 
-@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 @pytest.mark.parametrize("name", ["room00", "room05"])
-def test_no_visible_floor_of_the_bundled_rooms_is_on_an_object(name):
+def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
     question = next(each for each in bundled() if each.scene == name)
     scene = load_scene(question.scan)
     things = things_of(known_facts([question])[name], scene)
@@ -173,7 +173,7 @@ def test_no_visible_floor_of_the_bundled_rooms_is_on_an_object(name):
     assert 0.2 < on_objects / (on_objects + elsewhere) < 0.6
 
 
-def test_where_no_boxes_are_known_only_metres_are_told(viewer, views):
+def test_without_boxes_only_distances_are_given(viewer, views):
     places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
     text = told(places, viewer, views, facts=None)
     assert re.fullmatch(
@@ -205,7 +205,7 @@ PIXEL = {"view": 3, "x": 10, "y": "20"}
         (True, None),
     ],
 )  # fmt: skip
-def test_measure_is_read_as_totally_as_the_rest(value, places):
+def test_parsing_of_measure(value, places):
     reply = json.dumps({"measure": value, "forward_meters": 1})
     action = read(reply, "text", measures=True)
     if places is None:
@@ -216,18 +216,18 @@ def test_measure_is_read_as_totally_as_the_rest(value, places):
     assert read(reply, "text") == Action(forward=1)  # without the tool the key is unknown
 
 
-def test_a_measurement_alone_asks_for_something_and_nothing_else_changes():
+def test_measurement_alone_is_a_valid_action():
     assert read('{"measure": [1, 2]}', "text", measures=True).measures_only
     assert isinstance(read('{"measure": [1, 2]}', "text"), Malformed)
     nothing = read("{}", "text", measures=True)
     assert ", view, measure, answer" in nothing.reason
 
 
-def test_the_prompt_names_measure_only_where_it_may_be_asked_for():
+def test_prompt_mentions_measure_only_if_enabled():
     plain, measuring = Prompt(9, 75.0), Prompt(9, 75.0, picture_size=(640, 480))
     assert "measure" not in plain.instructions
     assert "640x480" in measuring.instructions
-    for line in measuring.instructions.splitlines():  # two lines more, and all others as they were
+    for line in measuring.instructions.splitlines():  # two additional lines, all others unchanged
         assert (
             line in plain.instructions.splitlines()
             or "measure" in line
@@ -246,7 +246,7 @@ def test_the_prompt_names_measure_only_where_it_may_be_asked_for():
         jsonschema.validate(reply, reply_schema(plain.kinds))
 
 
-def test_a_run_measures_says_so_and_is_read_back(tmp_path):
+def test_run_with_measurements(tmp_path):
     questions = make_questions(tmp_path, 1)
     replies = [
         {"measure": [{"view": 1, "x": 48, "y": 36}, [2, 2]]},
@@ -263,12 +263,12 @@ def test_a_run_measures_says_so_and_is_read_back(tmp_path):
     assert len(last["views"]) == 1
     assert "From 1 to 2: 2.00 m" in second["happened"]
     assert last["happened"] == "Done."
-    assert "tools: the model could ask for exact measurements (--tools measure)" in results["notes"]
+    assert any("--tools measure" in note for note in results["notes"])
     (state,) = RunData(path).states
     assert state.turns[0].action.measure == (Place(48, 36, view=1), Place(2, 2))
 
 
-def test_the_scene_graph_is_told_and_nothing_is_shown(tmp_path):
+def test_scene_graph_replaces_views(tmp_path):
     text = scene_graph(FACTS, general())
     assert text.splitlines()[0] == "Scene graph. Floor area: 27.0 square metres. Objects:"
     assert "- sofa 1: centre [3.30, 0.80, 0.40], size 0.60 x 0.60 x 0.80 high, yaw 0" in text
@@ -282,16 +282,16 @@ def test_the_scene_graph_is_told_and_nothing_is_shown(tmp_path):
     assert results["totals"]["renders"] == 0
 
 
-def test_tools_do_not_go_with_other_views_or_pictures_or_unknown_scenes(tmp_path):
+def test_invalid_tool_combinations_are_refused(tmp_path):
     for options in ({"views": "tour"}, {"pictures": "mirrored"}):
-        with pytest.raises(UsageError, match="--tools graph goes with"):
+        with pytest.raises(UsageError, match="--tools graph needs"):
             build(RunConfig(batch=True, tools="graph", **options))
-    with pytest.raises(SetupError, match="of 1 of 1 scenes nobody wrote that down"):
+    with pytest.raises(SetupError, match=r"1 of 1 scenes.*--annotations"):
         play(tmp_path, make_questions(tmp_path), ScriptedEngine(Replies({})), tools="graph")
 
 
-@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
-def test_who_measures_answers_as_the_oracle_does_what_can_be_measured(tmp_path):
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
+def test_measuring_policy_matches_oracle(tmp_path):
     scenes = ("room05",)
     asked = [q for q in bundled() if q.scene in scenes and q.type.startswith(MEASURED_TYPES)]
     options = {"scene": scenes, "image_size": (160, 120), "tools": "measure"}

@@ -1,4 +1,4 @@
-"""Views that are not chosen by the model, in the bundled rooms: what they cover and what they show."""
+"""View policies in the bundled rooms: coverage and content of their views."""
 
 import math
 from dataclasses import replace
@@ -35,8 +35,7 @@ from render_agent_lab.oracles.viewpoint_search import (
 SIZE = (320, 240)
 QUESTIONS = bundled()
 ROOMS = sorted({question.scene for question in QUESTIONS})
-SMALLER = [room for room in ROOMS if room not in ("room01", "room04")]
-"""Those that are quick to read."""
+SMALLER = [room for room in ROOMS if room not in ("room01", "room04")]  # quick to load
 
 SCENES = SceneCache()
 RENDERER = Rasteriser()
@@ -44,8 +43,8 @@ COUNT = 8
 
 
 @cache
-def place(room):
-    question = of(room)[0]
+def context_of(room):
+    question = questions_in(room)[0]
     scene, space = SCENES.get(question), SCENES.space(question)
     field = vertical_from_horizontal(75.0, *SIZE)
     return ViewContext(
@@ -53,7 +52,7 @@ def place(room):
     )
 
 
-def of(room):
+def questions_in(room):
     return [question for question in QUESTIONS if question.scene == room]
 
 
@@ -64,94 +63,94 @@ def policy(views, seed=0, count=COUNT):
     return build(config).view_policy.build(config, QUESTIONS)
 
 
-def patches(room, cameras):
-    """Return of how many cubes of 10 cm any of the cameras shows surface."""
-    here = place(room)
-    frames = [(RENDERER.draw(here.scene, camera, 120, 90).depth, camera) for camera in cameras]
+def count_visible_cubes(room, cameras):
+    """Count the 10 cm cubes of surface visible to any of the cameras."""
+    context = context_of(room)
+    frames = [(RENDERER.draw(context.scene, camera, 120, 90).depth, camera) for camera in cameras]
     points = np.concatenate([surface(depth, camera) for depth, camera in frames])
     return len(np.unique(np.floor(points / 0.1).astype(int) @ (1, 1000, 1_000_000)))
 
 
 @pytest.mark.slow
-def test_a_tour_covers_clearly_more_of_every_room_than_a_random_walk():
+def test_tour_covers_more_than_random_walk():
     differences = []
     for room in SMALLER:
-        here, questions = place(room), of(room)
-        cameras = policy("tour").further(questions[0], here).cameras
-        covered = patches(room, [here.start, *cameras])
+        context, questions = context_of(room), questions_in(room)
+        cameras = policy("tour").further(questions[0], context).cameras
+        covered = count_visible_cubes(room, [context.start, *cameras])
         walk = policy("random-walk")
-        walks = [walk.further(question, here).cameras for question in questions[:3]]
-        walked = [patches(room, [here.start, *cameras]) for cameras in walks]
+        walks = [walk.further(question, context).cameras for question in questions[:3]]
+        walked = [count_visible_cubes(room, [context.start, *cameras]) for cameras in walks]
         assert covered > max(walked), room
         differences.append(covered / np.mean(walked))
     error = np.std(differences, ddof=1) / math.sqrt(len(SMALLER))
-    assert (
-        np.mean(differences) - 2.57 * error > 1.5
-    )  # 95 % by Student's t with 5 degrees of freedom
+    assert np.mean(differences) - 2.57 * error > 1.5  # 95 %, Student's t with 5 degrees of freedom
 
 
 @pytest.mark.parametrize("views", ["tour", "random-walk", "oracle"])
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
-def test_as_many_free_and_different_views_as_the_budget_has(views, room):
-    here = place(room)
+def test_views_are_free_distinct_and_match_the_budget(views, room):
+    context = context_of(room)
     for count in (0, 1, COUNT):
         chooser = policy(views, count=count)
-        for question in of(room)[:4]:
-            cameras = chooser.further(question, here).cameras
+        for question in questions_in(room)[:4]:
+            cameras = chooser.further(question, context).cameras
             assert len(cameras) == len(set(cameras)) == count
             for camera in cameras:
-                assert here.space.clearance(camera.position) > CLEARANCE_METRES - 1e-9
-                assert camera.vertical_fov == here.start.vertical_fov
+                assert context.space.clearance(camera.position) > CLEARANCE_METRES - 1e-9
+                assert camera.vertical_fov == context.start.vertical_fov
 
 
 @pytest.mark.parametrize("views", ["tour", "random-walk", "oracle"])
-def test_what_is_chosen_depends_on_nothing_that_was_chosen_before(views):
-    here, questions = place(ROOMS[7]), of(ROOMS[7])[:5]
+def test_choice_is_stateless(views):
+    context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])[:5]
     one, other = policy(views), policy(views)
-    forth = {question.id: one.further(question, here).cameras for question in questions}
-    back = {question.id: other.further(question, here).cameras for question in questions[::-1]}
+    forth = {question.id: one.further(question, context).cameras for question in questions}
+    back = {question.id: other.further(question, context).cameras for question in questions[::-1]}
     assert forth == back
 
 
-def test_a_walk_goes_as_far_as_a_model_may_and_is_drawn_from_seed_and_id():
-    here, (first, second, *_) = place(ROOMS[3]), of(ROOMS[3])
-    walk = policy("random-walk").further(first, here)
+def test_random_walk_respects_limits_and_depends_on_seed_and_id():
+    context, (first, second, *_) = context_of(ROOMS[3]), questions_in(ROOMS[3])
+    walk = policy("random-walk").further(first, context)
     assert not walk.shared
-    way = [here.start, *walk.cameras]
+    way = [context.start, *walk.cameras]
     steps = [math.dist(a.position, b.position) for a, b in pairwise(way)]
     assert max(steps) <= MAX_MOVE_METRES + 1e-9
     assert sum(steps) > 1
-    assert walk.cameras != policy("random-walk").further(second, here).cameras
-    assert walk.cameras != policy("random-walk", seed=1).further(first, here).cameras
+    assert walk.cameras != policy("random-walk").further(second, context).cameras
+    assert walk.cameras != policy("random-walk", seed=1).further(first, context).cameras
 
 
-def test_a_tour_is_the_same_for_all_questions_of_a_scene():
-    here, questions = place(ROOMS[7]), of(ROOMS[7])
+def test_tour_is_shared_by_all_questions_of_a_scene():
+    context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])
     chooser = policy("tour")
-    tours = [chooser.further(question, here) for question in questions]
+    tours = [chooser.further(question, context) for question in questions]
     assert tours[0].shared
     assert all(each.cameras == tours[0].cameras for each in tours)
 
 
-def test_four_look_around_the_start_and_start_and_top_have_no_further_views():
-    here, question = place(ROOMS[0]), of(ROOMS[0])[0]
-    yaw = here.start.yaw
-    turned = policy("four").further(question, here).cameras
-    assert {camera.position for camera in turned} == {here.start.position}
+def test_fixed_policies():
+    context, question = context_of(ROOMS[0]), questions_in(ROOMS[0])[0]
+    yaw = context.start.yaw
+    turned = policy("four").further(question, context).cameras
+    assert {camera.position for camera in turned} == {context.start.position}
     assert [(camera.yaw - yaw) % 360 for camera in turned] == [90, 180, 270]
     for views in ("start", "top"):
-        assert not policy(views).further(question, here).cameras
+        assert not policy(views).further(question, context).cameras
 
 
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
-def test_the_oracle_shows_what_is_named_well_and_from_far_enough(room):
-    here = place(room)
-    boxes = placed(known_facts(of(room))[room], here.scene).boxes
+def test_oracle_shows_named_objects_clearly(room):
+    context = context_of(room)
+    boxes = placed(known_facts(questions_in(room))[room], context.scene).boxes
     names = [name for name, some in boxes.items() for _ in some]
-    sight = Sight(RENDERER, here.scene, [box for some in boxes.values() for box in some], SIZE)
+    sight = Sight(RENDERER, context.scene, [box for some in boxes.values() for box in some], SIZE)
     oracle, walk = policy("oracle"), policy("random-walk")
     shown = {"oracle": [], "walk": []}
-    asked = [question for question in of(room) if len(named_categories(question)) in (1, 2)]
+    asked = [
+        question for question in questions_in(room) if len(named_categories(question)) in (1, 2)
+    ]
     assert len(asked) >= 5
     asked = asked[:6]
     for question in asked:
@@ -159,7 +158,7 @@ def test_the_oracle_shows_what_is_named_well_and_from_far_enough(room):
         assert named
         for name, chooser in (("oracle", oracle), ("walk", walk)):
             seen_by_view = [
-                sight.look(camera, named) for camera in chooser.further(question, here).cameras
+                sight.look(camera, named) for camera in chooser.further(question, context).cameras
             ]
             for seen in zip(*seen_by_view, strict=True):
                 good = [each for each in seen if each.well(SIZE)]
@@ -170,22 +169,24 @@ def test_the_oracle_shows_what_is_named_well_and_from_far_enough(room):
     assert np.mean(shown["walk"]) <= 0.8
 
 
-def test_a_question_that_names_nothing_gets_the_tour():
-    here = place(ROOMS[7])
-    (question,) = [each for each in of(ROOMS[7]) if each.type == "room_size_estimation"][:1]
-    found = policy("oracle").further(question, here)
-    assert found.shared
-    assert found.cameras == policy("tour").further(question, here).cameras
+def test_oracle_falls_back_to_the_tour():
+    context = context_of(ROOMS[7])
+    (question,) = [each for each in questions_in(ROOMS[7]) if each.type == "room_size_estimation"][
+        :1
+    ]
+    result = policy("oracle").further(question, context)
+    assert result.shared
+    assert result.cameras == policy("tour").further(question, context).cameras
 
 
-def test_where_there_is_one_place_only_the_camera_turns_on_the_spot():
-    here = place(ROOMS[7])
+def test_with_one_place_the_camera_turns_on_the_spot():
+    context = context_of(ROOMS[7])
     scene = replace(
-        here.scene,
-        points=here.scene.points * np.float32(0.12),
-        bounds=here.scene.bounds * 0.12,
-        floor=here.scene.floor * 0.12,
-        ceiling=here.scene.ceiling * 0.12,
+        context.scene,
+        points=context.scene.points * np.float32(0.12),
+        bounds=context.scene.bounds * 0.12,
+        floor=context.scene.floor * 0.12,
+        ceiling=context.scene.ceiling * 0.12,
     )
     space = FreeSpace.of(scene)
     cramped = ViewContext(
@@ -197,11 +198,13 @@ def test_where_there_is_one_place_only_the_camera_turns_on_the_spot():
     assert {camera.position for camera in cameras} == {cramped.start.position}
 
 
-def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
-    here = place(ROOMS[7])
-    few = replace(here.scene, points=here.scene.points[:3], faces=np.array([[0, 1, 2]], np.int32))
+def test_tour_of_empty_scan():
+    context = context_of(ROOMS[7])
+    few = replace(
+        context.scene, points=context.scene.points[:3], faces=np.array([[0, 1, 2]], np.int32)
+    )
     space = FreeSpace.of(few)
-    empty = ViewContext(few, space, RENDERER, here.start, SIZE)
+    empty = ViewContext(few, space, RENDERER, context.start, SIZE)
     assert len(set(tour(empty, COUNT))) == COUNT
     box = upright(np.zeros(3), np.ones(3))
     (camera,) = greedy_views(ViewpointSearch(empty), [TargetBox("box", box, 1.0)], COUNT)
@@ -209,9 +212,9 @@ def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
 
 
 @pytest.mark.slow
-def test_a_cloud_is_toured_as_its_mesh_is():
-    here = place(ROOMS[7])
-    cloud = replace(here.scene, faces=None)
-    toured = ViewContext(cloud, here.space, RENDERER, here.start, SIZE)
-    mesh, points = (patches(ROOMS[7], tour(each, COUNT)) for each in (here, toured))
+def test_tour_of_cloud_matches_mesh():
+    context = context_of(ROOMS[7])
+    cloud = replace(context.scene, faces=None)
+    toured = ViewContext(cloud, context.space, RENDERER, context.start, SIZE)
+    mesh, points = (count_visible_cubes(ROOMS[7], tour(each, COUNT)) for each in (context, toured))
     assert points > 0.9 * mesh

@@ -1,6 +1,6 @@
 """One file per command. Start with `run.py`."""
 
-COMMANDS = {
+COMMANDS = {  # name -> command, in the order of --help
     "run": "render_agent.cli.main:run_command",
     "ask": "render_agent.cli.main:ask_command",
     "ls": "render_agent.cli.commands.ls:ls_command",
@@ -19,4 +19,3 @@ COMMANDS = {
     "score": "render_agent.cli.commands.score:score_command",
     "judge": "render_agent.cli.judge:judge_command",
 }
-"""Commands by name, in the order of --help."""

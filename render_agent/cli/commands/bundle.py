@@ -15,12 +15,10 @@ from render_agent.cli.shared_options import RUN, RUNS_FOLDER, NewPath, option
     "--to",
     type=NewPath(),
     metavar="FILE.zip|DIR",
-    help="The zip or the new folder to write (default: the run's name with .zip, here).",
+    help="Zip file or new folder to write (default: RUN.zip in the current folder).",
 )
 @RUNS_FOLDER
-@option(
-    "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
-)
+@option("--no-diagnosis", is_flag=True, help="Skip the visibility analysis, which needs the scans.")
 def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) -> None:
     """Pack RUN and its report into one zip file or folder to share.
 

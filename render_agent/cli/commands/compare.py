@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 @click.argument(
     "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=complete_runs
 )
-@option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@option("--anyway", is_flag=True, help="Compare the common questions of runs that differ.")
 @option(
     "--page",
     type=NewPath(),
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
-    help="Also write pages with the dialogues side by side (default folder: compare/ beside RUN_A).",
+    help="Also write pages with the dialogues side by side (default folder: compare/ next to RUN_A).",
 )
-@option("--no-diagnosis", is_flag=True, help="Leave what the cameras saw out of the pages.")
+@option("--no-diagnosis", is_flag=True, help="Omit the visibility analysis from the pages.")
 @option(
     "--power",
     type=click.FloatRange(0, 100, min_open=True),
@@ -50,7 +50,7 @@ def compare_command(
 
     Shows the differences from RUN_A on the questions that the runs share, with confidence intervals.
 
-    --power takes one run, or two, from which it measures the correlation between runs of the same questions.
+    --power needs one run. With two runs, it uses their measured correlation.
 
     \b
     Examples:
@@ -82,9 +82,12 @@ def print_comparison(
     diagnose: bool,
     as_json: bool,
 ) -> None:
-    """Compare every run with the first and print what differs; write it as pages if `page` is a folder.
+    """Compare each run with the first, print the differences, and optionally write pages to `page`.
 
-    An empty path stands for a folder beside the first run. UsageError if runs are not comparable.
+    Path() as `page` stands for a folder next to the first run.
+
+    Raises:
+        UsageError: Runs are not comparable and `anyway` is False.
     """
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
@@ -101,14 +104,14 @@ def print_comparison(
     from render_agent.util.sanitize import json_text
 
     if page is not None and page != Path() and _is_run(output, page):
-        raise UsageError(f"--page {page} is a run: put --page last, or give it a new folder")
-    if len(names) < 2:
+        raise UsageError(f"--page {page} is a run. Put --page last, or give it a new folder.")
+        raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
         raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]
     if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
-        raise UsageError(f"{repeated[0]} would be compared with itself: name another run")
+        raise UsageError(f"{repeated[0]} would be compared with itself. Name another run.")
     steps = ladder(sides_of(folders))
     pairs = compare_runs(folders, anyway=anyway, way_out="--anyway")
     if page is not None:
@@ -131,7 +134,11 @@ def print_comparison(
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
         console.print(comparison_table(comparison))
         changed = comparison["changed"]
-        console.print(changed_table(comparison) if changed else "no question changed sides")
+        console.print(
+            changed_table(comparison)
+            if changed
+            else "no question was answered correctly by one run only"
+        )
         if "beliefs" in comparison:
             console.print(compared_beliefs_table(comparison, LABELS))
     if steps is not None:
@@ -139,7 +146,7 @@ def print_comparison(
 
 
 def power_table(figures: Mapping[str, Any]) -> Table:
-    """Return the figures of a power analysis as a table."""
+    """Return the results of a power analysis as a table."""
     from render_agent.util.console import plain_table
 
     table = plain_table(
@@ -160,8 +167,8 @@ def power_table(figures: Mapping[str, Any]) -> Table:
             f"{row['seen']:.1f} points",
         )
     table.caption = (
-        "correlation: between two runs of the same questions, from scene to scene. The last column: the smallest"
-        " difference that this run's scenes can detect."
+        "correlation: between two runs over the same questions, across scenes. Last column: minimum detectable"
+        " difference with the scenes of this run."
     )
     return table
 

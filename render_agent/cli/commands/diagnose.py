@@ -1,4 +1,4 @@
-"""The command that says why a run went as it did."""
+"""`diagnose`: explain wrong answers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
 @option(
     "--processes",
     type=click.IntRange(1),
-    help="How many processes look at the scenes (default: one a core, where that is worth it).",
+    help="Processes that analyse scenes (default: one per core if worthwhile).",
 )
 @AS_JSON
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Explain why the answers of RUN are wrong.
 
-    Was the object never seen, seen but misjudged, or was there no answer? In a run with --probe, misjudged questions
-    are divided into failures of perception, memory and reasoning. Object boxes come from the official annotations or
-    the ground truth of the bundled rooms. RUN is recent, a name or a path.
+    Tells apart objects never seen, objects seen but misjudged, and missing answers. With --probe, misjudged questions
+    are further divided into failures of perception, memory and reasoning. Object boxes come from official annotations
+    or the ground truth of the bundled rooms. RUN is recent, a name or a path.
 
     \b
     Examples:

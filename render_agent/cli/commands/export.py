@@ -1,4 +1,4 @@
-"""The command that exports runs to other programs."""
+"""`export`: convert runs for training and other programs."""
 
 from __future__ import annotations
 
@@ -35,37 +35,41 @@ FORMATS = (
     "form",
     type=click.Choice(FORMATS),
     required=True,
-    help="Chat messages; pairs of a better and a worse reply; one row per question or turn; a log for Inspect;"
-    " recordings for Rerun; the true maps of the scenes; or, with a tracker's name, what --log-to would have sent.",
+    help="messages: chat messages. pairs: pairs of a better and a worse reply. csv, parquet: one row per question, or"
+    " per turn. inspect: log for Inspect. rerun: recording for Rerun. maps: true maps of the scenes. Trackers: what"
+    " --log-to would have sent.",
 )
 @option(
-    "--to", type=NewPath(), metavar="FILE|DIR", help="Where it is written; a tool knows by itself."
+    "--to",
+    type=NewPath(),
+    metavar="FILE|DIR",
+    help="File or folder to write; not needed for trackers.",
 )
 @option(
     "--question",
     multiple=True,
     metavar="ID",
-    help="Only the question with this id; may be given more than once.",
+    help="Only the question with this id. Repeatable.",
 )
 @option(
     "--type",
     "types",
     multiple=True,
     metavar="TYPE",
-    help="Only this question type; may be given more than once.",
+    help="Only this question type. Repeatable.",
 )
-@option("--correct", is_flag=True, help="Only those that score at least 0.5.")
-@option("--least-score", type=click.FloatRange(0, 1), help="Only those that score at least X.")
-@option("--absolute", is_flag=True, help="Messages, pairs: paths of pictures from the root.")
-@option("--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks.")
-@option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
-@option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
+@option("--correct", is_flag=True, help="Only questions that score at least 0.5.")
+@option("--least-score", type=click.FloatRange(0, 1), help="Only questions that score at least X.")
+@option("--absolute", is_flag=True, help="messages, pairs: absolute image paths.")
+@option("--without-thinking", is_flag=True, help="messages, pairs: remove think blocks.")
+@option("--with-truth", is_flag=True, help="messages: add the ground truth next to the messages.")
+@option("--embed", is_flag=True, help="inspect: embed images in the log.")
 @option(
     "--diagnose",
     is_flag=True,
-    help="Tables, Inspect: diagnose the questions, which needs the scans.",
+    help="tables, inspect: add the diagnosis, which needs the scans.",
 )
-@option("--force", is_flag=True, help="Replace what is there.")
+@option("--force", is_flag=True, help="Overwrite existing files.")
 @RUNS_FOLDER
 def export_command(
     runs: tuple[str, ...],
@@ -96,43 +100,45 @@ def export_command(
       render-agent export recent --format rerun --question 3 --to 3.rrd
       render-agent export recent --format maps --to maps
     """
-    # the formats are loaded when they are used, so that the command line starts quickly
+    # imported here so that the command line starts quickly
     from render_agent.errors import UsageError
     from render_agent.report.export.selection import select_questions
     from render_agent.report.export.writers import ExportOptions, export
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import RIGHT
 
-    given = {
+    format_options = {
         "--absolute": (absolute, ("messages", "pairs")),
         "--without-thinking": (without_thinking, ("messages", "pairs")),
         "--with-truth": (with_truth, ("messages",)),
         "--embed": (embed, ("inspect",)),
         "--diagnose": (diagnose, (*TABLES, "inspect")),
     }
-    for flag, (is_given, belongs) in given.items():
-        if is_given and form not in belongs:
-            raise UsageError(f"{flag} goes with --format {' or '.join(belongs)}, not with {form}")
+    for flag, (is_given, formats) in format_options.items():
+        if is_given and form not in formats:
+            raise UsageError(f"{flag} needs --format {' or '.join(formats)}, not {form}")
     if correct and least_score is not None:
-        raise UsageError("give either --correct or --least-score")
-    least = RIGHT if correct else least_score
+        raise UsageError("--correct and --least-score exclude each other. Pass one of them.")
+    minimum_score = RIGHT if correct else least_score
     folders = [find_run(Path(output), name) for name in runs or ("recent",)]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
-        raise UsageError("a run is named twice")
+        raise UsageError("a run is named twice. Name each run once.")
     if form in registry.built_in("logger"):
-        if to or question or types or least is not None:
-            raise UsageError(f"--format {form} tells whole runs to a tool: name the runs alone")
+        if to or question or types or minimum_score is not None:
+            raise UsageError(
+                f"--format {form} sends whole runs to a tracker. Omit --to and options that select questions."
+            )
         _log(folders, form)
         return
     if to is None:
-        raise UsageError(f"--format {form} needs --to, which says where it is written")
-    chosen = select_questions(folders, question, types, least)
+        raise UsageError(f"--format {form} needs an output path. Pass --to PATH.")
+    chosen = select_questions(folders, question, types, minimum_score)
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, diagnose, force)
     click.echo(f"{export(chosen, form, Path(to), options)} in {to}")
 
 
 def _log(folders: Sequence[RunData], name: str) -> None:
-    """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
+    """Send runs to a tracker. Raises SetupError if its library is missing or it rejects them."""
     from render_agent.errors import SetupError
     from render_agent.report.export.loggers import log_finished, logged_line
 

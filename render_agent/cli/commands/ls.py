@@ -25,7 +25,7 @@ COLUMNS = (
     "agent",
 )
 
-WIDTH = 160  # characters of the table if the output is no terminal
+WIDTH = 160  # table width in characters if the output is not a terminal
 
 
 @click.command("ls", panel="Inspect runs")
@@ -50,7 +50,7 @@ def ls_command(output: str, as_json: bool) -> None:
         click.echo(json_text(rows))
         return
     if not rows:
-        click.echo(f"no runs in {output}: {NO_RUNS}")
+        click.echo(f"no runs in {output}. {NO_RUNS}")
         return
     heads = ("score" if name == "official" else name for name in COLUMNS)
     table = Table(*heads, box=None, pad_edge=False)
@@ -65,7 +65,7 @@ def ls_command(output: str, as_json: bool) -> None:
 
 
 def run_row(path: Path) -> dict[str, Any]:
-    """Return the row of a run; minutes: of rendering and generating, over all processes."""
+    """Return the table row of a run; `minutes` is rendering and generation time over all processes."""
     from render_agent.errors import RunLogError
     from render_agent.runs.read import RunData
     from render_agent.score.tables import figure
@@ -76,7 +76,7 @@ def run_row(path: Path) -> dict[str, Any]:
         results = folder.saved_results
         saved = folder.record["config"]
         row |= {
-            "date": _began(path).isoformat(" ", "minutes"),
+            "date": _start_time(path).isoformat(" ", "minutes"),
             "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
             "views": saved.get("views"),
             "status": "unfinished",
@@ -100,8 +100,8 @@ def run_row(path: Path) -> dict[str, Any]:
     return row
 
 
-def _began(path: Path) -> datetime:
-    """Return when a run began, from its name, or else from the age of its configuration."""
+def _start_time(path: Path) -> datetime:
+    """Return when a run started, from its name or else from the modification time of its configuration."""
     try:
         return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
     except ValueError:

@@ -30,10 +30,12 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.util.display import counted
 
     path, results = merge(Path(output), [find_run(Path(output), name) for name in runs])
-    left = results["counts"]["active"] + results["counts"]["failed"]
+    unfinished = results["counts"]["active"] + results["counts"]["failed"]
     console = plain_console(stderr=True)
     console.print(score_tables(results))
-    console.print(f"the run: {path}", soft_wrap=True)
-    if left:
+    console.print(f"run: {path}", soft_wrap=True)
+    if unfinished:
         line = shlex.join([*program(), "--continue", str(path)])
-        console.print(f"{counted(left, 'question')} not done. To go on: {line}", soft_wrap=True)
+        console.print(
+            f"{counted(unfinished, 'question')} not done. Resume with: {line}", soft_wrap=True
+        )

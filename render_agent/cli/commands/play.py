@@ -1,4 +1,4 @@
-"""The command that lets a person take the model's turns in the browser."""
+"""`play`: a person answers in the browser instead of a model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
+# Options that select questions; without any of them, play uses the bundled rooms.
 NAMES_QUESTIONS = (
     "benchmark",
     "questions",
@@ -18,24 +19,20 @@ NAMES_QUESTIONS = (
     "arkitscenes",
     "annotations",
 )
-"""Options without any of which the bundled rooms are asked about."""
 
-NOT_HERE = ("batch", "engine", "model")
-"""Options of a run that `play` sets, or declares, itself."""
+NOT_HERE = ("batch", "engine", "model")  # run options that `play` sets or declares itself
 
-LOOK_AROUND = "What is this place, and what is in it?"
-"""The question of a scan where none is asked."""
+LOOK_AROUND = "What is this place, and what is in it?"  # default question about a scan
 
-A_FEW = ("0", "27", "63", "89", "134")
-"""Questions of a sitting where nothing is asked for: five kinds in five rooms, an easy one first."""
+A_FEW = ("0", "27", "63", "89", "134")  # default questions: five types in five rooms, easiest first
 
 
 def chosen_options(typed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a run that a person plays.
+    """Return the options of a run that a person plays; by default, a few questions about the bundled rooms.
 
-    typed: those typed after `play`, before: those of the program, typed ahead of it, in the
-    environment or a file, of which a model's name is none of a person. With nothing asked for, it is a
-    few of the bundled rooms' questions.
+    Args:
+        typed: Options after `play`.
+        before: Options from before the command, the environment or a file. A model name among them is ignored.
     """
     before = {name: value for name, value in before.items() if name != "model"}
     options = {**before, **typed, "engine": "human"}

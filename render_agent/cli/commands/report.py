@@ -1,4 +1,4 @@
-"""`report`: write the pages of a run, and serve them while it goes on."""
+"""`report`: write the HTML pages of a run, optionally as a live view."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option(
             "--browser/--no-browser",
             default=True,
-            help="Open a watched report in the browser if there is a display (default).",
+            help="Open the live report in the browser if there is a display (default).",
         ),
         option(
             "--port",
             type=click.IntRange(0, 65535),
             default=0,
-            help="Port of a watched report; 0 picks a free one.",
+            help="Port of the live report; 0 picks a free one.",
         ),
         option(
-            "--no-diagnosis", is_flag=True, help="Skip what the cameras saw, which needs the scans."
+            "--no-diagnosis",
+            is_flag=True,
+            help="Skip the visibility analysis, which needs the scans.",
         ),
         option(
             "--processes",
@@ -42,7 +44,9 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("report", panel="Inspect runs")
 @report_options
-@option("--watch", is_flag=True, help="Rewrite the report while the run goes on, and serve it.")
+@option(
+    "--watch", is_flag=True, help="Serve the report and update it while the run is in progress."
+)
 def report_command(
     run: str,
     output: str,
@@ -54,9 +58,8 @@ def report_command(
 ) -> None:
     """Write HTML pages about RUN into its folder.
 
-    RUN is recent, a name or a path. The pages open from disk in any browser. A run in progress can be reported, too;
-    its pages say so.
-    With --watch the pages are rewritten every few seconds and served on 127.0.0.1 until Ctrl-C.
+    RUN is recent, a name or a path. The pages open from disk in any browser. Reports of runs in progress are marked as
+    such. With --watch, pages are updated every few seconds and served on 127.0.0.1 until Ctrl-C.
 
     \b
     Examples:
@@ -80,13 +83,13 @@ def report_command(
         click.echo(sentence, err=True)
     seconds = perf_counter() - began
     pages = counted(len(folder.questions), "question")
-    click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)
+    click.echo(f"{pages}, {seconds:.1f} s. Open the file in a browser.", err=True)
 
 
 def serve_report(
     run: str, output: str, processes: int | None, no_diagnosis: bool, port: int, browser: bool
 ) -> None:
-    """Serve the report of a run and rewrite it while the run goes on, until Ctrl-C."""
+    """Serve the report of a run, and update it while the run is in progress, until Ctrl-C."""
     from render_agent.extras import require
     from render_agent.runs.read import find_run
     from render_agent.util.sanitize import one_line
@@ -99,7 +102,7 @@ def serve_report(
 
     def started(address: str) -> None:
         click.echo(one_line(f"{folder.name}: {address}"), err=True)
-        click.echo("Ctrl-C ends it", err=True)
+        click.echo("Press Ctrl-C to stop.", err=True)
         if browser:
             open_page(address)
 

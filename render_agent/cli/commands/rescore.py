@@ -1,4 +1,4 @@
-"""`rescore`: compute the results of a run from its log."""
+"""`rescore`: recompute the results of a run from its log."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from render_agent.cli.shared_options import AS_JSON, PARSER, RUN, RUNS_FOLDER
 @RUNS_FOLDER
 @AS_JSON
 def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
-    """Compute the results of RUN from its log, even if it is unfinished.
+    """Recompute the results of RUN from its log, even if it is unfinished.
 
-    The official results of a finished run replace its results.json; those of another parser are written
-    beside it.
+    The official results of a finished run replace its results.json; those of another parser are written to a
+    separate file next to it.
 
     \b
     Examples:
@@ -46,4 +46,4 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
         return
     console = plain_console()
     console.print(score_tables(results))
-    console.print(f"the run: {folder.path}", soft_wrap=True)
+    console.print(f"run: {folder.path}", soft_wrap=True)

@@ -32,13 +32,15 @@ from render_agent.util.display import counted, shown_on
 from render_agent.util.sanitize import json_text
 from render_agent.util.web.browser import open_page
 
-FAILED = 1
+FAILED = 1  # exit code if questions failed
 
 
 def new_run(config: RunConfig, *, browser: bool = False) -> int:
-    """Start a run and take it to its end; return the exit code.
+    """Start a run and complete it; return the exit code.
 
-    browser: whether the page of a human engine is opened on this machine.
+    Args:
+        config: Options of the run.
+        browser: Open the page of the human engine in the browser.
     """
     run = start_run(config.absolute(), reads_scan=True)
     return _print_end(run_with_progress(run, browser=browser), run)
@@ -47,42 +49,46 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 def resume_saved_run(
     output: Path, which: str, changes: Mapping[str, Any], *, allow_code: bool = False
 ) -> int:
-    """Take an earlier run to its end; `changes` are the options typed beside --continue.
+    """Resume a run and complete it; return the exit code.
 
-    allow_code: whether a file of Python that it names may be run.
+    Args:
+        output: Folder of the run folders.
+        which: Name or path of the run, or `recent`.
+        changes: Options given with --continue.
+        allow_code: Permit the run to execute the Python file that it names.
     """
     folder = find_run(output, which)
-    if not allow_code and changes.get("model") is None and _came_with(folder):
+    if not allow_code and changes.get("model") is None and _has_untrusted_policy(folder):
         refuse_code(folder.config, str(folder.path / "config.json"))
     run = resume_run(folder, changes)
     if folder.saved_results and not any(state.active for state in run.states):
         run.close()
         console = _console()
-        console.print(f"{folder.name} is complete: nothing is left to do")
+        console.print(f"{folder.name} is complete. Nothing to resume.")
         _print_results(folder.saved_results or {}, run, console, as_json=run.config.json)
         return 0
     return _print_end(run_with_progress(run), run)
 
 
-def _came_with(folder: RunData) -> bool:
-    """Whether the policy's file of a run lies beside the run, as one of a foreign folder would, or is another user's."""
+def _has_untrusted_policy(folder: RunData) -> bool:
+    """Return True if the policy file of a run is next to the run, like a downloaded one, or is another user's."""
     config = folder.config
     code = Path(engine_traits(config.engine).code_of(config) or "")
     try:
-        beside = code.resolve().is_relative_to(folder.path.resolve().parent)
-        return beside or code.stat().st_uid not in (0, os.getuid())
-    except OSError:  # it is gone, which is said elsewhere
+        is_next_to_run = code.resolve().is_relative_to(folder.path.resolve().parent)
+        return is_next_to_run or code.stat().st_uid not in (0, os.getuid())
+    except OSError:  # the file is missing, which is reported later
         return False
 
 
 def _print_end(results: Mapping[str, Any], run: Run) -> int:
-    """Print the results of a run, and how to retry failed questions; return the exit code."""
+    """Print the results of a run and how to retry failed questions; return the exit code."""
     console = _console()
     _print_results(results, run, console, as_json=run.config.json)
     failed = results["counts"]["failed"]
     if failed:
         console.print(
-            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
+            f"{failed} failed (see {run.path / 'run.log'}). Retry with: {continue_line(run)}",
             soft_wrap=True,
         )
     return FAILED if failed else 0
@@ -91,9 +97,12 @@ def _print_end(results: Mapping[str, Any], run: Run) -> int:
 def run_with_progress(
     run: Run, *, browser: bool = False, again: str | None = None
 ) -> dict[str, Any]:
-    """Take a run to its end, show how far it is, and return its results.
+    """Complete a run while showing progress, and return its results.
 
-    again: the line that goes on with it, said where it is stopped (by default --continue).
+    Args:
+        run: The run.
+        browser: Open the page of the human engine in the browser.
+        again: Command that resumes the run, printed if it is stopped; by default, --continue.
     """
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
@@ -108,7 +117,7 @@ def run_with_progress(
                     results = run.go(observer, _engine_maker(run, console, browser=browser))
         except BaseException:
             if run.log.there:
-                line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
+                line = f"Stopped; progress is saved. Resume with: {again or continue_line(run)}"
                 console.print(line, soft_wrap=True)
             raise
         finally:
@@ -117,14 +126,14 @@ def run_with_progress(
 
 
 def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
-    """Return the function that makes the engine; it prints the address of an engine with a page."""
+    """Return a function that creates the engine and announces the page of the human engine."""
     if run.parts.engine.asks_model or not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         engine = make_engine(config, questions)
         if address := getattr(engine, "address", None):
-            console.print(f"answer in the browser: {address}", soft_wrap=True)
+            console.print(f"Answer in the browser: {address}", soft_wrap=True)
             if browser:
                 open_page(address)
         return engine
@@ -133,14 +142,14 @@ def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
 
 
 def continue_line(run: Run) -> str:
-    """Return what to type to go on with a run."""
+    """Return the command that resumes a run."""
     standard = run.config.output == OPTIONS["output"].default
     output = [] if standard else ["--output", run.config.output]
     return shlex.join([*program(), "--continue", run.path.name, *output])
 
 
 def program() -> list[str]:
-    """Return the words that start this program as it was started."""
+    """Return the words with which this program was started."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return ["python", "-m", "render_agent"]
@@ -166,7 +175,7 @@ def _print_results(
     print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
         console.print(summarize_beliefs(results["beliefs"]), soft_wrap=True)
-    console.print(f"the run: {path}", soft_wrap=True)
+    console.print(f"run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]
     console.print(f"next: {shlex.join(line)}", soft_wrap=True)
@@ -175,14 +184,14 @@ def _print_results(
 def _print_answer(
     row: Mapping[str, Any], state: QuestionState, path: Path, console: Console
 ) -> None:
-    """Print the question that was typed, its answer in its own words, and the last view before it."""
+    """Print the question, its answer, and the last view before the answer."""
     turns = counted(row["turns"], "turn")
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
     print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
-        console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+        console.print(f"last view: {path / views[-1].file}", soft_wrap=True)
 
 
 def print_caveats(states: Sequence[QuestionState], console: Console) -> None:
@@ -192,19 +201,19 @@ def print_caveats(states: Sequence[QuestionState], console: Console) -> None:
 
 
 def print_scan(state: QuestionState, console: Console) -> None:
-    """Print how the scan of a question was read: its kind, unit and upright axis, and what had to be assumed."""
+    """Print how the scan of a question was read: type, unit and up axis, and what was assumed."""
     if state.turns and state.turns[0].scan:
         console.print(f"scan: {'; '.join(state.turns[0].scan)}", soft_wrap=True)
 
 
 def in_words(question: Question, answer: str | None) -> str:
-    """Return an answer as a person reads it: a letter with its option."""
+    """Format an answer for people: a letter with the text of its option."""
     options = [option for option in question.options if answer and option.startswith(f"{answer}.")]
     return options[0] if options else answer or "none"
 
 
 def print_agent(parts: Parts, printed: Sequence[str], console: Console) -> None:
-    """Print the agent and its verifiers, unless a printed note names them."""
+    """Print the agent and its verifiers unless a note already names them."""
     if parts.agent.chooses and not any(note.startswith("agent: ") for note in printed):
         console.print(f"agent: {parts.agent_words}", soft_wrap=True)
 

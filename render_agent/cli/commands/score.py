@@ -1,4 +1,4 @@
-"""`score`: score a file of predictions, or let a model judge the free-text answers of a run."""
+"""`score`: score a file of predictions, or judge the free-text answers of a run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from render_agent.errors import QuestionsError, UsageError
 
 @click.command("score", panel="Other")
 @click.argument("answers", metavar="PREDICTIONS.jsonl|RUN", type=click.Path())
-@option("--questions", metavar="FILE|NAME", help="VSI-Bench's own questions (default: found).")
+@option("--questions", metavar="FILE|NAME", help="VSI-Bench questions (default: search for them).")
 @PARSER
-@option("--judge", is_flag=True, help="Let a model score the free-text answers of RUN from 1 to 5.")
+@option("--judge", is_flag=True, help="Let a model rate the free-text answers of RUN from 1 to 5.")
 @engine_flags
 @RUNS_FOLDER
 @AS_JSON
@@ -41,10 +41,10 @@ def score_command(
 ) -> None:
     """Score the predictions of any program.
 
-    PREDICTIONS are answers to VSI-Bench, one line {"id": 0, "prediction": "A"} per question, or with --judge a run with
-    free-text answers. A question without a prediction scores 0 and is counted. --judge is OpenEQA's LLM-Match; its scores are
-    written to results.llm-match.json beside the official results. Other run options, such as --device, go
-    before the command. Exit code 1 if the judge could not score an answer.
+    PREDICTIONS are answers to VSI-Bench, one line {"id": 0, "prediction": "A"} per question. Questions without a
+    prediction score 0 and are counted. With --judge, RUN is a run with free-text answers; OpenEQA's LLM-Match scores go
+    to results.llm-match.json next to the official results. Put other run options, such as --device, before the
+    command. Exit code 1 if the judge could not score an answer.
 
     \b
     Examples:
@@ -71,13 +71,13 @@ def score_command(
 
 
 def score_file(predictions: Path, questions: str | None, parser: str) -> dict[str, Any]:
-    """Return the results of a file of predictions. QuestionsError if there is no such file."""
+    """Return the results of a file of predictions. Raises QuestionsError if there is no such file."""
     from render_agent.report.predictions import FORM, read_predictions, score_predictions
     from render_agent.tasks.vsibench import load_vsibench
 
     if not predictions.is_file():
         raise QuestionsError(
-            f"there is no file of predictions at {predictions}: write one of lines such as {FORM}"
+            f"no predictions at {predictions}. Write a file with lines such as {FORM}."
         )
     answerable = load_vsibench(questions)
     return score_predictions(answerable, read_predictions(predictions, answerable), parser)
@@ -86,7 +86,7 @@ def score_file(predictions: Path, questions: str | None, parser: str) -> dict[st
 def judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the results of a run with its free-text answers scored by a model; write them beside it."""
+    """Let a model score the free-text answers of a run; write the results next to it and return them."""
     from render_agent.engines.make_engine import engine_traits
     from render_agent.report.llm_match import mark_answers, match_figures
     from render_agent.runs.build import make_engine
@@ -97,7 +97,7 @@ def judge_run(
     folder = find_run(output, run)
     states = folder.states
     if not any(metric_of(state.question).judged for state in states):
-        raise UsageError(f"{folder.name} has no free-text question (metric llm-match) to judge")
+        raise UsageError(f"{folder.name} has no free-text questions (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:
         marked = mark_answers(states, model, config.max_new_tokens)
@@ -111,7 +111,7 @@ def judge_run(
 
 
 def _judged(match: dict[str, Any]) -> str:
-    """Return the mean score of a judge in words, and how many answers have none."""
+    """Describe the mean score of a judge, and the number of answers without a score."""
     from render_agent.score.tables import figure, interval
 
     words = f"LLM-Match by {match['judge']['model']}: {figure(match['score'])}"

@@ -14,7 +14,7 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from render_agent.runs.read import RunData
 
-SHOWN_IDS = 12  # ids listed in an error
+SHOWN_IDS = 12  # question ids listed in an error message
 
 
 @click.command("show", panel="Inspect runs")
@@ -52,11 +52,11 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     if results is None:
         console.print(f"{folder.name} is unfinished: {len(folder.turns)} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
-        console.print(f"To go on: {line}", soft_wrap=True)
+        console.print(f"Resume with: {line}", soft_wrap=True)
         return
     console.print(score_tables(results))
     print_agent(folder.parts, results["notes"], console)
-    console.print(f"the run: {folder.path}", soft_wrap=True)
+    console.print(f"run: {folder.path}", soft_wrap=True)
 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
@@ -71,9 +71,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     question = questions.get(question_id)
     if question is None:
         ids = list(questions)
-        some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
+        listed_ids = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
         raise UsageError(
-            f"{folder.name} has no question with the id {short_repr(question_id)}: its ids: {some}"
+            f"{folder.name} has no question with the id {short_repr(question_id)}. Its ids: {listed_ids}"
         )
     if as_json:
         click.echo(
@@ -88,9 +88,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     state = next(state for state in folder.states if state.id == question_id)
     score = score_of(state)
     console.print(f"answer: {in_words(question, state.answer)} ({state.status})")
-    truth = "not known" if question.truth is None else in_words(question, question.truth)
+    truth = "unknown" if question.truth is None else in_words(question, question.truth)
     verdict = "" if score is None else f": {_verdict(score)}"
-    console.print(f"truth: {truth}{verdict}")
+    console.print(f"ground truth: {truth}{verdict}")
     print_scan(state, console)
     print_caveats([state], console)
     for line in lines:
@@ -105,9 +105,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
 
 
 def _verdict(score: float) -> str:
-    """Return a score between 0 and 1 in words."""
+    """Describe a score between 0 and 1."""
     from render_agent.score.tables import figure
 
     if score in (0.0, 1.0):
-        return "right (score 100)" if score else "wrong (score 0)"
-    return f"partly right (score {figure(100 * score)})"
+        return "correct (score 100)" if score else "wrong (score 0)"
+    return f"partly correct (score {figure(100 * score)})"

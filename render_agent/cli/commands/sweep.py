@@ -1,4 +1,4 @@
-"""The command that runs a grid of options and compares the runs."""
+"""`sweep`: run a grid of options and compare the runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
-NOT_HERE = ("batch", "ply", "question", "option", "shard")
-"""Options of a run that a sweep has no use for."""
+NOT_HERE = ("batch", "ply", "question", "option", "shard")  # run options that sweeps do not take
 
 DISPLAY = ("json", "quiet", "verbose")
 
-WIDTH = 150
-"""Width of the table without a terminal, in characters."""
+WIDTH = 150  # table width in characters if the output is not a terminal
 
 
 @click.command(
@@ -37,7 +35,7 @@ WIDTH = 150
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
 )
 @click.argument("file", metavar="FILE.yaml", type=click.Path())
-@option("--dry-run", is_flag=True, help="List the runs; load no model, run no policy file.")
+@option("--dry-run", is_flag=True, help="List the runs; load no model and run no policy file.")
 @option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
 def sweep_command(
@@ -52,8 +50,8 @@ def sweep_command(
       render-agent sweep examples/views.yaml
       render-agent sweep examples/views.yaml --limit 20 --output runs
 
-    FILE.yaml has `options` for all runs, and a `grid` of lists of values or a list of `runs`. Options
-    on the command line override those in it.
+    FILE.yaml has `options` for all runs, and either a `grid` of lists of values or a list of `runs`. Options on the
+    command line override those in the file.
     """
     from render_agent.cli.commands.run import program
     from render_agent.engines.make_engine import refuse_code
@@ -66,18 +64,18 @@ def sweep_command(
     from render_agent.util.sanitize import json_text
 
     typed = {**given_options(context.parent), **given_options(context)}
-    if wrong := sorted(typed.keys() & set(NOT_HERE)):
-        raise UsageError(f"--{wrong[0]} has no place in a sweep")
-    own = {name: value for name, value in typed.items() if name not in (*DISPLAY, "output")}
-    plan = read_sweep(Path(file), own, Path(typed.get("output", "experiment_logs")))
+    if invalid := sorted(typed.keys() & set(NOT_HERE)):
+        raise UsageError(f"--{invalid[0]} cannot be used with sweep. Omit it.")
+    overrides = {name: value for name, value in typed.items() if name not in (*DISPLAY, "output")}
+    plan = read_sweep(Path(file), overrides, Path(typed.get("output", "experiment_logs")))
     console = plain_console(stderr=True, quiet=bool(typed.get("quiet")))
     if not console.is_terminal:
         console.width = WIDTH
-    begun = find_cells(plan)
+    runs_by_label = find_cells(plan)
     if not (dry_run or allow_code or _model_is_typed(context)):
         for cell in plan.cells:
             refuse_code(cell.config, f"{file}, {shortened(cell.label, 200)},")
-    check_cells(plan, begun, run_code=not dry_run)
+    check_cells(plan, runs_by_label, run_code=not dry_run)
     if dry_run:
         _list_cells(plan, plain_console())
         return
@@ -91,37 +89,39 @@ def sweep_command(
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)
     if errors or any(row["status"] != COMPLETE or row["failed"] for row in rows):
-        console.print(f"the sweep is not complete. To resume: {again}", soft_wrap=True)
+        console.print(f"The sweep is incomplete. Resume with: {again}", soft_wrap=True)
         context.exit(1)
 
 
 def _model_is_typed(context: click.Context) -> bool:
-    """Return whether the user named the model on this command line or in the environment."""
+    """Return True if the user named the model on this command line or in the environment."""
     sources = [c.get_parameter_source("model") for c in (context, context.parent) if c is not None]
     allowed = bool(context.parent is not None and context.parent.params.get("allow_code"))
     return allowed or any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
 
 
 def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
-    """Finish every cell; return the errors of those that stopped, by label."""
+    """Complete every cell; return the errors of cells that stopped, by label."""
     from render_agent.cli.commands.run import run_with_progress
     from render_agent.errors import RenderAgentError
     from render_agent.report.sweep.grid import find_cells, is_complete, run_cell
 
     errors = {}
     for place, cell in enumerate(plan.cells, start=1):
-        folder = find_cells(plan).get(cell.label)  # another process may have started it meanwhile
+        folder = find_cells(plan).get(cell.label)  # another process may have started it
         where = f"cell {place} of {len(plan.cells)}: {cell.label}"
         if folder is not None and is_complete(folder):
             console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
             continue
         console.print(where, soft_wrap=True)
-        shown = replace(cell.config, quiet=console.quiet, verbose=verbose)
+        config = replace(cell.config, quiet=console.quiet, verbose=verbose)
         try:
             run_cell(
-                replace(cell, config=shown), folder, lambda run: run_with_progress(run, again=again)
+                replace(cell, config=config),
+                folder,
+                lambda run: run_with_progress(run, again=again),
             )
-        except RenderAgentError as error:  # the other cells may well run
+        except RenderAgentError as error:  # continue with the other cells
             errors[cell.label] = str(error)
             console.print(f"{where}: {error}", soft_wrap=True)
     return errors
@@ -131,10 +131,10 @@ def _list_cells(plan: Sweep, console: Console) -> None:
     from render_agent.report.sweep.grid import find_cells, is_complete
     from render_agent.tasks.selection import choose_questions
 
-    begun = find_cells(plan)
+    runs_by_label = find_cells(plan)
     console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {plan.cells[0].config.output}")
     for cell in plan.cells:
-        folder = begun.get(cell.label)
+        folder = runs_by_label.get(cell.label)
         if folder is None:
             status = f"{len(choose_questions(cell.config))} questions"
         else:

@@ -1,4 +1,4 @@
-"""`view`: the live view of a run."""
+"""`view`: serve a live report of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def view_command(
 ) -> None:
     """Serve a live report of RUN on localhost.
 
-    RUN is recent, a name or a path. The same as `report --watch`.
+    RUN is recent, a name or a path. Same as `report --watch`.
 
     \b
     Examples:

@@ -1,1 +1,1 @@
-"""The run folder: its schema, its lines, and how it is written. Start with `writer.py`."""
+"""The run folder: its schema, its files, and how they are written. Start with `writer.py`."""

@@ -1,4 +1,4 @@
-"""Columns of tables, declared by annotations on the fields of the struct that is a row."""
+"""Table columns, declared as annotations on the fields of a row struct."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _KINDS: dict[Any, Kind] = {str: "text", int: "int", float: "float", bool: "bool"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; annotates a field of the struct that is a row of the table.
+    """A table column. Annotates a field of the struct that represents a row.
 
     Attributes:
-        header: Column head in the table of the report.
-        saved: True if the column is in `results.json` and `results.csv`; else in exports and data frames only.
-        cell: How the table of the report draws it; None leaves it out.
-        wide_only: True if narrow screens hide it.
-        filter: True if the table of the report can be filtered by it.
+        header: Column heading in the report.
+        saved: True if the column is in `results.json` and `results.csv`, False if only in exports and data frames.
+        cell: Cell style in the report; None omits the column.
+        wide_only: True if narrow screens hide the column.
+        filter: True if the report can be filtered by the column.
         decimals: Decimals of a share that the report shows in percent.
-        name, kind, optional: Taken from the field; an optional column has a default.
+        name, kind, optional: Set from the field; a column is optional if the field has a default.
     """
 
     header: str = ""
@@ -39,16 +39,16 @@ class Column:
 
     @property
     def classes(self) -> str:
-        """CSS classes of the header and the cells."""
+        """CSS classes of the heading and the cells."""
         alignment = {"mark": "number", "answer": "answer", "number": "number"}.get(self.cell or "")
         return " ".join(filter(None, (alignment, "wide-only" if self.wide_only else None)))
 
 
 @cache
-def columns_of(form: type[Struct]) -> tuple[Column, ...]:
-    """Return the columns of a table: the fields of its rows, those of base classes last."""
-    fields = {field.name: field for field in structs.fields(form)}
-    bases = {name for base in form.__bases__ for name in getattr(base, "__struct_fields__", ())}
+def columns_of(row_type: type[Struct]) -> tuple[Column, ...]:
+    """Return the columns of a table: the fields of its row struct, those of base classes last."""
+    fields = {field.name: field for field in structs.fields(row_type)}
+    bases = {name for base in row_type.__bases__ for name in getattr(base, "__struct_fields__", ())}
     return tuple(
         replace(
             next((note for note in get_args(field.type) if isinstance(note, Column)), Column()),
@@ -60,8 +60,8 @@ def columns_of(form: type[Struct]) -> tuple[Column, ...]:
     )
 
 
-def _kind(form: Any) -> Kind:
-    """Return the kind of a column, of its annotation: `Annotated`, optional, or a plain type."""
-    if get_origin(form) is None:
-        return _KINDS[form]
-    return _kind(next(part for part in get_args(form) if part is not NoneType))
+def _kind(row_type: Any) -> Kind:
+    """Return the column kind of an annotation: `Annotated`, optional, or a plain type."""
+    if get_origin(row_type) is None:
+        return _KINDS[row_type]
+    return _kind(next(part for part in get_args(row_type) if part is not NoneType))

@@ -1,4 +1,4 @@
-"""Lines of `turns.jsonl` (a turn, or the error that stopped its question) and of `questions.jsonl`."""
+"""Lines of `turns.jsonl` (turns, and errors that stopped a question) and of `questions.jsonl`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import MisfitError, convert, decode, plain
 from render_agent.util.sanitize import is_plain
 
-LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")
-"""Fields of a turn that its line omits when they are empty."""
+LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")  # omitted from a line if empty
 
 
 class _Head(Struct):
@@ -24,14 +23,14 @@ class _Head(Struct):
 
 
 def read_line(text: bytes) -> LogLine:
-    """Parse a line of `turns.jsonl`. ValueError if it is not one, MisfitError naming the field."""
+    """Parse a line of `turns.jsonl`. Raises ValueError if it is not a line, MisfitError with the field if invalid."""
     head: _Head = decode(text, _Head)
     line: LogLine = decode(text, Turn if head.error is None else Failure)
     return line
 
 
 def line_to_json(line: LogLine) -> dict[str, Any]:
-    """Return a line of `turns.jsonl`; an error has the fields of a turn, empty."""
+    """Convert to a line of `turns.jsonl`; errors have the fields of a turn, empty."""
     fields: dict[str, Any] = plain(line)
     if isinstance(line, Turn):
         return {k: value for k, value in fields.items() if value or k not in LEFT_OUT_EMPTY}
@@ -41,9 +40,12 @@ def line_to_json(line: LogLine) -> dict[str, Any]:
 
 
 def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> None:
-    """Apply every logged line to its state. ValueError if a line does not fit its question.
+    """Apply all logged lines to the states of their questions.
 
-    A question whose last line is an error stays failed.
+    A question whose last line is an error remains failed.
+
+    Raises:
+        ValueError: A line does not fit its question.
     """
     for number, line in enumerate(lines, start=1):
         state = states.get(line.question_id)
@@ -60,7 +62,7 @@ def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> Non
 
 
 def question_to_json(question: Question) -> dict[str, Any]:
-    """Return the line of `questions.jsonl`."""
+    """Convert to a line of `questions.jsonl`."""
     values = plain(question).items()
     return {
         ("question" if name == "text" else name): value
@@ -70,7 +72,7 @@ def question_to_json(question: Question) -> dict[str, Any]:
 
 
 def question_from_json(line: Any) -> Question:
-    """Return the question that `question_to_json` wrote. MisfitError if it is not one."""
+    """Parse a line written by `question_to_json`. Raises MisfitError if it is invalid."""
     if isinstance(line, dict):
         line = {("text" if name == "question" else name): value for name, value in line.items()}
     try:
@@ -85,5 +87,5 @@ def question_from_json(line: Any) -> Question:
     if question.metric is not None and question.metric not in registry.names("metric"):
         raise MisfitError(f"metric {short_repr(question.metric)} is unknown")
     if question.wanted == "letter" and not question.options:
-        raise MisfitError("it wants a letter and has no options")
+        raise MisfitError("it requires a letter but has no options")
     return question

@@ -1,4 +1,4 @@
-"""The lock of a run folder: `flock` on run.lock, with the owner's host and process id as its content."""
+"""The lock of a run folder: `flock` on run.lock, which contains the owner's host and process id."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from render_agent.util.whole_files import writing
 
 LOCK = "run.lock"
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Errors of file systems without locks, such as NFS without a lock daemon, Lustre and FUSE."""
+NO_LOCKS = (
+    errno.ENOLCK,
+    errno.ENOSYS,
+    errno.EOPNOTSUPP,
+)  # e.g. NFS without lock daemon, Lustre, FUSE
 
 
 class FolderLock:
-    """A locked run folder, until `close` or until its process ends.
+    """Locks a run folder until `close` or until the process ends.
 
-    warning: what to tell the user if the file system has no locks. RunLogError if another process holds the lock,
-    naming that process, or if the lock file cannot be written.
+    Attributes:
+        warning: Message for the user if the file system does not support locks.
+
+    Raises:
+        RunLogError: Another process, named in the message, holds the lock, or the lock file cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,30 +54,30 @@ class FolderLock:
             self._file.seek(0)
             owner = one_line(self._file.read(200).strip()) or "another process"
             raise RunLogError(
-                f"{self.folder} is being written by {owner}; wait for it or stop it first"
+                f"{self.folder} is being written by {owner}. Wait for it to finish, or stop it."
             ) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
-            self.warning = f"the file system of {self.folder} has no locks: make sure that no other process writes this run"
+            self.warning = f"the file system of {self.folder} does not support locks. Make sure that no other process writes this run."
 
     @property
     def there(self) -> bool:
-        """Whether the folder is still the one that was locked: not deleted, moved or replaced."""
+        """True if the folder has not been deleted, moved or replaced since it was locked."""
         try:
             return os.path.samestat((self.folder / LOCK).stat(), os.fstat(self._file.fileno()))
         except OSError:
             return False
 
     def check(self) -> None:
-        """Raise RunLogError if the folder is gone: writes to open files of a deleted folder succeed and are lost."""
+        """Raise RunLogError if the folder is gone; writes to open files of a deleted folder would be lost silently."""
         if not self.there:
             raise RunLogError(
-                f"{self.folder} was deleted, moved or replaced during the run; put it back and continue the run, or"
-                " start a new one"
+                f"run folder {self.folder} was deleted or moved during the run. Restore it and resume, or start a"
+                " new run."
             )
 
     def close(self) -> None:
         """Unlock."""
-        with suppress(OSError):  # buffered content on a full disk
+        with suppress(OSError):  # unflushed content on a full disk
             self._file.close()

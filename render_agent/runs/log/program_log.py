@@ -1,4 +1,4 @@
-"""What the program logs while a run goes on, written into its folder."""
+"""The program's log messages during a run, written to a file in the run folder."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from render_agent.util.sanitize import visible
 
 @contextmanager
 def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
-    """Write what the program logs to a file, such as `run.log`, and nowhere else."""
+    """Redirect the program's log messages to a file, such as `run.log`."""
     handler = _File(path, encoding="utf-8", delay=True)
     handler.setFormatter(_Entry("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    program = logging.getLogger("render_agent")
-    before = program.level, program.propagate
-    program.addHandler(handler)
-    program.setLevel(logging.DEBUG if verbose else logging.INFO)
-    program.propagate = False
+    program_logger = logging.getLogger("render_agent")
+    saved_settings = program_logger.level, program_logger.propagate
+    program_logger.addHandler(handler)
+    program_logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    program_logger.propagate = False
     try:
         yield
     finally:
-        program.removeHandler(handler)
-        program.level, program.propagate = before
+        program_logger.removeHandler(handler)
+        program_logger.level, program_logger.propagate = saved_settings
         handler.close()
 
 
 class _File(logging.FileHandler):
-    """A file whose disk may be full, broken or gone: what it does not take is left out, and stops nothing.
+    """Log file that ignores write errors, e.g. on a full disk.
 
-    The run itself stops at the next turn that cannot be written, with a sentence of its own.
+    The run itself stops with an error at the next turn that cannot be written.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # of opening the file
+        with suppress(OSError):  # from opening the file
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
@@ -50,9 +50,9 @@ class _File(logging.FileHandler):
 
 
 class _Entry(logging.Formatter):
-    """An entry begins at the margin and nothing else does, so that no text from outside looks like one.
+    """Indents continuation lines, so that text from outside cannot look like a log entry.
 
-    No text commands a terminal on which the file is read, and no key is in it.
+    Also removes terminal control characters and keys.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""The results of a run: `results.json`, computed from the states of its questions."""
+"""The results of a run (`results.json`), computed from the states of its questions."""
 
 from __future__ import annotations
 
@@ -53,18 +53,17 @@ def results(
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
-    The official parser reads answers in canonical form; `official_raw` and the other parsers read them as the
-    model gave them.
+    The official parser reads answers in canonical form; `official_raw` and the other parsers read the raw answers.
 
     Args:
-        states: All questions of the run; counterparts count in `causal` only.
-        partial: Whether the questions are only a part of the benchmark.
-        notes: Sentences that must accompany every figure.
-        parser: One of PARSERS, for the figures and rows. What is called official is read by the official one.
-        stress: What the pictures showed.
-        annotations: Directory of boxes that beliefs are compared with.
-        marks: A judge's scores by question id.
-        reuse: What the engine kept over turns.
+        states: All questions of the run; counterparts count only in `causal`.
+        partial: True if the questions are only a part of the benchmark.
+        notes: Caveats that must accompany every score.
+        parser: A key of PARSERS, used for scores and rows. Scores called official always use the official parser.
+        stress: Image stress test of the run.
+        annotations: Directory of object boxes to compare beliefs with.
+        marks: Scores from a judge by question id.
+        reuse: Description of the KV cache reuse of the engine.
     """
     scored = [state for state in states if score_of(state, marks=marks) is not None]
     official = means(scored_answers(scored, marks=marks))[MACRO]
@@ -112,22 +111,23 @@ def results(
 def _beliefs(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, Any]:
-    """Return the figures of the beliefs under `beliefs`; empty where no question was probed."""
+    """Return belief scores under the key `beliefs`; empty if no question was probed."""
     probed = _probed(states)
     if not probed:
         return {}
     try:
         return {"beliefs": belief_figures(probed, *_known(probed, stress, annotations))}
-    except QuestionsError as error:  # what the run began with was moved or edited since
+    except QuestionsError as error:  # box files were moved or edited since the run started
         return {"beliefs": {"note": str(error), **belief_figures(probed, {}, {})}}
 
 
 def beliefs_of(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, list[ScoredProbe]]:
-    """Return the scored probes of every probed question by id, set against the boxes of its scene.
+    """Return the scored probes of all probed questions by id.
 
-    QuestionsError where the files of boxes have changed since the run began.
+    Raises:
+        QuestionsError: The box files have changed since the run started.
     """
     probed = _probed(states)
     facts, truths = _known(probed, stress, annotations)
@@ -141,16 +141,16 @@ def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
 def _known(
     probed: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
-    """Return what is known of the scenes of questions, and what is right in what was shown, by id."""
+    """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]
     truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
     return known_facts(questions, annotations), truths
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:
-    """Return the number of questions of every status, and of those that needed a repair.
+    """Return the number of questions by status, the number of unreadable replies, and of questions that had any.
 
-    `repairs` counts replies that could not be read, `repaired` the questions that had some.
+    These are the keys `repairs` and `repaired`.
     """
     by_status = Counter(str(state.status) for state in states)
     repairs = [state.repairs for state in states]
@@ -171,7 +171,7 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
     if judged := sum(metric_of(state.question).judged for state in states):
         notes.append(
-            f"{judged} of {len(states)} questions are for a judge: render-agent score RUN --judge"
+            f"{judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
         )
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
@@ -184,10 +184,10 @@ def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict
 
 
 def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return turns, model calls, pictures, events, tokens and seconds over all logged turns.
+    """Return turns, model calls, images, events, tokens and seconds over all logged turns.
 
-    A turn counts its share of the calls and of the generating time of its batch. `renders` counts distinct pictures
-    over the run; `per_question` has the means over the questions with a turn, None if there are none.
+    Each turn counts its share of the calls and the generation time of its batch. `renders` counts distinct images over
+    the run. `per_question` has the means over questions with at least one turn, or None.
     """
     turns = [turn for state in states for turn in state.turns]
     events = Counter(event for turn in turns for event in turn.events)
@@ -213,7 +213,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
 
 
 def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, float] | None:
-    """Return the means of every count of the rows, and of the calls, per question with a turn; None without any."""
+    """Return the mean per question of all counts in the rows, and of the calls; None if there are no turns."""
     number = sum(row["turns"] > 0 for row in rows)
     if not number:
         return None

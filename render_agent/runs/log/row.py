@@ -1,4 +1,4 @@
-"""The row of a question. Its fields are the columns of `results.json`, `results.csv`, data frames, exports and pages."""
+"""The result row of a question: the columns of `results.json`, `results.csv`, data frames, exports and pages."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from render_agent.util.safe_parse import Count, Number
 from render_agent.views.stress.image_stress import PictureStress
 
 Score = Number | None
-Marks = Mapping[str, float]
-"""A judge's scores, 0 to 1, by question id."""
+Marks = Mapping[str, float]  # scores from a judge, 0 to 1, by question id
 
 NO_MARKS: Marks = {}
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """The columns of what turns took. Seconds of generating are a turn's share of its batch."""
+    """Columns with the cost of turns. Generation time is a turn's share of its batch."""
 
     pictures_shown: Count = 0
     places_measured: Count = 0
@@ -42,7 +41,7 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 
 def cost_of(turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return the columns of `Cost`. Tokens are those of all samples and verifiers, those from a cache too."""
+    """Return the columns of `Cost`. Tokens include all samples and verifiers, and cached tokens."""
     tokens = Tokens.total(turn.tokens for turn in turns)
     actions = [turn.action for turn in turns if isinstance(turn.action, Action)]
     generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
@@ -59,7 +58,7 @@ def cost_of(turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 class Row(Cost, frozen=True, kw_only=True):
-    """A question of a run: its answer, its score, and what it took."""
+    """A question of a run: its answer, score and cost."""
 
     question_id: Annotated[str, Column("Question", saved=True, cell="question")]
     type: Annotated[str, Column("Type", saved=True, cell="text", wide_only=True, filter=True)]
@@ -74,21 +73,21 @@ class Row(Cost, frozen=True, kw_only=True):
     """The answer in canonical form."""
     truth: Annotated[str | None, Column("Ground truth", saved=True, cell="answer")]
     score: Annotated[Score, Column("Score (%)", saved=True, cell="mark", decimals=1)]
-    """0 to 1; None if the question is not scored, as counterparts are not."""
+    """0 to 1; None if not scored, e.g. for counterparts."""
     truth_as_shown: str | None = None
-    """The truth in the room as it was shown, which may be mirrored; None if it is unknown."""
+    """Ground truth for the room as shown, e.g. mirrored; None if unknown."""
     score_as_shown: Score = None
     turns: Annotated[Count, Column("Turns", saved=True, cell="number", wide_only=True, filter=True)]
     repairs: Count = 0
-    """Replies that could not be read."""
+    """Number of unreadable replies."""
     renders: Annotated[Count, Column(saved=True)]
-    """Distinct pictures drawn, those of candidates included; one shared by several questions counts for each."""
+    """Number of distinct images rendered, including candidates; shared images count for each question."""
     error: str | None = None
     change: Annotated[str | None, Column(saved=True)] = None
-    """The change that makes the question the counterpart of another."""
+    """The change that makes this question a counterpart of another."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as `results.json` has it: the saved columns, optional ones only if they have a value."""
+        """Return the row for `results.json`: the saved columns, optional ones only if set."""
         values = {column.name: getattr(self, column.name) for column in SAVED_COLUMNS}
         return {
             name: value for name, value in values.items() if value is not None or name in COLUMNS
@@ -96,8 +95,8 @@ class Row(Cost, frozen=True, kw_only=True):
 
 
 SAVED_COLUMNS = tuple(column for column in columns_of(Row) if column.saved)
+# The columns of `results.csv`; optional columns follow if any row has them.
 COLUMNS = tuple(column.name for column in SAVED_COLUMNS if not column.optional)
-"""The columns of `results.csv`; optional ones follow if a row has them."""
 
 
 def row_of(
@@ -111,15 +110,17 @@ def row_of(
 
     Args:
         state: The question with its turns.
-        parser: Reads the answer; one of PARSERS.
-        marks: A judge's scores by question id.
-        stress: What the pictures showed, if not the room as it is.
+        parser: Parser of the answer, a key of PARSERS.
+        marks: Scores from a judge by question id.
+        stress: Image stress test of the run, if any.
     """
     question, score = state.question, score_of(state, parser, marks=marks)
-    shown, shown_score = question.truth, score
-    if stress is not None and (shown := stress.truth(question)) != question.truth:
-        known = shown is not None and score is not None
-        shown_score = score_answer(replace(question, truth=shown), state.answer) if known else None
+    shown_truth, shown_score = question.truth, score
+    if stress is not None and (shown_truth := stress.truth(question)) != question.truth:
+        is_known = shown_truth is not None and score is not None
+        shown_score = (
+            score_answer(replace(question, truth=shown_truth), state.answer) if is_known else None
+        )
     return Row(
         question_id=state.id,
         type=question.type,
@@ -132,7 +133,7 @@ def row_of(
         answer=state.answer,
         truth=question.truth,
         score=score,
-        truth_as_shown=shown,
+        truth_as_shown=shown_truth,
         score_as_shown=shown_score,
         turns=len(state.turns),
         repairs=state.repairs,
@@ -155,20 +156,20 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def can_score(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
-    """Return whether answers to the question can be scored: its truth is known, or a judge marked it."""
+    """Return True if answers can be scored: the ground truth is known, or a judge marked the answer."""
     return state.change is None and (state.id in marks or is_scorable(state.question))
 
 
 def score_of(
     state: QuestionState, parser: str = OFFICIAL, *, raw: bool = False, marks: Marks = NO_MARKS
 ) -> float | None:
-    """Return the score of a question, 0 to 1; None if it is not finished, a counterpart, or cannot be scored.
+    """Return the score of a question, 0 to 1; None if it is unfinished, a counterpart, or cannot be scored.
 
     Args:
         state: The question with its turns.
-        parser: Reads the answer; all but the official one read it as given.
-        raw: Have the official parser read the answer as given, too, instead of in canonical form.
-        marks: A judge's scores by question id.
+        parser: Parser of the answer. All but the official one read the raw answer.
+        raw: Make the official parser read the raw answer instead of the canonical one.
+        marks: Scores from a judge by question id.
     """
     if state.status not in SCORED or not can_score(state, marks):
         return None
@@ -185,6 +186,6 @@ def scored_answers(
     raw: bool = False,
     marks: Marks = NO_MARKS,
 ) -> list[Scored]:
-    """Return the scores of the questions that have one; arguments as in `score_of`."""
+    """Return the scores of all scored questions; arguments as in `score_of`."""
     scores = ((state, score_of(state, parser, raw=raw, marks=marks)) for state in states)
     return [scored_question(state.question, score) for state, score in scores if score is not None]

@@ -1,4 +1,4 @@
-"""The fields of `config.json` and `results.json` that readers rely on, and the format number of a run folder."""
+"""The fields of `config.json` and `results.json` that readers rely on, and the format number of run folders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from render_agent.runs.log.row import Row, Score
 from render_agent.util.reasons import short_repr, shortened
 from render_agent.util.safe_parse import Count, Number
 
-FORMAT = 1
-"""Format number in `config.json`; increased when earlier versions could not read or would misread a folder."""
+FORMAT = 1  # increased when older versions cannot read, or would misread, a run folder
 
 Interval = tuple[Score, Score] | None
 
@@ -20,7 +19,9 @@ Interval = tuple[Score, Score] | None
 def check_format(path: Path, record: Any) -> None:
     """Raise RunLogError if this version cannot read a run folder.
 
-    record: the content of its `config.json`.
+    Args:
+        path: The run folder.
+        record: Content of its `config.json`.
     """
     fields = record if isinstance(record, dict) else {}
     number, program = fields.get("format"), shortened(str(fields.get("program")), 40)
@@ -29,22 +30,22 @@ def check_format(path: Path, record: Any) -> None:
             f"{path} is not a run folder: its config.json has the format {short_repr(number, 40)}",
             "not a run",
         )
-    # 0.1.0 had a format 1 of its own
+    # 0.1.0 used format 1 for something else
     if number == FORMAT and not program.startswith("0.1."):
         return
     if number > FORMAT:
-        age, way_out = "newer", "Upgrade render_agent to read it."
+        age, remedy = "newer", "Upgrade render_agent to read it."
     else:
-        age, way_out = "older", "Use the version that wrote it, or start a new run."
+        age, remedy = "older", "Use the version that wrote it, or start a new run."
     raise RunLogError(
         f"{path} was written by render_agent {program} in {age} format {short_repr(number, 40)}; render_agent"
-        f" {__version__} reads only format {FORMAT} of 0.2.0 and later. {way_out}",
+        f" {__version__} reads only format {FORMAT} of 0.2.0 and later. {remedy}",
         f"{age} format",
     )
 
 
 class EngineRecord(TypedDict):
-    """The engine of a run; each engine adds fields of its own."""
+    """The engine of a run; engines may add fields."""
 
     name: str
     model: str | None
@@ -52,7 +53,7 @@ class EngineRecord(TypedDict):
 
 
 class WordingRecord(TypedDict):
-    """The texts that the model reads. model: the one that brought its own, None for the general ones."""
+    """The texts that the model reads; `model` is the model with its own wording, None for the general one."""
 
     model: str | None
     version: NotRequired[str]
@@ -60,7 +61,7 @@ class WordingRecord(TypedDict):
 
 
 class Record(TypedDict):
-    """`config.json`; `RunConfig.from_json` reads the options in it."""
+    """Content of `config.json`; `RunConfig.from_json` reads the options in it."""
 
     program: str
     commit: str | None
@@ -81,7 +82,7 @@ class TypeScore(TypedDict):
 
 
 class Counts(TypedDict):
-    """Number of questions by status."""
+    """Number of questions by status, and of unreadable replies."""
 
     active: Count
     answered: Count
@@ -94,7 +95,7 @@ class Counts(TypedDict):
 
 
 class Totals(TypedDict):
-    """What a run took."""
+    """Total cost of a run."""
 
     turns: Count
     calls: Count
@@ -104,7 +105,7 @@ class Totals(TypedDict):
 
 
 class Results(TypedDict):
-    """`results.json`."""
+    """Content of `results.json`."""
 
     status: str
     notes: list[str]

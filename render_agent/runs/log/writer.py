@@ -1,4 +1,4 @@
-"""Write a run folder: created, locked, and appended to turn by turn."""
+"""Writes a run folder: creates it, locks it, and appends turn by turn."""
 
 from __future__ import annotations
 
@@ -34,17 +34,16 @@ from render_agent.util.whole_files import (
 )
 from render_agent.views.picture_store import Pictures
 
-NAME_FORMAT = "%Y%m%dT%H%M%S"
-"""Name of a run folder: the second it was created, in local time."""
+NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the second
 
 
 class TurnLog(Protocol):
-    """Where turns are recorded: a run folder, or the connection to the process that owns it."""
+    """Records turns in a run folder, or sends them to the process that owns it."""
 
     pictures: Pictures
 
     def append(self, line: LogLine) -> None:
-        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
+        """Append a turn, or the error that stopped a question. Not durable until `sync`."""
         ...
 
     def sync(self) -> None:
@@ -53,7 +52,7 @@ class TurnLog(Protocol):
 
 
 class RunLog:
-    """A run folder being written, locked against every other process until `close`."""
+    """A run folder open for writing, locked against other processes until `close`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,10 +63,15 @@ class RunLog:
 
     @classmethod
     def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
-        """Make a new run folder named after the present second and write its `config.json`.
+        """Create a run folder named after the current time and write its `config.json`.
 
-        kind: `batched` or `single`. record: the content of `config.json`. RunLogError if the folder cannot be
-        written.
+        Args:
+            output: Folder for run folders.
+            kind: `batched` or `single`.
+            record: Content of `config.json`.
+
+        Raises:
+            RunLogError: The folder cannot be written.
         """
         make_folders(output, durable=True)
         with writing(output):
@@ -81,29 +85,31 @@ class RunLog:
         return cls(path)
 
     def write_questions(self, questions: Iterable[Question]) -> None:
-        """Write `questions.jsonl`, whole or not at all."""
+        """Write `questions.jsonl` atomically."""
         lines = json_lines(question_to_json(question) for question in questions)
         write_whole(self.path / "questions.jsonl", lines)
 
     @property
     def there(self) -> bool:
-        """Whether the run folder is still the one that was opened."""
+        """True if the run folder has not been deleted, moved or replaced."""
         return self._lock.there
 
     @property
     def warning(self) -> str:
-        """What to tell the user if the folder could not be locked; else empty."""
+        """Message for the user if the folder could not be locked, otherwise empty."""
         return self._lock.warning
 
     def append(self, line: LogLine) -> None:
-        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
+        """Append a turn, or the error that stopped a question. Not durable until `sync`."""
         self.append_line(line_to_json(line))
 
     def sync(self) -> None:
-        """Write what was appended; it survives the machine's death when this returns, with its pictures.
+        """Write appended lines durably.
 
-        Pictures are durable before their turn is appended, so that every file that a line names exists. RunLogError if
-        the disk is full or the folder is gone.
+        Images are durable before their turn is appended, so every file named in a line exists.
+
+        Raises:
+            RunLogError: The disk is full, or the folder is gone.
         """
         if not self._pending:
             return
@@ -116,18 +122,18 @@ class RunLog:
             os.fsync(self._turns.fileno())
 
     def write_results(self, results: Mapping[str, Any]) -> None:
-        """Write `results.csv`, then `results.json`, which marks the end."""
+        """Write `results.csv`, then `results.json`, which marks the run as finished."""
         self.sync()
         self._lock.check()
         write_whole(self.path / "results.csv", csv_text(results["questions"]).encode())
         write_whole(self.path / "results.json", json_bytes(results))
 
     def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:
-        """Write the results by another parser beside the official ones."""
+        """Write the results of another parser next to the official ones."""
         write_whole(self.path / f"results.{parser}.json", json_bytes(results))
 
     def close(self) -> None:
-        """Finish writing and unlock. RunLogError where what was appended cannot be written."""
+        """Finish writing and unlock. Raises RunLogError if pending lines cannot be written."""
         try:
             self.pictures.close()
             self.sync()
@@ -138,33 +144,33 @@ class RunLog:
             self._lock.close()
 
     def append_line(self, line: Mapping[str, Any]) -> None:
-        """Append a line, such as one of another run's log."""
-        written = encode(dict(line))
-        if len(written) > MAX_LINE_BYTES:  # readers would refuse it, and the whole log with it
+        """Append a line unchanged, e.g. from the log of another run."""
+        encoded = encode(dict(line))
+        if len(encoded) > MAX_LINE_BYTES:  # readers would reject the line, and with it the log
             raise RenderAgentError(
-                f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
-                f" {MAX_LINE_BYTES:,}: lower --max-new-tokens or the number of candidates"
+                f"turn {line.get('turn')} has {len(encoded):,} bytes, more than the maximum of"
+                f" {MAX_LINE_BYTES:,} per log line. Lower --max-new-tokens or the number of candidates."
             )
-        self._pending.append(written)
+        self._pending.append(encoded)
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"
         if path.is_file():
-            _, whole = read_lines(path)
-            os.truncate(path, whole)
+            _, complete_bytes = read_lines(path)
+            os.truncate(path, complete_bytes)
         file = path.open("ab", buffering=0)
         sync_folder(self.path)
         return file
 
 
 def _new_folder(output: Path, kind: str) -> Path:
-    """Make a folder named after the present second, or after the next one that is free."""
-    moment = datetime.now()
+    """Create a folder named after the current time, or the next second that is free."""
+    time = datetime.now()
     while True:
-        name = moment.strftime(NAME_FORMAT)
-        moment += timedelta(seconds=1)
+        name = time.strftime(NAME_FORMAT)
+        time += timedelta(seconds=1)
         if any(output.glob(f"{name}_*")):
             continue
-        with suppress(FileExistsError):  # another process was faster
+        with suppress(FileExistsError):  # another process created it first
             (output / f"{name}_{kind}").mkdir()
             return output / f"{name}_{kind}"

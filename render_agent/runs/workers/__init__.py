@@ -1,1 +1,1 @@
-"""Runs on several processes or machines by Ray; one process writes the log. Start with `driver.py`."""
+"""Runs distributed over processes or machines with Ray; one process writes the log. Start with `driver.py`."""

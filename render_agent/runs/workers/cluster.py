@@ -1,4 +1,4 @@
-"""Ray: the cluster that the workers run on, started on this machine or connected to."""
+"""The Ray cluster that workers run on: started on this machine, or an existing one."""
 
 from __future__ import annotations
 
@@ -20,28 +20,24 @@ from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
-OBJECT_STORE_BYTES = 1 << 30
-"""Bytes of shared memory for what workers hand over; what is larger goes through the disk."""
+OBJECT_STORE_BYTES = 1 << 30  # shared memory for objects passed to workers; the rest spills to disk
 
-CONNECT_SECONDS = 10.0
-"""Seconds in which the address of a cluster must answer."""
+CONNECT_SECONDS = 10.0  # timeout for connecting to a cluster
 
-RAY_WORDS = (AUTO, "local")
-"""What Ray takes in the place of an address."""
+RAY_WORDS = (AUTO, "local")  # values that Ray accepts instead of an address
 
-NO_CLUSTER = "start one with `ray start --head`, or leave --ray out to use this machine"
-"""What to do where no cluster answers."""
+NO_CLUSTER = "Start one with `ray start --head`, or omit --ray to use this machine."
 
+# Ray settings: no usage reports, CUDA_VISIBLE_DEVICES unchanged, no colours.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_COLOR_PREFIX": "0",
 }
-"""Settings of Ray: it reports nothing to its makers, leaves CUDA_VISIBLE_DEVICES as it is, no colours."""
 
 
 def check_ray(config: RunConfig) -> None:
-    """Raise SetupError where a run needs Ray and it is not installed, or its address is of no use."""
+    """Raise SetupError if a run needs Ray and it is not installed, or if its address is unusable."""
     if config.alone:
         return
     require("a run with --workers, --devices or --ray", "ray")
@@ -50,35 +46,41 @@ def check_ray(config: RunConfig) -> None:
         return
     if "/" in host or not (host and port.isdecimal()):
         raise SetupError(
-            f"--ray {config.ray} is not an address of a Ray cluster: pass HOST:6379, or auto on a machine of the"
-            " cluster"
+            f"--ray {config.ray} is not an address of a Ray cluster. Pass HOST:6379, or auto on a machine of the"
+            " cluster."
         )
-    try:  # Ray itself would try for minutes
+    try:  # Ray itself would retry for minutes
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise SetupError(
-            f"--ray {config.ray}: no Ray cluster answers there ({error}); {NO_CLUSTER}"
+            f"--ray {config.ray}: no Ray cluster answers there ({error}). {NO_CLUSTER}"
         ) from error
 
 
 @contextmanager
 def cluster(address: str | None, workers: int) -> Iterator[Any]:
-    """Give Ray, connected to the cluster at `address`, or to one of this machine that ends with it.
+    """Yield Ray, connected to a cluster.
 
-    A connection that the program already has is used and left open. What Ray prints goes to the
-    log. SetupError where the cluster does not answer.
+    An existing connection of the program is used and left open. Ray's output goes to the log.
+
+    Args:
+        address: Address of the cluster; None starts one on this machine that ends with the context.
+        workers: Number of CPUs of the local cluster.
+
+    Raises:
+        SetupError: The cluster does not answer.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     import ray
 
     if ray.is_initialized():
-        with redirect_stdout(_Lines(logger.info)):
+        with redirect_stdout(_LogWriter(logger.info)):
             yield ray
         return
-    with redirect_stdout(_Lines(logger.info)):
+    with redirect_stdout(_LogWriter(logger.info)):
         try:
-            with _sigterm_kept():
+            with _keep_sigterm_handler():
                 _connect(ray, address, workers)
             yield ray
         finally:
@@ -97,22 +99,23 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         }
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
-    # Ray raises the plain class where its own processes start too slowly.
+    # Ray raises plain Exception if its processes start too slowly.
     except Exception as error:
         reason = reason_of(error)
         raise SetupError(
-            f"--ray {address}: no Ray cluster answers there ({reason}); {NO_CLUSTER}"
+            f"--ray {address}: no Ray cluster answers there ({reason}). {NO_CLUSTER}"
             if address
-            else f"Ray, which runs the workers, could not be started on this machine: {reason}; try again when it"
-            " is less busy, or leave --workers and --devices out"
+            else f"cannot start Ray, which runs the workers, on this machine: {reason}. Try again when it is less busy,"
+            " or omit --workers and --devices."
         ) from error
 
 
 def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
-    """Return the resources that a worker with these options asks Ray for.
+    """Return the resources that a worker requests from Ray.
 
-    cluster_gpus: how many GPUs the cluster has; None on this machine, where devices are named and
-    not counted.
+    Args:
+        config: Options of the worker.
+        cluster_gpus: Number of GPUs in the cluster; None on this machine, where devices are named, not counted.
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
@@ -127,18 +130,18 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
 
 
 @contextmanager
-def _sigterm_kept() -> Iterator[None]:
-    """Leave it to the program what SIGTERM does: Ray takes it for itself."""
-    before = signal.getsignal(signal.SIGTERM)
+def _keep_sigterm_handler() -> Iterator[None]:
+    """Restore the program's SIGTERM handler, which Ray replaces."""
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, handler)
 
 
-class _Lines(io.TextIOBase):
-    """A text file whose lines are logged."""
+class _LogWriter(io.TextIOBase):
+    """Text file that logs every line written to it."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log

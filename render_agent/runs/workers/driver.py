@@ -1,4 +1,4 @@
-"""The driver: dispatches scenes to worker processes, logs their turns, and restarts workers that die."""
+"""The driver: dispatches scenes to worker processes, logs their turns, and restarts dead workers."""
 
 from __future__ import annotations
 
@@ -35,51 +35,46 @@ from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
-"""Longest wait for a message of the workers."""
+POLL_SECONDS = 1.0  # longest wait for messages
 
-CLOSE_SECONDS = 10.0
-"""Seconds that workers get to close their engines at the end."""
+CLOSE_SECONDS = 10.0  # time for workers to close their engines at the end
 
+# Silence after which a worker counts as dead; loading a large model takes minutes.
 STALL_SECONDS = 3600.0
-"""A worker without a message for this long counts as dead; loading a large model takes minutes."""
 
-MAX_SCENE_DEATHS = 2
-"""Workers that may die with a scene before its questions fail: it is retried once."""
+MAX_SCENE_DEATHS = 2  # workers that may die with a scene before its questions fail, i.e. one retry
 
-MAX_SLOT_DEATHS = 5
-"""Consecutive deaths without a turn after which a slot stays empty."""
+MAX_SLOT_DEATHS = 5  # consecutive deaths without a turn after which a slot is not refilled
 
-MAX_BATCHES_PER_TASK = 8
-"""Maximum size of a task, in full batches."""
+MAX_BATCHES_PER_TASK = 8  # maximum size of a task, in full batches
 
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """The place of one worker and of its successors after it dies.
-
-    stream: the messages of its current task. scenes: those of the task. deaths: consecutive deaths without a turn.
-    heard: when its last message came.
-    """
+    """A place for one worker at a time, restarted if it dies."""
 
     number: int
     config: RunConfig
     worker: Any = None
     stream: Any = None
+    """Messages of the current task."""
     scenes: list[str] = field(default_factory=list)
+    """Scenes of the current task."""
     batch_size: int = 0
     deaths: int = 0
+    """Consecutive deaths without a turn."""
     heard: float = 0.0
+    """Time of the last message."""
     label: str = ""
 
     @property
     def ready(self) -> bool:
-        """Whether its worker has an engine and nothing to do."""
+        """True if the worker has an engine and no task."""
         return self.worker is not None and self.stream is None and self.batch_size > 0
 
 
 class Driver:
-    """Owns the log, the states and the workers; nothing else changes any of them."""
+    """Owns the log, the states and the workers of a run."""
 
     def __init__(
         self,
@@ -104,14 +99,14 @@ class Driver:
         scenes = [scene for scene in self.by_scene if self._active(scene)]
         self.fresh = sorted(scenes, key=lambda scene: (-len(self._active(scene)), scene))
         self.returned: list[str] = []
-        """Scenes of workers that died; each is a task of its own, after all others."""
+        """Scenes of dead workers; each becomes a separate task after all others."""
         self.scene_deaths = Counter[str]()
         self.failures = Failures(most_failures, [s.question for s in states if s.active])
         self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
         self.last_error: RenderAgentError = EngineError("no worker could be started")
 
     def run(self) -> None:
-        """Dispatch until every question is done. EngineError or RunStoppedError if no worker is left."""
+        """Dispatch tasks until every question is done. Raises EngineError or RunStoppedError if no worker is left."""
         for slot in self.slots:
             self._start(slot)
         while self.fresh or self.returned or any(slot.scenes for slot in self.slots):
@@ -122,16 +117,19 @@ class Driver:
                 if slot.ready:
                     self._dispatch(slot, working)
             streams = {slot.stream: slot for slot in working if slot.stream is not None}
-            heard = [streams[stream] for stream in self._wait([*streams])]
-            for slot in heard:
+            slots_with_messages = [streams[stream] for stream in self._wait([*streams])]
+            for slot in slots_with_messages:
                 self._hear(slot)
             for slot in streams.values():
-                if slot not in heard and time.monotonic() - slot.heard > STALL_SECONDS:
+                if (
+                    slot not in slots_with_messages
+                    and time.monotonic() - slot.heard > STALL_SECONDS
+                ):
                     self._died(slot, f"no message for {STALL_SECONDS:.0f} s")
         self.log.sync()
 
     def close(self) -> None:
-        """Close the engines of idle workers, and end all workers."""
+        """Close the engines of idle workers, and stop all workers."""
         closing = [slot.worker.close.remote() for slot in self.slots if slot.ready]
         if closing:
             self.ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
@@ -139,21 +137,21 @@ class Driver:
             self._end(slot)
 
     def _wait(self, streams: list[Any]) -> list[Any]:
-        """Return the streams that have messages, empty after POLL_SECONDS."""
+        """Return the streams with messages; empty after POLL_SECONDS."""
         try:
             ready, _ = self.ray.wait(streams, num_returns=1, timeout=POLL_SECONDS)
         except SystemError as error:
-            # Ray wraps what a signal handler raised during its wait
+            # Ray wraps exceptions raised by signal handlers while it waits
             if error.__cause__ is None:
                 raise
             raise error.__cause__ from None
         return list(ready)
 
     def _start(self, slot: WorkerSlot) -> None:
-        """Start a worker; it sends Ready when it has its engine."""
+        """Start a worker; it sends Ready once it has an engine."""
         actor = self.ray.remote(Worker)
-        needs = resources(slot.config, self.gpus)
-        slot.worker = actor.options(max_restarts=0, **needs).remote(
+        requirements = resources(slot.config, self.gpus)
+        slot.worker = actor.options(max_restarts=0, **requirements).remote(
             slot.config, self.setup, slot.number
         )
         slot.label, slot.batch_size = f"worker {slot.number}", 0
@@ -161,7 +159,7 @@ class Driver:
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
     def _dispatch(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> None:
-        """Give the next scenes to a free worker, if any are left."""
+        """Send the next scenes to an idle worker, if any are left."""
         slot.scenes = self._take(slot, working)
         states = [state for scene in slot.scenes for state in self._active(scene)]
         if not states:
@@ -184,21 +182,21 @@ class Driver:
         slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
 
     def _take(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> list[str]:
-        """Take scenes off the queue: the largest first, fewer at a time towards the end."""
+        """Take scenes off the queue: largest first, fewer at a time towards the end."""
         if not self.fresh:
             return [self.returned.pop(0)] if self.returned else []
         free = sum(not other.scenes for other in working)
-        left = sum(len(self._active(scene)) for scene in (*self.fresh, *self.returned))
-        wanted = share(left, slot.batch_size, len(working), free)
-        taken = [self.fresh.pop(0)]
-        count = len(self._active(taken[0]))
-        while self.fresh and count + len(self._active(self.fresh[0])) <= wanted:
-            taken.append(self.fresh.pop(0))
-            count += len(self._active(taken[-1]))
-        return taken
+        remaining = sum(len(self._active(scene)) for scene in (*self.fresh, *self.returned))
+        target = share(remaining, slot.batch_size, len(working), free)
+        scenes = [self.fresh.pop(0)]
+        count = len(self._active(scenes[0]))
+        while self.fresh and count + len(self._active(self.fresh[0])) <= target:
+            scenes.append(self.fresh.pop(0))
+            count += len(self._active(scenes[-1]))
+        return scenes
 
     def _hear(self, slot: WorkerSlot) -> None:
-        """Handle the next messages of a worker, or the end of its task or of the worker."""
+        """Handle the next messages of a worker, or the end of its task or process."""
         errors = self.ray.exceptions
         try:
             messages = self.ray.get(next(slot.stream))
@@ -213,11 +211,13 @@ class Driver:
             for message in messages:
                 self._handle(slot, message)
             self.log.sync()
-            stopped = [message for message in messages if isinstance(message, RenderAgentError)]
-            if stopped and not isinstance(stopped[0], EngineError):  # every worker has it
-                raise stopped[0]
-            if stopped:
-                self._close(slot, stopped[0])
+            errors_sent = [message for message in messages if isinstance(message, RenderAgentError)]
+            if errors_sent and not isinstance(
+                errors_sent[0], EngineError
+            ):  # it would stop every worker
+                raise errors_sent[0]
+            if errors_sent:
+                self._close(slot, errors_sent[0])
 
     def _handle(self, slot: WorkerSlot, message: Message) -> None:
         match message:
@@ -250,17 +250,17 @@ class Driver:
         self.observer.failed(state)
 
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
-        """Close a slot whose engine is gone; other workers get its scenes."""
+        """Close a slot whose engine failed; other workers get its scenes."""
         logger.warning("%s is closed: %s", slot.label, error)
         self.last_error = error
         self.returned += filter(self._active, slot.scenes)
         self._end(slot)
 
     def _died(self, slot: WorkerSlot, reason: str) -> None:
-        """Return the scenes of a dead worker to the queue, or fail those that it died with before; restart it."""
+        """Restart a dead worker; return its scenes to the queue, or fail those that killed a worker before."""
         logger.warning("%s died: %s", slot.label, reason)
         self.last_error = EngineError(
-            f"every worker died, the last one was {slot.label}: see run.log; with fewer --workers each has more memory"
+            f"all workers died, most recently {slot.label}. See run.log; fewer --workers leave more memory for each."
         )
         for scene in filter(self._active, slot.scenes):
             self.scene_deaths[scene] += 1
@@ -268,8 +268,8 @@ class Driver:
                 self.returned.append(scene)
                 continue
             error = (
-                f"{MAX_SCENE_DEATHS} workers died with the scene {scene}: see run.log, and try again with --continue"
-                " and --workers 1"
+                f"{MAX_SCENE_DEATHS} workers died with the scene {scene}. See run.log, then resume with --continue"
+                " --workers 1."
             )
             for state in self._active(scene):
                 self._fail(Failure(state.id, len(state.turns), self._phase(state), error))
@@ -294,9 +294,15 @@ class Driver:
 
 
 def share(questions: int, batch_size: int, workers: int, free: int) -> int:
-    """Return how many of the remaining questions a free worker gets: half its share, in whole batches if possible.
+    """Return the number of questions for an idle worker: half its share, in full batches if possible.
 
-    Less than a batch only if others of the `free` workers would get nothing; at most MAX_BATCHES_PER_TASK batches.
+    Less than a batch only if other idle workers would get nothing; at most MAX_BATCHES_PER_TASK batches.
+
+    Args:
+        questions: Remaining questions.
+        batch_size: Preferred batch size of the worker.
+        workers: Number of workers.
+        free: Number of idle workers, including this one.
     """
     half = ceil(questions / (2 * workers))
     filled = min(batch_size, ceil(questions / free))
@@ -311,10 +317,21 @@ def dispatch(
     make_engine: MakeEngine,
     play: Play,
 ) -> None:
-    """Take every active question to its end in the workers that the options ask for.
+    """Run all active questions to completion in worker processes.
 
-    make_engine, play: called in the workers. SetupError if no worker can be set up, EngineError or RunStoppedError if
-    none is left, RunLogError if the log cannot be written.
+    Args:
+        config: Options of the run, including workers, devices and Ray.
+        states: Questions of the run.
+        log: The log.
+        observer: Receives every turn and failure.
+        make_engine: Creates the engine; called in the workers.
+        play: Runs questions; called in the workers.
+
+    Raises:
+        SetupError: No worker can be set up.
+        EngineError: All workers died, or their engines failed.
+        RunStoppedError: Too many questions failed.
+        RunLogError: The log cannot be written.
     """
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
@@ -340,14 +357,14 @@ def dispatch(
 
 
 def worker_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the options of each worker: those of the run, with its own device if devices are named."""
-    # the driver counts failures, which knows those of all workers
+    """Return the options of each worker: those of the run, with a separate device if devices are named."""
+    # failures of all workers are counted by the driver
     alone = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
     if config.devices:
-        # On a cluster a worker sees its own GPUs only, and counts them from 0.
-        named = [
+        # On a cluster, a worker sees only its own GPUs, numbered from 0.
+        devices = [
             "cuda:0" if config.ray and device.startswith("cuda") else device
             for device in config.devices
         ]
-        return [replace(alone, device=device) for device in named]
+        return [replace(alone, device=device) for device in devices]
     return [alone] * config.workers

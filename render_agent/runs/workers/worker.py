@@ -1,5 +1,4 @@
-"""The worker process: takes questions to their end with its own engine and renderer; also the messages between it
-and the driver."""
+"""The worker process, which runs questions with its own engine and renderer, and its messages to the driver."""
 
 from __future__ import annotations
 
@@ -36,18 +35,16 @@ from render_agent.views.picture_store import Pictures
 
 @dataclass(frozen=True, slots=True)
 class TaskBatch:
-    """The questions of whole scenes, each with its turns so far, and the pictures of those turns.
-
-    pictures: PNG bytes by file, relative to the run folder; what is not there is drawn again.
-    """
+    """The questions of whole scenes with their turns so far, and the images of those turns."""
 
     questions: Sequence[tuple[Question, Sequence[Turn]]]
     pictures: Mapping[str, bytes]
+    """PNG data by path relative to the run folder; missing images are rendered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A worker has its engine: process `process` on the machine `machine`."""
+    """Sent when a worker has an engine, with its process id and host name."""
 
     batch_size: int
     process: int
@@ -56,80 +53,77 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A picture, as PNG; it is told before the turn that shows it."""
+    """An image as PNG, sent before the turn that shows it."""
 
     file: str
     png: bytes
 
 
+# Messages from a worker; an error says why its set-up or engine failed.
 Message = Ready | Drawn | LogLine | logging.LogRecord | RenderAgentError
-"""What a worker tells: last something for the driver's log, and why it cannot go on, its set-up or its engine."""
 
 Send = Callable[[Message], None]
 
+# Runs questions to completion in this process; raises EngineError or RunLogError.
 Play = Callable[[Parts, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
-"""Takes questions to their end with an engine, in this process. EngineError or RunLogError where that is impossible."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every worker of a run is made of.
-
-    questions: all of the run, since an engine may be built with them. neighbours: the workers that
-    share a machine, this one included. scratch: a folder of this run alone.
-    """
+    """Settings shared by all workers of a run."""
 
     questions: Sequence[Question]
+    """All questions of the run; engines may depend on them."""
     make_engine: MakeEngine
     play: Play
     neighbours: int
+    """Workers on the same machine, including this one."""
     scratch: Path
+    """Temporary folder of this run."""
 
 
 class Worker:
-    """One process that runs batches of questions; made by Ray, on this machine or another.
+    """A process that runs batches of questions, created by Ray on this or another machine.
 
-    Its methods give lists of messages as they come.
+    Its methods yield lists of messages as they arrive.
     """
 
     def __init__(self, config: RunConfig, setup: Setup, number: int) -> None:
         threads = str(max(1, cores() // setup.neighbours))
-        for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when the libraries are loaded
+        for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when libraries are imported
             os.environ[name] = threads
         self.config = config
         self.parts = build(config)
         self.setup = setup
-        setup.scratch.mkdir(
-            0o700, parents=True, exist_ok=True
-        )  # pictures are nobody else's business
+        setup.scratch.mkdir(0o700, parents=True, exist_ok=True)  # images are private
         self.folder = setup.scratch / str(number)
         self.scenes = self.parts.scenes(setup.questions, MAX_CACHE_BYTES // setup.neighbours)
-        self._told: SimpleQueue[Message | None] = SimpleQueue()
-        self._thread = ThreadPoolExecutor(1, "worker")  # it owns the engine
+        self._messages: SimpleQueue[Message | None] = SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, "worker")  # owns the engine
         program = logging.getLogger("render_agent")
         program.setLevel(logging.DEBUG if config.verbose else logging.INFO)
-        program.addHandler(_Forward(self._told.put))
+        program.addHandler(_Forward(self._messages.put))
         program.propagate = False
 
     def begin(self) -> Iterator[list[Message]]:
-        """Make the engine."""
-        yield from self._telling(self._begin)
+        """Create the engine."""
+        yield from self._stream(self._begin)
 
     def play(self, batch: TaskBatch) -> Iterator[list[Message]]:
-        """Take the questions of a batch to their end."""
-        yield from self._telling(lambda: self._play(batch))
+        """Run the questions of a batch to completion."""
+        yield from self._stream(lambda: self._play(batch))
 
     def close(self) -> None:
-        """Give the engine and the scratch folder back."""
+        """Close the engine and delete the scratch folder."""
         self._thread.submit(self.engine.close).result()
         self._clear()
 
     def _begin(self) -> None:
         self.engine = self.setup.make_engine(self.config, self.setup.questions)
-        self._told.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
+        self._messages.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
 
     def _play(self, batch: TaskBatch) -> None:
-        self._clear()  # also what a worker that was killed left in the same place
+        self._clear()  # also removes files of a worker that was killed in this slot
         for file, png in batch.pictures.items():
             write_whole(self.folder / file, png, durable=False)
         config = self.config
@@ -139,38 +133,38 @@ class Worker:
             )
             for question, turns in batch.questions
         ]
-        log = ForwardingLog(self.folder, self._told.put)
-        try:  # the driver's observer watches, by what is told
+        log = ForwardingLog(self.folder, self._messages.put)
+        try:  # the driver's observer receives the forwarded lines
             self.setup.play(self.parts, self.engine, self.scenes, log, Silent(), states)
         finally:
             log.pictures.close()
 
-    def _telling(self, work: Callable[[], None]) -> Iterator[list[Message]]:
-        """Give what is told while `work` is done in the engine's thread, as much as there is at a time."""
+    def _stream(self, work: Callable[[], None]) -> Iterator[list[Message]]:
+        """Yield messages in batches while `work` runs in the engine's thread."""
         done = self._thread.submit(self._do, work)
-        done.add_done_callback(lambda _: self._told.put(None))
-        message = self._told.get()
+        done.add_done_callback(lambda _: self._messages.put(None))
+        message = self._messages.get()
         while message is not None:
             messages = [message]
-            while not self._told.empty() and (message := self._told.get()) is not None:
+            while not self._messages.empty() and (message := self._messages.get()) is not None:
                 messages.append(message)
             yield messages
             if message is not None:
-                message = self._told.get()
+                message = self._messages.get()
         done.result()
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
             work()
         except RenderAgentError as error:
-            self._told.put(error)
+            self._messages.put(error)
 
     def _clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class ForwardingPictures(Pictures):
-    """Pictures that are also told to the driver; on disk here only while their questions are."""
+    """Image store that also sends images to the driver; local files are temporary."""
 
     durable = False
 
@@ -185,7 +179,7 @@ class ForwardingPictures(Pictures):
 
 
 class ForwardingLog:
-    """A log whose lines are told to the driver, in order."""
+    """Log that sends lines to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
         self.pictures: Pictures = ForwardingPictures(folder, send)
@@ -196,7 +190,7 @@ class ForwardingLog:
         self._send(line)
 
     def sync(self) -> None:
-        """The driver does it."""
+        """Do nothing; the driver syncs."""
 
 
 class _Forward(QueueHandler):

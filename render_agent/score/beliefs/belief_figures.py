@@ -100,8 +100,8 @@ def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
 ) -> dict[str, Step]:
     """Return the last probe of each probed question by id; `probes` are results of `probes_of`."""
-    own, _ = split_counterparts(states)
-    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in own}
+    originals, _ = split_counterparts(states)
+    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in originals}
     return {name: step for name, step in steps.items() if step is not None}
 
 
@@ -147,8 +147,8 @@ def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
     top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
     np.add.at(top, scenes, np.array(tops, np.float64))
     with np.errstate(invalid="ignore"):
-        left = np.abs(top.sum(0) - top).sum(1) / (bottom.sum() - bottom)
-    return float(np.abs(top.sum(0)).sum() / bottom.sum()), left
+        without_scene = np.abs(top.sum(0) - top).sum(1) / (bottom.sum() - bottom)
+    return float(np.abs(top.sum(0)).sum() / bottom.sum()), without_scene
 
 
 def _terms(step: Step, name: str) -> tuple[FloatArray, float]:
@@ -175,15 +175,15 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
 
     Shares are in percent. None stands for a question that was not probed yet.
     """
-    known = [step for step in steps if step is not None]
+    probed = [step for step in steps if step is not None]
     columns: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for step in known:
+    for step in probed:
         for name, (top, bottom) in _parts(step).items():
             columns[name].append((top, bottom, step.question.scene))
     summary: dict[str, Any] = {}
     for name in LABELS:
         if name == "ece":
-            estimate, number = _ece(known)
+            estimate, number = _ece(probed)
         else:
             column = [entry for entry in columns[name] if entry[1]]
             tops, bottoms, scenes = zip(*column, strict=True) if column else ((), (), ())
@@ -272,10 +272,10 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
         "nearer": score.nearer,
         "brier": (sum((confidence - was) ** 2 for confidence, was in score.sure), len(score.sure)),
     }
-    before = step.before.score.matching if step.before and step.before.score else None
-    if before is not None:
-        parts["kept"] = (len(before.found & matching.found), len(before.found))
-        parts["corrected"] = (len({*before.missing} & matching.found), len(before.missing))
+    previous = step.before.score.matching if step.before and step.before.score else None
+    if previous is not None:
+        parts["kept"] = (len(previous.found & matching.found), len(previous.found))
+        parts["corrected"] = (len({*previous.missing} & matching.found), len(previous.missing))
     return parts
 
 

@@ -54,18 +54,20 @@ def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matchi
     doubled: list[BelievedObject] = []
     invented: list[BelievedObject] = []
     missing: list[tuple[str, int]] = []
-    for category, some in boxes.items():
+    for category, true_boxes in boxes.items():
         believed = belief.of(category)
-        apart = distances(believed, some)
-        rows, columns = assigned(apart, radius)
+        distances_metres = distances(believed, true_boxes)
+        rows, columns = assigned(distances_metres, radius)
         pairs += (
-            Pair(category, int(row), int(column), float(apart[row, column]))
+            Pair(category, int(row), int(column), float(distances_metres[row, column]))
             for row, column in zip(rows, columns, strict=True)
         )
         for row in sorted({*range(len(believed))} - {*rows}):
-            near = len(some) and apart[row].min() <= radius
-            (doubled if near else invented).append(believed[row])
-        missing += ((category, column) for column in range(len(some)) if column not in columns)
+            is_near = len(true_boxes) and distances_metres[row].min() <= radius
+            (doubled if is_near else invented).append(believed[row])
+        missing += (
+            (category, column) for column in range(len(true_boxes)) if column not in columns
+        )
     return Matching(tuple(pairs), tuple(doubled), tuple(invented), tuple(missing))
 
 
@@ -81,18 +83,22 @@ def distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) 
     """Return floor-plan distances in metres between believed objects and box centres, (n, m)."""
     places = np.array([thing.position for thing in believed], float).reshape(-1, 2)
     middles = np.array([box.centre[:2] for box in boxes], float).reshape(-1, 2)
-    apart: FloatArray = np.linalg.norm(places[:, None] - middles[None], axis=-1)
-    return apart
+    between: FloatArray = np.linalg.norm(places[:, None] - middles[None], axis=-1)
+    return between
 
 
-def assigned(apart: FloatArray, radius: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def assigned(
+    distances_metres: FloatArray, radius: float
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return row and column indices of matched pairs at most `radius` apart.
 
     Uses the Hungarian method (Kuhn 1955) with a cost for pairs beyond the radius that exceeds all others together.
     """
     from scipy.optimize import linear_sum_assignment
 
-    too_far = radius * (min(apart.shape) + 1) + 1
-    rows, columns = linear_sum_assignment(np.where(apart <= radius, apart, too_far))
-    in_range = apart[rows, columns] <= radius
+    too_far = radius * (min(distances_metres.shape) + 1) + 1
+    rows, columns = linear_sum_assignment(
+        np.where(distances_metres <= radius, distances_metres, too_far)
+    )
+    in_range = distances_metres[rows, columns] <= radius
     return rows[in_range], columns[in_range]

@@ -74,9 +74,9 @@ def _shaped(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) ->
             _cube(believed_object, believed_object.length or UNKNOWN_LENGTH_METRES)
             for believed_object in believed
         ]
-    apart = distances(believed, boxes)
-    shape_index = apart.argmin(axis=1)
-    rows, columns = assigned(apart, float(apart.max(initial=0.0)))
+    distances_metres = distances(believed, boxes)
+    shape_index = distances_metres.argmin(axis=1)
+    rows, columns = assigned(distances_metres, float(distances_metres.max(initial=0.0)))
     shape_index[rows] = columns
     return [
         replace(boxes[index], centre=np.array([*believed_object.position, boxes[index].centre[2]]))

@@ -37,11 +37,11 @@ class ScoredProbe:
 
 def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, dict[str, int]]:
     """Return true boxes and counts of the categories a question names, in the frame shown to the model."""
-    known = {label.lower(): some for label, some in placed(facts, frame).boxes.items()}
+    boxes_by_label = {label.lower(): boxes for label, boxes in placed(facts, frame).boxes.items()}
     counts = {label.lower(): number for label, number in facts.counts.items()}
-    names = [name for name in named_categories(question) if name in known]
-    return {name: known[name] for name in names}, {
-        name: counts.get(name, len(known[name])) for name in names
+    names = [name for name in named_categories(question) if name in boxes_by_label]
+    return {name: boxes_by_label[name] for name in names}, {
+        name: counts.get(name, len(boxes_by_label[name])) for name in names
     }
 
 

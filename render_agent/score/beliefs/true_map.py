@@ -14,9 +14,8 @@ import numpy as np
 from render_agent.score.beliefs.matching import FloatArray
 from render_agent.tasks.ground_truth import Facts
 
-CELLS = (
-    10  # cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene
-)
+# Cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene.
+CELLS = 10
 
 
 def square_around(facts: Facts) -> tuple[FloatArray, float]:

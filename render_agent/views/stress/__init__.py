@@ -1,5 +1,6 @@
-"""Image stress tests (`--pictures`): each changes the scene or its pixels. Start with `image_stress.py`, the base class."""
+"""Image stress tests (`--pictures`) change the scene or its pixels. Start with `image_stress.py`, the base class."""
 
+# Values of `--pictures`.
 STRESSES = {
     "real": "render_agent.views.stress.image_stress:Real",
     "black": "render_agent.views.stress.blank:Black",
@@ -7,4 +8,3 @@ STRESSES = {
     "shuffled": "render_agent.views.stress.shuffled:Shuffled",
     "mirrored": "render_agent.views.stress.mirrored:Mirrored",
 }
-"""Values of `--pictures`."""

@@ -1,4 +1,4 @@
-"""`--pictures black` and `--pictures noise`: every picture is replaced by one that shows nothing."""
+"""`--pictures black` and `--pictures noise`: every image is replaced by one without content."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from render_agent.views.stress.image_stress import Painted, Picture, PictureKeep
 
 
 class Black(PictureStress):
-    """Every picture is black; the dialogue stays what it is."""
+    """Every image is black; the dialogue is unchanged."""
 
-    note = "stress test: every picture is black (--pictures black)"
+    note = "stress test: every image is black (--pictures black)"
     faithful = False
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
-        """Return a keeper of black pictures."""
+        """Return a store of black images."""
         return Painted(pictures, lambda file, picture: np.zeros_like(picture))
 
 
 class Noise(PictureStress):
-    """Every picture is noise; the dialogue stays what it is."""
+    """Every image is noise; the dialogue is unchanged."""
 
-    note = "stress test: every picture is noise (--pictures noise)"
+    note = "stress test: every image is noise (--pictures noise)"
     faithful = False
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
-        """Return a keeper of noise."""
+        """Return a store of noise images."""
         return Painted(pictures, lambda file, picture: noise(picture.shape, file, seed))
 
 
 def noise(shape: tuple[int, ...], file: str, seed: int) -> Picture:
-    """Return uniform noise that depends on shape, file name and seed alone."""
+    """Return uniform noise that depends only on shape, file name and seed."""
     digest = hashlib.sha256(f"{seed} {file}".encode("utf-8", "backslashreplace")).digest()
-    chance = np.random.default_rng(int.from_bytes(digest, "big"))
-    return chance.integers(0, 256, shape, np.uint8)
+    generator = np.random.default_rng(int.from_bytes(digest, "big"))
+    return generator.integers(0, 256, shape, np.uint8)

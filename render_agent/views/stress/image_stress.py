@@ -1,4 +1,4 @@
-"""The base of `--pictures`: the scene, its pixels, the truth, and the note that each value changes."""
+"""Base class of image stress tests (`--pictures`): what each changes in the scene, its pixels and the ground truth."""
 
 from __future__ import annotations
 
@@ -22,40 +22,39 @@ from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.input_files import InputFile, annotation_files, instance_labels, scan_files
 
 Picture = NDArray[np.uint8]
-Paint = Callable[[str, Picture], Picture]
-"""Gives what is shown, (H, W, 3), for a picture's file and what was drawn."""
+Paint = Callable[[str, Picture], Picture]  # (file name, rendered image) -> image to show, (H, W, 3)
 
 
 class PictureKeeper(Protocol):
-    """Where the pictures of a run are kept."""
+    """Stores the images of a run."""
 
     def keep(self, file: str, picture: Picture) -> Future[None]:
-        """Write a picture (H, W, 3) beside other work; done when it is on disk."""
+        """Write an image, (H, W, 3), in the background; the future completes when it is on disk."""
         ...
 
     def there(self, file: str, digest: str | None = None) -> bool:
-        """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
+        """Return True if an image is on disk, intact and, according to its SHA-256, unchanged."""
         ...
 
 
 class PictureStress(Choice):
-    """What the pictures of a run show; a value of `--pictures` is a subclass, which the registry names."""
+    """A condition on the images of a run. Values of `--pictures` are registered subclasses."""
 
     note: ClassVar[str | None] = None
-    """What must be said beside every figure of the run; None where the pictures are the real ones."""
+    """Caveat reported with every score of the run; None if images are unchanged."""
     faithful: ClassVar[bool] = True
-    """Whether the pictures show the scene that a question is about."""
+    """True if the images show the scene that a question is about."""
     own_scene: ClassVar[bool] = True
-    """Whether a dialogue takes place in the question's own scene, so that its boxes hold."""
+    """True if the dialogue takes place in the question's scene, so that its object boxes apply."""
     changes_truth: ClassVar[bool] = False
-    """Whether another answer may be right in what is shown."""
+    """True if the correct answer may change."""
     scene_set: ClassVar[str | None] = "real"
-    """What the scenes are called by which runs that have the same ones share their plans; None for no others."""
+    """Name of the set of scenes; runs with the same set share their plans. None never shares."""
     reads_all_scans: ClassVar[bool] = False
-    """Whether a question may be shown the scan of any other question of the run."""
+    """True if a question may be shown the scan of any other question of the run."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""
+        """Return the input files: scans, alignments and, for changed rooms, the files that locate their objects."""
         scans = scan_files(questions)
         if not config.change:
             return scans
@@ -64,10 +63,15 @@ class PictureStress(Choice):
     def scenes(
         self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
     ) -> SceneCache:
-        """Return the scenes that the questions of a run are shown.
+        """Return the scenes shown to the questions of a run.
 
-        questions: all that the run chose. limit: bytes that they may take, the cache's own unless given.
-        UsageError as in `check`.
+        Args:
+            config: Options of the run.
+            questions: All questions chosen for the run.
+            limit: Size limit of the scene cache in bytes; None uses the default.
+
+        Raises:
+            UsageError: `check` fails.
         """
         self.check(config, questions)
         files = SceneFiles(*config.frame)
@@ -86,41 +90,41 @@ class PictureStress(Choice):
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)
 
     def shown(self, scene: Scene) -> Scene:
-        """Return the scene that is shown in place of one that was read."""
+        """Return the scene to show instead of `scene`."""
         return scene
 
     def exchanged(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
-        """Return which scene stands in the place of which; those that are not named stay."""
+        """Return replacements by original scene; other scenes are shown unchanged."""
         return {}
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
-        """Return the keeper that stores the changed pictures."""
+        """Return the store that saves the changed images."""
         return pictures
 
     def truth(self, question: Question) -> str | None:
-        """Return what is right in what is shown, None where nobody knows."""
+        """Return the correct answer for what is shown; None if it is unknown."""
         return question.truth
 
     def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
-        """Return what `results.json` has beside its usual figures. states: those that are scored."""
+        """Return additional entries of `results.json` for the scored questions."""
         return {}
 
 
 @dataclass(frozen=True)
 class Painted:
-    """Keeps something else in the place of every picture."""
+    """Stores a changed image instead of each rendered one."""
 
     pictures: PictureKeeper
     paint: Paint
 
     def keep(self, file: str, picture: Picture) -> Future[None]:
-        """Write the changed picture."""
+        """Write the changed image."""
         return self.pictures.keep(file, self.paint(file, picture))
 
     def there(self, file: str, digest: str | None = None) -> bool:
-        """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
+        """Return True if an image is on disk, intact and, according to its SHA-256, unchanged."""
         return self.pictures.there(file, digest)
 
 
 class Real(PictureStress):
-    """No stress: the pictures show the scene as it is."""
+    """No stress test: images show the unchanged scene."""

@@ -1,4 +1,4 @@
-"""`--pictures shuffled`: every question is shown another question's scene."""
+"""`--pictures shuffled`: every question is shown the scene of another question."""
 
 from __future__ import annotations
 
@@ -14,47 +14,46 @@ from render_agent.views.stress.image_stress import PictureStress
 
 
 class Shuffled(PictureStress):
-    """The dialogues take place in scenes that are exchanged among the questions of the run."""
+    """Dialogues take place in scenes exchanged among the questions of the run."""
 
-    note = "stress test: the pictures show another question's scene (--pictures shuffled)"
+    note = "stress test: images show the scene of another question (--pictures shuffled)"
     faithful = False
     own_scene = False
     scene_set = None
     reads_all_scans = True
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where there are no two scenes to exchange, or nothing is shown."""
+        """Raise UsageError if the run is a shard or has fewer than two scenes."""
         if config.shard:
             raise UsageError(
-                "--pictures shuffled needs all scenes in one run: leave --shard out; --workers and --ray"
-                " share a run among processes and machines"
+                "--pictures shuffled needs all scenes in one run. Omit --shard; to distribute the run, use"
+                " --workers or --ray."
             )
         if len(_places(questions)) < 2:
             raise UsageError(
-                "--pictures shuffled needs the scans of two scenes at least: choose questions of more"
+                "--pictures shuffled needs the scans of at least two scenes. Choose questions about more scenes."
             )
 
     def exchanged(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:
-        """Return for every scene another one."""
+        """Return a different scene for each scene."""
         return exchanged_scenes(questions, seed)
 
 
 def exchanged_scenes(questions: Sequence[Question], seed: int) -> dict[Place, Place]:
-    """Return for every scene another one of the same questions, each used once.
+    """Map each scene to a different one, each used once.
 
-    It depends on the seed and the names of the scenes alone: one circle through all of them (Sattolo
-    1986), so that none stays where it is.
+    The mapping is a single cycle (Sattolo 1986) that depends only on the seed and the scene names.
     """
     places = _places(questions)
-    chance = random.Random(hashlib.sha256(f"{seed} scenes".encode()).digest())
+    generator = random.Random(hashlib.sha256(f"{seed} scenes".encode()).digest())
     shuffled = [*places]
     for last in range(len(shuffled) - 1, 0, -1):
-        other = chance.randrange(last)
-        shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
+        swap = generator.randrange(last)
+        shuffled[last], shuffled[swap] = shuffled[swap], shuffled[last]
     return dict(zip(places, shuffled, strict=True))
 
 
 def _places(questions: Sequence[Question]) -> list[Place]:
-    """Return the scans with the names of their scenes, in the order of the names."""
+    """Return scans with their scene names, sorted by name."""
     places = {(question.scan, question.scene) for question in questions if question.scan}
     return sorted(places, key=lambda place: (place[1], place[0].name))

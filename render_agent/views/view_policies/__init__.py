@@ -3,6 +3,7 @@
 Start with `view_policy.py`, the base class, then `built_in.py`.
 """
 
+# Values of `--views`.
 VIEW_POLICIES = {
     "free": "render_agent.views.view_policies.built_in:Free",
     "none": "render_agent.views.view_policies.built_in:Blind",
@@ -12,4 +13,3 @@ VIEW_POLICIES = {
     "random-walk": "render_agent.views.view_policies.built_in:RandomWalkViews",
     "tour": "render_agent.views.view_policies.tour:TourViews",
 }
-"""Values of `--views`."""

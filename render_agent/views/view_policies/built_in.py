@@ -1,4 +1,4 @@
-"""The values of `--views` that compare no views: the model's own, those that follow from the first, a random walk."""
+"""Built-in view policies except the tour: free, blind, fixed views relative to the start, and a random walk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from render_agent.views.view_policies.view_policy import (
     ViewPolicy,
 )
 
-MIN_STEP_METRES = 0.2
-"""Metres: a shorter step shows little that is new."""
+MIN_STEP_METRES = 0.2  # shorter steps reveal little
 
 
 class Free(ViewPolicy):
@@ -29,11 +28,11 @@ class Free(ViewPolicy):
     free = True
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return the map and the first view, where they are allowed; tours and walks begin alike."""
+        """Return the map and the first view, if allowed; tours and walks start with the same views."""
         return tuple(kind for kind in ("top", "ego") if kind in kinds) or tuple(kinds[:1])
 
     def note(self, kinds: Sequence[str], max_turns: int) -> None:
-        """Nothing must be said of it."""
+        """Return None: a free run needs no caveat."""
 
 
 class Blind(ViewPolicy):
@@ -44,7 +43,7 @@ class Blind(ViewPolicy):
     shared = True
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return no kind."""
+        """Return no view types."""
         return ()
 
     def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
@@ -52,89 +51,93 @@ class Blind(ViewPolicy):
         return 0
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str:
-        """Return that it is blind."""
-        return "blind: the model was shown nothing (--views none)"
+        """Return the caveat of a blind run."""
+        return "blind: the model was shown no images (--views none)"
 
 
 class _Fixed(ViewPolicy):
-    """The first view, and others that follow from it alone."""
+    """The first view, and others at fixed angles to it."""
 
     shared = True
     lefts: tuple[float, ...] = ()
-    """Degrees by which the first view is turned to the left, for a view each."""
+    """Angles in degrees to the left of the first view, one per additional view."""
     kind = "ego"
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return its one kind."""
+        """Return the view type of this policy."""
         self.need(self.kind, kinds)
         return (self.kind,)
 
     def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
-        """Return their number, which does not depend on the turns."""
+        """Return the number of views, regardless of turns."""
         return 1 + len(self.lefts)
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what turns on the spot."""
+        """Return this policy, which has no state."""
         return self
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the start's camera turned by each of the angles."""
+        """Return the start camera turned by each angle."""
         return FurtherViews([context.start.turned(left) for left in self.lefts])
 
 
 class Start(_Fixed):
-    """The first view alone."""
+    """Only the first view."""
 
     name = "start"
-    words = "the first one alone"
+    words = "only the first one"
 
 
 class Four(_Fixed):
-    """The first view, and those to its left, behind and to its right."""
+    """The first view and those to its left, back and right."""
 
     name = "four"
-    words = "the first one and what is left, right and behind of it"
+    words = "the first one and those to its left, right and back"
     lefts = (90.0, 180.0, -90.0)
 
 
 class Top(_Fixed):
-    """The map alone."""
+    """Only the map."""
 
     name = "top"
-    words = "the map alone"
+    words = "only the map"
     kind = "top"
 
 
 class RandomWalkViews(ViewPolicy):
-    """A random walk, each question its own."""
+    """A separate random walk for each question."""
 
     name = "random-walk"
     words = "a random walk of {count}"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> RandomWalk:
-        """Return what draws the walk from the seed."""
+        """Return the random walk for the seed of the run."""
         return RandomWalk(config.max_turns - 1, config.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class RandomWalk:
-    """Turns by any angle and steps forward by up to what one turn allows, view after view.
+    """A random walk: any rotation, then a step forward of at most one turn's reach, per view.
 
-    count: views. Walls and furniture stop it as they stop the model.
+    Walls and furniture stop it as they stop the model.
+
+    Args:
+        count: Number of views.
+        seed: Seed of the run.
     """
 
     count: int
     seed: int = 0
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the cameras of the walk from the start; each question has its own, a pair one."""
-        words = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
-        chance = random.Random(hashlib.sha256(words).digest())
+        """Return the cameras of the walk; a question and its counterpart share one."""
+        key = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
+        generator = random.Random(hashlib.sha256(key).digest())
         camera, cameras = context.start, []
         for _ in range(self.count):
             action = Action(
-                rotation=chance.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES),
-                forward=chance.uniform(MIN_STEP_METRES, MAX_MOVE_METRES),
+                rotation=generator.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES),
+                forward=generator.uniform(MIN_STEP_METRES, MAX_MOVE_METRES),
             )
             camera = carry_out(action, camera, context.space)[0]
             cameras.append(camera)

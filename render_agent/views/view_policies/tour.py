@@ -1,4 +1,4 @@
-"""A tour that covers the room: places far from one another, at each the heading that shows most anew."""
+"""A tour that covers the room: places far apart, each with the heading that reveals the most new surface."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ from render_agent.views.view_policies.visible_surface import (
     patches,
 )
 
-HEADINGS_PER_PLACE = 12
-"""Directions that are compared at every place."""
+HEADINGS_PER_PLACE = 12  # directions compared at each place
 
-PITCHES_DEGREES = (0.0, -15.0)
-"""Degrees: level, and tilted down to what stands nearby."""
+PITCHES_DEGREES = (0.0, -15.0)  # level, and tilted down to nearby objects
 
-MIN_PLACES = 12
-"""Places that are compared at least."""
+MIN_PLACES = 12  # fewest places compared
 
 
 class TourViews(ViewPolicy):
@@ -39,69 +36,72 @@ class TourViews(ViewPolicy):
     shared = True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Tour:
-        """Return what plans the tour."""
+        """Return the tour planner."""
         return Tour(config.max_turns - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Tour:
-    """The same views for all questions of a scene, computed once. count: views after the first ones."""
+    """Plans one tour per scene, the same for all questions; `count` is the number of views after the opening."""
 
     count: int
     _known: dict[str, FurtherViews] = field(default_factory=dict)
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the views of the tour in a short order from the start."""
+        """Return the views of the tour, ordered along a short path from the start."""
         if question.scene not in self._known:
             self._known[question.scene] = FurtherViews(tour(context, self.count))
         return self._known[question.scene]
 
 
 def tour(context: ViewContext, count: int) -> list[Camera]:
-    """Return the cameras of a tour of so many views, beside the first one.
+    """Return the cameras of a tour of `count` views after the first one.
 
-    Places are chosen by farthest-point sampling of the free space at eye height; of them and of all
-    headings, one after the other, the one that shows most surface not seen yet. No place is used
-    twice while there are others.
+    Candidate places come from farthest-point sampling of the free space at eye height. The tour then greedily takes
+    the place and heading that reveal the most unseen surface. Places repeat only if there are too few.
     """
     if not count:
         return []
     start = context.start
     free = context.space.standing_places(EYE_HEIGHT_METRES)
-    most = max(MIN_PLACES, 2 * count)
-    positions = [start.position, *spread_out(free, start.position, most)]
-    around = [look_around(context.scene, context.renderer, position) for position in positions]
+    num_places = max(MIN_PLACES, 2 * count)
+    positions = [start.position, *spread_out(free, start.position, num_places)]
+    surroundings = [
+        look_around(context.scene, context.renderer, position) for position in positions
+    ]
     headings = [
         replace(start, yaw=360.0 * turn / HEADINGS_PER_PLACE - 180.0, pitch=pitch)
         for turn in range(HEADINGS_PER_PLACE)
         for pitch in PITCHES_DEGREES
     ]
-    numbers, known = patches(around, context.scene.ceiling)
-    shown = _marked(around, numbers, known, Frustums.of(headings, context.size))
-    first = _marked(around[:1], numbers, known, Frustums.of([start], context.size))[0]
-    cameras = [replace(heading, position=each.position) for each in around for heading in headings]
+    numbers, num_patches = patches(surroundings, context.scene.ceiling)
+    shown = _marked(surroundings, numbers, num_patches, Frustums.of(headings, context.size))
+    first = _marked(surroundings[:1], numbers, num_patches, Frustums.of([start], context.size))[0]
+    cameras = [
+        replace(heading, position=each.position) for each in surroundings for heading in headings
+    ]
     chosen = _greedy(shown, first, count, len(headings))
     return in_short_order(start, [cameras[number] for number in chosen])
 
 
 def _marked(
-    around: Sequence[Surroundings],
+    surroundings: Sequence[Surroundings],
     numbers: Sequence[NDArray[np.intp]],
-    known: int,
+    num_patches: int,
     frustums: Frustums,
 ) -> NDArray[np.bool_]:
-    """Return which camera, a place's frustums after another's, shows which of the known patches."""
-    marks = np.zeros((len(around), frustums.axes.shape[1], known + 1), bool)
-    for each, here, marked in zip(around, numbers, marks, strict=False):
-        unique, first = np.unique(here, return_index=True)
+    """Return which camera shows which patch, (places · headings, patches), grouped by place."""
+    marks = np.zeros((len(surroundings), frustums.axes.shape[1], num_patches + 1), bool)
+    for each, patch_numbers, marked in zip(surroundings, numbers, marks, strict=False):
+        unique, first = np.unique(patch_numbers, return_index=True)
         marked[:, unique] = frustums.hold(each.points[first] - np.array(each.position))
-    return marks[:, :, :known].reshape(len(marks) * marks.shape[1], known)
+    return marks[:, :, :num_patches].reshape(len(marks) * marks.shape[1], num_patches)
 
 
 def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
-    """Return at most `most` of the places, (n, 3) metres, far from one another.
+    """Return at most `most` places, (n, 3) in metres, by farthest-point sampling from `first`.
 
-    By farthest-point sampling from `first`, metres, which is not among them.
+    `first` is not among the results.
     """
     away = np.linalg.norm(places - np.array(first), axis=1)
     positions: list[Vector] = []
@@ -116,16 +116,13 @@ def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
 
 
 def in_short_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
-    """Return the cameras in an order in which the way from the start past all of them is short.
-
-    The nearest next, then ways between are turned round as long as that makes it shorter (2-opt).
-    """
+    """Order cameras along a short path from the start: nearest neighbour, then 2-opt."""
     points = np.array([start.position, *(camera.position for camera in cameras)])
-    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-    order, left = [0], list(range(1, len(points)))
-    while left:
-        nearest = min(left, key=lambda number: (apart[order[-1], number], number))
-        left.remove(nearest)
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+    order, remaining = [0], list(range(1, len(points)))
+    while remaining:
+        nearest = min(remaining, key=lambda number: (distances[order[-1], number], number))
+        remaining.remove(nearest)
         order.append(nearest)
     shorter = True
     while shorter:
@@ -133,32 +130,36 @@ def in_short_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
         for i in range(1, len(order) - 1):
             for j in range(i + 1, len(order)):
                 turned = order[:i] + order[i : j + 1][::-1] + order[j + 1 :]
-                if _length(turned, apart) < _length(order, apart) - 1e-9:
+                if _length(turned, distances) < _length(order, distances) - 1e-9:
                     order, shorter = turned, True
     return [cameras[number - 1] for number in order[1:]]
 
 
 def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each: int) -> list[int]:
-    """Return which of the cameras, (cameras, patches) bool, to take, one after the other.
+    """Choose cameras one by one, each showing the most unseen patches.
 
-    seen: (patches,) bool, is changed. each: cameras of one place, which follow one another.
+    Args:
+        shown: Which camera shows which patch, (cameras, patches).
+        seen: Patches seen so far, (patches,). Updated in place.
+        count: Number of cameras to choose.
+        each: Number of consecutive cameras at one place.
     """
     chosen: list[int] = []
-    left = np.ones(len(shown), bool)
-    elsewhere = left.copy()
+    remaining = np.ones(len(shown), bool)
+    elsewhere = remaining.copy()
     for _ in range(count):
-        if not left.any():  # more views than there are
-            left[:] = True
-        if not (left & elsewhere).any():
+        if not remaining.any():  # more views requested than cameras exist
+            remaining[:] = True
+        if not (remaining & elsewhere).any():
             elsewhere[:] = True
-        gains = np.where(left & elsewhere, np.count_nonzero(shown & ~seen, axis=1), -1)
+        gains = np.where(remaining & elsewhere, np.count_nonzero(shown & ~seen, axis=1), -1)
         best = int(gains.argmax())
         chosen.append(best)
         seen |= shown[best]
-        left[best] = False
+        remaining[best] = False
         elsewhere[best // each * each : (best // each + 1) * each] = False
     return chosen
 
 
-def _length(order: list[int], apart: FloatArray) -> float:
-    return float(sum(apart[a, b] for a, b in pairwise(order)))
+def _length(order: list[int], distances: FloatArray) -> float:
+    return float(sum(distances[a, b] for a, b in pairwise(order)))

@@ -1,4 +1,4 @@
-"""Who chooses the views of a run, and what chooses those that the model does not."""
+"""Base class of view policies: who chooses the views of a run."""
 
 from __future__ import annotations
 
@@ -19,85 +19,89 @@ from render_agent.util.display import counted
 
 @dataclass(frozen=True, eq=False)
 class ViewContext:
-    """Where views are chosen: a scene, its free space, and the camera of the first view.
-
-    renderer: draws the small frames that views are compared by. size: width and height of the
-    pictures in pixels.
-    """
+    """The situation in which views are chosen."""
 
     scene: Scene
     space: FreeSpace
     renderer: Renderer
+    """Renders the small images that views are compared by."""
     start: Camera
+    """Camera of the first view."""
     size: tuple[int, int]
+    """Width and height of images in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class FurtherViews:
-    """The views after the first ones.
-
-    shared: whether all questions of the scene have the same.
-    """
+    """The views after the opening."""
 
     cameras: Sequence[Camera]
     shared: bool = True
+    """True if all questions of the scene share these views."""
 
 
 class Policy(Protocol):
-    """Chooses the views of questions; what it chooses depends on question, scene and start alone."""
+    """Chooses the views of questions, depending only on question, scene and start."""
 
     def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the views that the question is shown after the first ones, in their order.
+        """Return the views that follow the opening of a question, in order.
 
-        RenderError where they cannot be compared.
+        Raises:
+            RenderError: Views cannot be compared.
         """
         ...
 
 
 class ViewPolicy(Choice):
-    """Who chooses the views; a value of `--views` is a subclass, which the registry names.
+    """Chooses the views of a run. Values of `--views` are registered subclasses.
 
-    This is one that shows all views at once: the opening of a free dialogue, and then as many views as a
-    free one would have.
+    By default, all views are shown at once: the opening of a free dialogue, then as many views as it has turns left.
     """
 
     name: ClassVar[str]
     free: ClassVar[bool] = False
-    """Whether the model chooses."""
+    """True if the model chooses its views."""
     blind: ClassVar[bool] = False
-    """Whether nothing is shown."""
+    """True if nothing is shown."""
     shared: ClassVar[bool] = False
-    """Whether the views are the same for all questions of a scene."""
+    """True if all questions of a scene share their views."""
     words: ClassVar[str] = "{count}"
-    """What is shown, for the note; `{count}` stands for "8 pictures"."""
+    """Description of the views for the caveat; `{count}` stands for e.g. "8 images"."""
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return the kinds of the first views, of those that are allowed, in their order.
+        """Return the types of the opening views, in order.
 
-        UsageError where a view is wanted whose kind is left out.
+        Args:
+            kinds: View types that are allowed.
+
+        Raises:
+            UsageError: A view type that the policy needs is not allowed.
         """
         self.need("ego", kinds)
         return tuple(kind for kind in ("top", "ego") if kind in kinds)
 
     def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
-        """Return how many views a question is shown at the most."""
+        """Return the largest number of views a question is shown."""
         return len(self.opening_kinds(kinds)) + max_turns - 1
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:
-        """Return what must be said beside every figure of a run, None where the model chooses its views."""
-        words = self.words.format(count=counted(self.most_views(kinds, max_turns), "picture"))
+        """Return the caveat reported with every score of a run; None if the model chooses its views."""
+        words = self.words.format(count=counted(self.most_views(kinds, max_turns), "image"))
         return f"views: {words}, not chosen by the model (--views {self.name})"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what chooses the views after the first ones, where the model does not.
+        """Return the policy for the views after the opening. Not called if the model chooses its views.
 
-        questions: all that it may be asked about. SetupError where what it has to know is not at hand.
+        Args:
+            config: Options of the run.
+            questions: All questions of the run.
+
+        Raises:
+            SetupError: Data that the policy needs is missing.
         """
         raise NotImplementedError
 
     def need(self, kind: str, kinds: Sequence[str]) -> None:
-        """Raise UsageError where a kind of view that is shown is left out."""
+        """Raise UsageError if a view type is not allowed."""
         if kind not in kinds:
-            raise UsageError(
-                f"--views {self.name} shows views of the kind {kind}: add it to --kinds"
-            )
+            raise UsageError(f"--views {self.name} shows views of type {kind}. Add it to --kinds.")

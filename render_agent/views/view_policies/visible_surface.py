@@ -1,7 +1,7 @@
-"""What can be seen from places: their surroundings, found once for all headings.
+"""Surface visible from a place, computed once for all headings.
 
-From every place four small square frames look all around; which of the surface in them a camera
-with some heading shows follows from its frustum.
+Four small square images cover all directions from each place. The frustum of a camera then tells which part of that
+surface it shows.
 """
 
 from __future__ import annotations
@@ -20,34 +20,30 @@ from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.scene import Scene
 
-FRAME_PIXELS = 48
-"""Pixels on a side of a frame, which sees 90 degrees."""
+FRAME_PIXELS = 48  # side of an image with a field of view of 90 degrees
 
+# Surface is counted in cubes of this side, so that near walls do not outweigh far rooms.
 PATCH_METRES = 0.15
-"""Metres: surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
 
+# Surface within this distance of the ceiling is ignored; no question is about it.
 CEILING_METRES = 0.15
-"""Metres: surface this near to the scene's ceiling is not counted, as nothing is asked about it."""
 
-STOREY_METRES = 1.8
-"""Metres: surface this far above the ceiling belongs to another storey and is counted."""
+STOREY_METRES = 1.8  # surface this far above the ceiling belongs to another storey and is counted
 
-INNER_SHARE = 0.95
-"""Of half a picture: what lies farther out is not counted as shown."""
+INNER_SHARE = 0.95  # fraction of the field of view that counts as shown
 
 QUARTER_YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The surface seen around one place, in metres, world frame.
-
-    points: (n, 3) metres. angles: (n,) steradians, the solid angle of each.
-    """
+    """The surface visible around one place, in the world frame."""
 
     position: Vector
     points: FloatArray
+    """Surface points, (n, 3), in metres."""
     angles: FloatArray
+    """Solid angle of each point, (n,), in steradians."""
 
 
 def look_around(
@@ -57,9 +53,17 @@ def look_around(
     yaws: Sequence[float] = QUARTER_YAWS_DEGREES,
     pitch: float = 0.0,
 ) -> Surroundings:
-    """Return what can be seen from a position in some directions, 90 degrees each.
+    """Return the surface visible from a position.
 
-    RenderError where the scene cannot be drawn.
+    Args:
+        scene: The scene.
+        renderer: Renders depth.
+        position: The position, in metres.
+        yaws: Headings in degrees; each covers 90 degrees.
+        pitch: Pitch in degrees.
+
+    Raises:
+        RenderError: The scene cannot be rendered.
     """
     points, angles = [], []
     each = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
@@ -73,34 +77,39 @@ def look_around(
 
 @dataclass(frozen=True, eq=False)
 class Frustums:
-    """What cameras of one field of view hold, wherever they stand; their edges are left out.
-
-    axes: (3, k, 3), the right, the down and the forward axis of each. across, upwards: tangents.
-    """
+    """The frustums of cameras with the same field of view, wherever they are, without the edges of the image."""
 
     axes: NDArray[np.float32]
+    """Right, down and forward axis of each of k cameras, (3, k, 3)."""
     across: float
+    """Tangent of half the horizontal field of view."""
     upwards: float
+    """Tangent of half the vertical field of view."""
 
     @classmethod
     def of(cls, cameras: Sequence[Camera], size: tuple[int, int]) -> Frustums:
-        """Return the frustums of cameras, at least one, whose pictures have `size`, width and height."""
+        """Return the frustums of at least one camera with images of `size`, width and height in pixels."""
         axes = np.array([camera.pose[:3, :3].T for camera in cameras], np.float32)
         upwards = math.tan(math.radians(cameras[0].vertical_fov) / 2) * INNER_SHARE
         return cls(axes.swapaxes(0, 1), upwards * size[0] / size[1], upwards)
 
     def hold(self, offsets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which frustum holds which point, (k, n); offsets: (n, 3) metres from the cameras."""
+        """Return which frustum contains which point, (k, n); `offsets` are relative to the camera, (n, 3), in metres."""
         right, down, depth = self.axes @ offsets.astype(np.float32).T
-        held: NDArray[np.bool_] = np.abs(right) < self.across * depth
-        held &= np.abs(down) < self.upwards * depth
-        return held
+        contained: NDArray[np.bool_] = np.abs(right) < self.across * depth
+        contained &= np.abs(down) < self.upwards * depth
+        return contained
 
 
 def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArray[np.intp]], int]:
-    """Return the number of the patch that each point of each place lies in, and how many there are.
+    """Assign surface points to patches.
 
-    ceiling: metres; the points at it are in the last patch, which is not among those counted.
+    Args:
+        around: Surroundings of each place.
+        ceiling: Height of the ceiling in metres. Points near it are in an extra last patch that is not counted.
+
+    Returns:
+        The patch of each point, by place, and the number of patches.
     """
     points = np.concatenate([each.points for each in around])
     cubes = np.floor(points / PATCH_METRES).astype(np.int64)
@@ -113,7 +122,7 @@ def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArra
         points[:, 2] < ceiling + STOREY_METRES
     )
     keys[at_ceiling] = extent.prod()
-    known, numbers = np.unique(keys, return_inverse=True)
-    count = len(known) - int(known[-1] == extent.prod())
+    cubes_used, numbers = np.unique(keys, return_inverse=True)
+    count = len(cubes_used) - int(cubes_used[-1] == extent.prod())
     ends = np.cumsum([len(each.points) for each in around])[:-1]
     return np.split(numbers.ravel(), ends), count

@@ -108,10 +108,10 @@ def test_custom_rubric_without_a_question(views, scripted, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error", "reason"),
     [
-        (["{views}", "--engine", "scripted"], UsageError, "give --question TEXT"),
+        (["{views}", "--engine", "scripted"], UsageError, "--question TEXT"),
         (["{views}", "--engine", "scripted", *ASKED], UsageError, "mode json"),
         (["{views}/below/..", *ASKED, "--rubric", "best"], SetupError, "'best'"),
-        (["{empty}", *ASKED], UsageError, "there is no picture in"),
+        (["{empty}", *ASKED], UsageError, "no images in"),
         (["{views}", *ASKED, "--model", "{empty}"], SetupError, "--engine scripted"),
         (["{views}", *ASKED, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),
     ],

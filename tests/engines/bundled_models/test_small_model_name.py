@@ -194,7 +194,7 @@ def test_single_question_from_the_command_line(type_in, tmp_path):
     short = ("--image-size", "64x48", "--max-turns", 1, "--max-new-tokens", 2, "--device", "cpu")
     code, out, err = type_in(*question, *short, folder=tmp_path)
     assert (code, out) == (0, "")
-    assert "the run: " in err
+    assert "\nrun: " in err
     assert "\nscan: mesh, " in err
     (run,) = list_runs(tmp_path / "experiment_logs")
     assert RunData(run).record["engine"]["model"] == "small"

@@ -1,6 +1,6 @@
-"""The format number of a run folder is tied to the declared types of its files.
+"""The format number of run folders is tied to the declared types of their files.
 
-`log_format.json` has the fields that this format began with. After an addition, write it anew:
+`log_format.json` has the fields of the current format. After adding a field, update it with:
 python tests/runs/log/test_log_format.py
 """
 
@@ -29,7 +29,7 @@ FILES = {
 
 
 def declared():
-    """Return the types of the files as trees of JSON schemas, without names of classes and descriptions."""
+    """Return the types of the files as trees of JSON schemas, without class names and descriptions."""
     kinds = list(FILES.values())
 
     def either(kind):
@@ -67,7 +67,7 @@ def declared():
 
 
 def differences(old, new, place):
-    """Yield how a type differs such that one version could not read, or would misread, what the other wrote."""
+    """Yield differences that prevent one version from reading, or make it misread, what the other wrote."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
             yield f"{place}: {old} became {new}"
@@ -94,13 +94,13 @@ def differences(old, new, place):
             yield from differences(fields[name], others[name], where)
 
 
-def test_another_format_has_another_number():
+def test_incompatible_format_has_a_new_number():
     saved, types = json.loads(SAVED.read_text()), declared()
     if saved.pop("format") != types.pop("format"):
-        pytest.fail(f"the format is new: write {SAVED.name} anew by python {__file__}")
-    found = [line for file in saved for line in differences(saved[file], types[file], file)]
-    assert not found, (
-        "raise FORMAT in runs/log/schema.py, or keep the log compatible: " + "; ".join(found)
+        pytest.fail(f"the format has changed: update {SAVED.name} with python {__file__}")
+    result = [line for file in saved for line in differences(saved[file], types[file], file)]
+    assert not result, (
+        "raise FORMAT in runs/log/schema.py, or keep the log compatible: " + "; ".join(result)
     )
 
 
@@ -120,7 +120,7 @@ def test_another_format_has_another_number():
         ),
     ],
 )
-def test_only_optional_fields_may_be_added(change, found):
+def test_only_added_optional_fields_are_compatible(change, found):
     before = declared()["turns.jsonl"]
     after = deepcopy(before)
     change(after)

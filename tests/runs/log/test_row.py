@@ -1,4 +1,4 @@
-"""The row of a question: its columns come from its fields, its values from the log."""
+"""Result rows: columns come from the fields, values from the log."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ def run(tmp_path_factory):
     return play(folder, make_questions(folder), walking(4), max_turns=5)
 
 
-def test_columns_are_the_fields_with_their_kinds_and_notes():
+def test_columns_reflect_the_fields():
     class Base(Struct, kw_only=True):
         last: bool
 
@@ -40,7 +40,7 @@ def test_columns_are_the_fields_with_their_kinds_and_notes():
     assert (columns[1].decimals, columns[2].saved) == (1, False)
 
 
-def test_rows_of_the_results_are_those_of_the_log(run):
+def test_result_rows_match_the_log(run):
     path, results = run
     rows = [row_of(state) for state in RunData(path).states]
     assert [row.to_json() for row in rows] == results["questions"]
@@ -53,14 +53,14 @@ def sorted_as_written(row):
     return sorted(row, key=COLUMNS.index)
 
 
-def test_optional_columns_are_in_the_table_if_a_row_has_them():
+def test_optional_columns_appear_if_set():
     row = dict.fromkeys(COLUMNS, 1)
     plain, changed = csv_text([row]), csv_text([row, row | {"change": "moved"}])
     assert next(csv.reader(io.StringIO(plain))) == list(COLUMNS)
     assert [line.rpartition(",")[2] for line in changed.splitlines()] == ["change", "", "moved"]
 
 
-def test_an_open_question_has_no_score(run):
+def test_unfinished_question_has_no_score(run):
     path, _ = run
     (first, *_) = RunData(path).states
     assert score_of(first) is not None
@@ -69,7 +69,7 @@ def test_an_open_question_has_no_score(run):
     assert score_of(first) is row_of(first).score is None
 
 
-def test_marks_of_a_judge_take_the_place_of_the_score(run):
+def test_judge_marks_replace_the_score(run):
     path, _ = run
     (first, *_) = RunData(path).states
     marks = {first.id: 0.25}

@@ -1,4 +1,4 @@
-"""A run folder under the mishaps of its life."""
+"""Run folders that are damaged, edited, locked, moved or full."""
 
 import errno
 import hashlib
@@ -47,11 +47,11 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def finished(made, tmp_path):
-    """A copy of it, to be spoilt."""
+    """A copy of it that tests may damage."""
     return shutil.copytree(made, tmp_path / "runs" / made.name)
 
 
-def test_a_line_has_the_outcome_that_its_sentence_tells(finished):
+def test_logged_outcome_matches_feedback(finished):
     turns = [turn for state in RunData(finished).states for turn in state.turns]
     moves = [turn for turn in turns if turn.outcome is not None]
     assert {turn.action.done for turn in moves} == {False}
@@ -61,7 +61,7 @@ def test_a_line_has_the_outcome_that_its_sentence_tells(finished):
         assert turn.feedback.lower().startswith(told.lower())
 
 
-def test_lines_without_an_outcome_are_read(finished):
+def test_lines_without_outcome_are_readable(finished):
     before = [turn for state in RunData(finished).states for turn in state.turns]
     file = finished / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -76,8 +76,8 @@ def continued(path):
     go_on(path, walking(4))
 
 
-def test_fields_that_a_later_version_added_are_left_out(finished):
-    """Such a folder has the same format, so it is read."""
+def test_unknown_fields_are_ignored(finished):
+    """Such a folder has the same format and remains readable."""
     run = RunData(finished)
     for name in ("turns.jsonl", "questions.jsonl", "config.json", "results.json"):
         lines = (
@@ -94,7 +94,7 @@ def test_fields_that_a_later_version_added_are_left_out(finished):
     resume_run(later, {}).close()
 
 
-def test_a_torn_last_line_is_dropped_and_its_turn_taken_again(finished, tmp_path):
+def test_truncated_last_line_is_dropped_and_its_turn_repeated(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 6)
     with (copy / "turns.jsonl").open("ab") as file:
@@ -104,7 +104,7 @@ def test_a_torn_last_line_is_dropped_and_its_turn_taken_again(finished, tmp_path
     assert all(json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines())
 
 
-def test_lost_pictures_are_drawn_again_as_they_were(finished, tmp_path):
+def test_missing_images_are_restored_identically(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 6)
     before = {path: path.read_bytes() for path in (copy / "views").rglob("*.png")}
@@ -118,8 +118,8 @@ def test_lost_pictures_are_drawn_again_as_they_were(finished, tmp_path):
         assert (copy / view["file"]).read_bytes() == before[copy / view["file"]]
 
 
-def spoil(path):
-    """Leave one picture empty, one torn, one another's, as a power cut and a full disk do; return those that are not."""
+def damage(path):
+    """Make one image empty, one truncated and one a different image; return the intact ones."""
     files = sorted((path / "views").rglob("*.png"))
     whole = {file: file.read_bytes() for file in files}
     empty, torn, foreign, other = files[0], files[1], files[-1], files[-2]
@@ -129,14 +129,14 @@ def spoil(path):
     return whole, {empty, torn, foreign}
 
 
-def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_path):
+def test_damaged_images_are_restored(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 6)
     named = {file for line in RunData(copy).lines() for file in line["sha256"]}
     for file in sorted((copy / "views").rglob("*.png")):
         if str(file.relative_to(copy)) not in named:
             file.unlink()
-    whole, _ = spoil(copy)
+    whole, _ = damage(copy)
     continued(copy)
     assert transcripts(copy) == transcripts(finished)
     assert all(file.read_bytes() == content for file, content in whole.items())
@@ -145,7 +145,7 @@ def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_pa
             assert hashlib.sha256((copy / file).read_bytes()).hexdigest() == digest
 
 
-def test_an_edited_config_is_refused(finished):
+def test_edited_config_is_refused(finished):
     record = json.loads((finished / "config.json").read_text())
     record["config"]["max_turns"] = 3
     (finished / "config.json").write_text(json.dumps(record))
@@ -164,13 +164,13 @@ def test_an_edited_config_is_refused(finished):
         (b'{"format": 99}', "newer format 99.*Upgrade"),
     ],
 )
-def test_a_config_that_is_none_is_refused(finished, content, said):
+def test_invalid_config_is_refused(finished, content, said):
     (finished / "config.json").write_bytes(content)
     with pytest.raises(RunLogError, match=said):
         RunData(finished)
 
 
-def test_a_damaged_turn_is_named(finished):
+def test_damaged_turn_is_named(finished):
     lines = (finished / "turns.jsonl").read_text().splitlines()
     lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
     (finished / "turns.jsonl").write_text("\n".join(lines) + "\n")
@@ -178,7 +178,7 @@ def test_a_damaged_turn_is_named(finished):
         resume_run(RunData(finished), {})
 
 
-def test_every_part_is_read_when_it_is_first_used_and_once(finished, monkeypatch):
+def test_parts_are_read_once_on_first_use(finished, monkeypatch):
     run = RunData(finished)
     opened = []
     monkeypatch.setattr(
@@ -191,10 +191,10 @@ def test_every_part_is_read_when_it_is_first_used_and_once(finished, monkeypatch
         line["turn"] for line in RunData(finished).lines()
     ]
     assert sorted(opened[:2]) == ["questions.jsonl", "turns.jsonl"]
-    assert len(opened) == 3  # the last is that of `lines`, which are kept by nobody
+    assert len(opened) == 3  # the last is from `lines`, which is not cached
 
 
-def test_a_run_keeps_what_was_read_until_it_is_read_again(finished):
+def test_run_data_is_cached_until_reload(finished):
     (finished / "results.json").unlink()
     cut(finished, 3)
     run = RunData(finished)
@@ -210,7 +210,7 @@ def test_a_run_keeps_what_was_read_until_it_is_read_again(finished):
     )
 
 
-def test_a_run_without_questions_yet_says_how_to_go_on(finished):
+def test_run_without_questions_says_how_to_resume(finished):
     (finished / "questions.jsonl").unlink()
     run = RunData(finished)
     assert not run.has_questions
@@ -230,7 +230,7 @@ def test_a_run_without_questions_yet_says_how_to_go_on(finished):
     ],
 )
 @pytest.mark.parametrize("value", [None, [1]])
-def test_a_damaged_field_is_named_with_its_file(finished, file, field, value):
+def test_damaged_field_is_named_with_its_file(finished, file, field, value):
     place, names = finished / file, field.split(".")
     records = (
         [json.loads(line) for line in place.read_text().splitlines()]
@@ -255,7 +255,7 @@ def test_a_damaged_field_is_named_with_its_file(finished, file, field, value):
         open_all()
 
 
-def test_a_folder_of_an_earlier_version_is_refused_with_the_way_out(finished, type_in):
+def test_older_format_is_refused_with_advice(finished, type_in):
     record = json.loads((finished / "config.json").read_text())
     (finished / "config.json").write_text(json.dumps(record | {"program": "0.1.0"}))
     for command in (
@@ -268,7 +268,7 @@ def test_a_folder_of_an_earlier_version_is_refused_with_the_way_out(finished, ty
         assert all(word in err for word in (finished.name, "0.1.0", __version__, "Use the version"))
 
 
-def test_ls_tells_why_a_run_cannot_be_read_and_lists_the_others(finished, tmp_path, type_in):
+def test_ls_lists_unreadable_runs_with_the_reason(finished, tmp_path, type_in):
     others = tmp_path / "others"
     record = json.loads((finished / "config.json").read_text())
     configs = {
@@ -297,7 +297,7 @@ def test_ls_tells_why_a_run_cannot_be_read_and_lists_the_others(finished, tmp_pa
     assert "newer format" in out
 
 
-def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
+def test_missing_questions_file_is_rewritten(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     for name in ("questions.jsonl", "turns.jsonl", "results.json", "results.csv"):
         (copy / name).unlink()
@@ -306,7 +306,7 @@ def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
     assert (copy / "questions.jsonl").read_bytes() == (finished / "questions.jsonl").read_bytes()
 
 
-def test_a_second_process_is_told_who_writes(finished):
+def test_lock_error_names_the_owner(finished):
     run = resume_run(RunData(finished), {})
     with pytest.raises(RunLogError, match=f"is being written by process {os.getpid()}"):
         resume_run(RunData(finished), {})
@@ -314,16 +314,16 @@ def test_a_second_process_is_told_who_writes(finished):
     resume_run(RunData(finished), {}).close()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
+def test_full_disk_while_locking(tmp_path):
     (tmp_path / "run.lock").symlink_to("/dev/full")
-    with pytest.raises(RunLogError, match=r"cannot write .*run\.lock.*make room"):
+    with pytest.raises(RunLogError, match=r"cannot write .*run\.lock"):
         FolderLock(tmp_path)
     (tmp_path / "run.lock").unlink()
     FolderLock(tmp_path).close()
 
 
-def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
+def test_lock_of_killed_process_is_released(finished):
     hold = (
         "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import FolderLock;"
         " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
@@ -339,9 +339,7 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
 
 
 @pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_where_the_file_system_has_no_locks_the_run_goes_on_with_a_warning(
-    finished, monkeypatch, error
-):
+def test_missing_lock_support_gives_a_warning(finished, monkeypatch, error):
     def refuse(*_):
         raise OSError(error, os.strerror(error))
 
@@ -351,7 +349,7 @@ def test_where_the_file_system_has_no_locks_the_run_goes_on_with_a_warning(
     log.close()
 
 
-def test_a_folder_that_was_deleted_stops_the_run(finished, tmp_path):
+def test_deleted_folder_stops_the_run(finished, tmp_path):
     log = RunLog(finished)
     finished.rename(tmp_path / "elsewhere")
     log.append_line({"question_id": "0"})
@@ -360,7 +358,7 @@ def test_a_folder_that_was_deleted_stops_the_run(finished, tmp_path):
     log.close()
 
 
-def test_a_scan_that_changed_is_refused(tmp_path):
+def test_changed_scan_is_refused(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path)))
     run.close()
     with (tmp_path / "room.ply").open("ab") as file:
@@ -369,13 +367,13 @@ def test_a_scan_that_changed_is_refused(tmp_path):
         resume_run(RunData(run.path), {})
 
 
-def test_only_what_changes_no_result_may_change(finished):
-    with pytest.raises(UsageError, match="--max-turns would change the results"):
+def test_only_options_that_do_not_affect_results_may_change(finished):
+    with pytest.raises(UsageError, match="--max-turns cannot change"):
         resume_run(RunData(finished), {"max_turns": 3})
     resume_run(RunData(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
 
 
-def test_pictures_are_synced_before_the_line_that_names_them(made, tmp_path, monkeypatch):
+def test_images_are_synced_before_their_line(made, tmp_path, monkeypatch):
     synced, write_all, named = set(), writer.write_all, []
 
     def written(file, content):
@@ -395,7 +393,7 @@ def test_pictures_are_synced_before_the_line_that_names_them(made, tmp_path, mon
     assert {"turns.jsonl", "config.json", "questions.jsonl", "results.json", path.name} <= synced
 
 
-def test_a_full_disk_stops_the_run_and_loses_nothing(made, finished, tmp_path):
+def test_full_disk_stops_the_run_without_loss(made, finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 4)
     kept = tmp_path / "kept.jsonl"
@@ -412,13 +410,15 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(made, finished, tmp_path):
     assert outcome(run.path) == outcome(finished)
 
 
-def test_runs_are_found(made, finished, tmp_path):
+def test_find_run(made, finished, tmp_path):
     runs = finished.parent
     for wanted in ("recent", finished.name, str(finished)):
         assert find_run(runs, wanted).path == finished
     later = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl"))
     later.close()
-    (runs / "20990101T000000_batched").mkdir()  # of a process killed before it wrote config.json
+    (
+        runs / "20990101T000000_batched"
+    ).mkdir()  # as left by a process killed before it wrote config.json
     (runs / "notes").mkdir()
     assert later.path.name > finished.name
     assert find_run(runs, "recent").path == later.path
@@ -431,7 +431,7 @@ def test_runs_are_found(made, finished, tmp_path):
         find_run(tmp_path / "empty", "recent")
 
 
-def test_two_runs_in_one_second_get_folders_of_their_own(tmp_path):
+def test_runs_started_in_the_same_second_have_separate_folders(tmp_path):
     logs = [RunLog.create(tmp_path, "batched", {"config": {}}) for _ in range(3)]
     names = [log.path.name for log in logs]
     assert len(set(names)) == 3
@@ -441,7 +441,7 @@ def test_two_runs_in_one_second_get_folders_of_their_own(tmp_path):
         log.close()
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+def test_unwritable_folder_raises_run_log_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunLogError, match="cannot write"):
         RunLog.create(tmp_path / "file" / "runs", "batched", {})

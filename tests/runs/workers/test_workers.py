@@ -1,4 +1,4 @@
-"""A run dealt to Ray's workers: it gives what one process gives, whoever is killed on the way."""
+"""Runs distributed over Ray workers give the results of a single process, even if workers are killed."""
 
 import json
 import logging
@@ -44,13 +44,13 @@ from render_agent.runs.workers.driver import (
     share,
 )
 
+# Twenty questions about four scenes.
 ROOMS = {
     "benchmark": "rooms",
     "scene": ("room00", "room01", "room02", "room03"),
     "type": ("object_counting", "route_planning"),
     "batch_size": 4,
 }
-"""Twenty questions about four scenes."""
 
 POLICY = """
 import os, signal, time
@@ -102,9 +102,9 @@ def happens():
 
 @pytest.fixture(scope="module")
 def ray():
-    """One Ray of this machine for all tests here; a run that finds one started uses it.
+    """One local Ray for all tests of this module, which runs reuse.
 
-    Ray starts a process for every core whenever a program connects; here those would be in vain.
+    Ray starts a process per core whenever a program connects, which would be wasted here.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")
@@ -113,8 +113,8 @@ def ray():
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """The run folder of one process."""
+def single_process(tmp_path_factory):
+    """The run folder of a single process."""
     return play(rooms(tmp_path_factory.mktemp("alone")))
 
 
@@ -137,7 +137,7 @@ def policy(folder, happens):
     return str(path)
 
 
-def nothing_twice(path):
+def assert_no_duplicates(path):
     turns = Counter((line["question_id"], line["turn"]) for line in RunData(path).lines())
     return max(turns.values()) == 1
 
@@ -149,8 +149,8 @@ def assert_equal(path, reference):
     assert not [*path.glob("views/**/.*")]
 
 
-def chosen(path):
-    """Return what was weighed and taken in every turn, without how it was batched."""
+def choices_of(path):
+    """Return candidates and choices of all turns, without batching details."""
     return {
         (line["question_id"], line["turn"]): {**line["evidence"], "calls": None}
         for line in RunData(path).lines()
@@ -158,7 +158,7 @@ def chosen(path):
 
 
 @pytest.mark.slow
-def test_workers_choose_as_one_process_does(tmp_path, ray):
+def test_workers_make_the_same_choices(tmp_path, ray):
     options = {
         "scene": ("room00", "room01"),
         "type": ("object_counting", "object_rel_distance"),
@@ -171,10 +171,10 @@ def test_workers_choose_as_one_process_does(tmp_path, ray):
     one = play(rooms(tmp_path / "one", **options))
     two = play(rooms(tmp_path / "two", **options, workers=2))
     assert_equal(two, one)
-    assert chosen(two) == chosen(one)
-    weighed = [found for found in chosen(one).values() if found["weighed"]]
+    assert choices_of(two) == choices_of(one)
+    weighed = [result for result in choices_of(one).values() if result["weighed"]]
     assert len(weighed) >= 5
-    assert {tuple(j["verifier"] for j in found["judgements"]) for found in weighed} == {
+    assert {tuple(j["verifier"] for j in result["judgements"]) for result in weighed} == {
         ("random", "geometry")
     }
 
@@ -196,14 +196,14 @@ def flags(config):
 
 
 def processes(log):
-    """Return the process ids of the workers that a log names."""
+    """Return the process ids of workers named in a log."""
     return [
         int(number) for number in re.findall(r"worker \d+ \(process (\d+) on \S+\) is ready", log)
     ]
 
 
-def gone(process, seconds=120):
-    """Return whether a process ends within some seconds."""
+def has_ended(process, seconds=120):
+    """Return True if a process ends within some seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -216,17 +216,17 @@ def gone(process, seconds=120):
     return False
 
 
-def test_two_workers_give_what_one_process_gives(tmp_path, ray, alone, caplog):
+def test_two_workers_match_a_single_process(tmp_path, ray, single_process, caplog):
     caplog.set_level(logging.INFO)
     path = play(rooms(tmp_path, workers=2))
-    assert_equal(path, alone)
-    assert nothing_twice(path)
-    assert len(RunData(path).lines()) == len(RunData(alone).lines())
+    assert_equal(path, single_process)
+    assert assert_no_duplicates(path)
+    assert len(RunData(path).lines()) == len(RunData(single_process).lines())
     assert len({*processes(caplog.text)} - {os.getpid()}) == 2
 
 
 @pytest.mark.slow
-def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path, ray):
+def test_model_replicas_match_a_single_process(tmp_path, ray):
     options = {
         "scene": ("room00", "room01"),
         "type": ("object_counting",),
@@ -247,7 +247,7 @@ def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path,
 
 
 class Killer(Silent):
-    """Kills a worker of a run whenever so many turns were taken, each time another."""
+    """Kills a different worker of a run at each of some numbers of turns."""
 
     def __init__(self, log, turns):
         self.log, self.turns, self.taken, self.killed = log, [*turns], 0, []
@@ -263,28 +263,28 @@ class Killer(Silent):
 
 
 @pytest.mark.slow
-def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
+def test_killed_workers_do_not_change_results(tmp_path, ray, single_process, caplog):
     caplog.set_level(logging.INFO)
-    killer = Killer(caplog, [1])  # a second might have the same scene
+    killer = Killer(caplog, [1])  # a second worker might have the same scene
     path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # with two scenes in its task
     assert len(killer.killed) == 1
-    assert_equal(path, alone)
-    assert nothing_twice(path)
-    assert all(gone(process) for process in killer.killed)
+    assert_equal(path, single_process)
+    assert assert_no_duplicates(path)
+    assert all(has_ended(process) for process in killer.killed)
 
 
 @pytest.mark.slow
-def test_a_worker_that_stalls_is_replaced(tmp_path, ray, alone, monkeypatch):
+def test_stalled_worker_is_replaced(tmp_path, ray, single_process, monkeypatch):
     monkeypatch.setattr(driver_module, "STALL_SECONDS", 20.0)
     model = policy(tmp_path, dies(1, "SIGSTOP"))
     path = play(rooms(tmp_path, model=model, workers=2))
-    assert transcripts(path) == transcripts(alone)
-    assert pictures(path) == pictures(alone)
-    assert nothing_twice(path)
+    assert transcripts(path) == transcripts(single_process)
+    assert pictures(path) == pictures(single_process)
+    assert assert_no_duplicates(path)
 
 
 @pytest.mark.slow
-def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
+def test_scene_that_kills_workers_fails_alone_and_can_be_retried(tmp_path, ray, single_process):
     config = rooms(
         tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_SCENE_DEATHS))
     )
@@ -296,39 +296,39 @@ def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone)
     }
     deadly = {question.id for question in RunData(path).questions if question.scene == "room01"}
     assert failed == deadly
-    assert nothing_twice(path)
+    assert assert_no_duplicates(path)
     errors = {line["error"] for line in RunData(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
     go_on(path, workers=1)
-    assert transcripts(path) == transcripts(alone)
-    assert pictures(path) == pictures(alone)
+    assert transcripts(path) == transcripts(single_process)
+    assert pictures(path) == pictures(single_process)
     assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
 def done_in(lines):
-    """Return the questions that said done in some lines."""
+    """Return the questions whose lines set done."""
     turns = [json.loads(line) for line in lines]
     return {turn["question_id"] for turn in turns if turn["action"].get("done")}
 
 
 @pytest.mark.slow
-def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
+def test_single_process_run_resumes_with_workers(tmp_path, ray, single_process):
     path = play(rooms(tmp_path))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:-9])
-    begun = {json.loads(line)["question_id"] for line in lines[:30]} - done_in(lines[:30])
+    started = {json.loads(line)["question_id"] for line in lines[:30]} - done_in(lines[:30])
     for number, file in enumerate(sorted(path.glob("views/*/*.png"))):
-        if file.parent.name in begun and number % 3:
+        if file.parent.name in started and number % 3:
             file.unlink()
     (path / "results.json").unlink()
     go_on(path, workers=2)
-    assert_equal(path, alone)
-    assert nothing_twice(path)
+    assert_equal(path, single_process)
+    assert assert_no_duplicates(path)
 
 
 def wait_for_turns(driver, folder, count):
-    """Wait until the one run below a folder has so many turns."""
+    """Wait until the only run in a folder has a number of turns."""
     turns, until = 0, time.monotonic() + 300
     while turns < count and driver.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
@@ -337,7 +337,7 @@ def wait_for_turns(driver, folder, count):
 
 
 @pytest.mark.slow
-def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
+def test_killed_driver_leaves_no_processes_and_its_run_resumes(tmp_path, single_process):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     with command(*flags(config), "--workers", 2) as driver:
         wait_for_turns(driver, tmp_path, 10)
@@ -348,17 +348,17 @@ def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_pat
     assert len(RunData(path).lines()) >= 10
     workers = processes((path / "run.log").read_text())
     assert len(workers) == 2
-    assert all(gone(process) for process in workers)
+    assert all(has_ended(process) for process in workers)
     (tmp_path / "eventful.file").touch()
     go_on(path, workers=1)
-    assert transcripts(path) == transcripts(alone)
-    assert pictures(path) == pictures(alone)
-    assert nothing_twice(path)
+    assert transcripts(path) == transcripts(single_process)
+    assert pictures(path) == pictures(single_process)
+    assert assert_no_duplicates(path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
+def test_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     address = ray.get_runtime_context().gcs_address
     with command(*flags(config), "--ray", address) as driver:
@@ -366,34 +366,34 @@ def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
         while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < until:
             time.sleep(0.02)
         driver.send_signal(number)
-        _, told = driver.communicate(timeout=300)
-    assert driver.returncode == code, told
-    assert "To go on: " in told
-    assert "Traceback" not in told
+        _, output = driver.communicate(timeout=300)
+    assert driver.returncode == code, output
+    assert "Resume with: " in output
+    assert "Traceback" not in output
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
     workers = processes((path / "run.log").read_text())
     assert workers
-    assert all(gone(process) for process in workers)
+    assert all(has_ended(process) for process in workers)
 
 
 @pytest.mark.slow
-def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, alone):
-    """A worker dies on the way, of which Ray tells on standard output."""
+def test_cluster_run_prints_only_json(tmp_path, ray, single_process):
+    """A worker dies, which Ray reports on standard output."""
     config = rooms(tmp_path, model=policy(tmp_path, dies(1)))
     address = ray.get_runtime_context().gcs_address
     with command(*flags(config), "--json", "--workers", 2, "--ray", address) as driver:
-        said, told = driver.communicate(timeout=300)
-    assert driver.returncode == 0, told
+        output, printed = driver.communicate(timeout=300)
+    assert driver.returncode == 0, printed
     (path,) = list_runs(tmp_path / "runs")
-    assert json.loads(said) == RunData(path).saved_results
-    assert transcripts(path) == transcripts(alone)
+    assert json.loads(output) == RunData(path).saved_results
+    assert transcripts(path) == transcripts(single_process)
     assert "died" in (path / "run.log").read_text()
-    assert "ray" not in told.lower()
+    assert "ray" not in printed.lower()
 
 
 @pytest.mark.slow
-def test_an_error_that_hits_every_worker_stops_the_run(tmp_path, ray, alone):
+def test_error_in_every_worker_stops_the_run(tmp_path, ray, single_process):
     raises = policy(tmp_path, RAISES)
     Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
     run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
@@ -403,11 +403,11 @@ def test_an_error_that_hits_every_worker_stops_the_run(tmp_path, ray, alone):
     assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
     go_on(run.path, workers=2)
-    assert transcripts(run.path) == transcripts(alone)
+    assert transcripts(run.path) == transcripts(single_process)
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
+def test_failed_engine_closes_only_its_worker(tmp_path, ray, single_process):
     marks = [tmp_path / "first", tmp_path / "second"]
 
     def make_breaking(config, questions):
@@ -416,20 +416,20 @@ def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
         engine = make_engine(config, questions)
         answer = engine.answer
 
-        def gone(requests):
+        def has_ended(requests):
             mark = next((mark for mark in marks if not mark.exists()), None)
             if engine.calls > 3 and mark is not None:
                 mark.touch()
                 raise EngineError("the GPU has fallen off the bus")
             return answer(requests)
 
-        engine.answer = gone
+        engine.answer = has_ended
         return engine
 
     marks[1].touch()
     path = play(rooms(tmp_path, workers=2), make_engine=make_breaking)
     assert marks[0].exists()
-    assert_equal(path, alone)
+    assert_equal(path, single_process)
     for mark in marks:
         mark.unlink()
     address = ray.get_runtime_context().gcs_address
@@ -438,7 +438,7 @@ def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
 
 
 @pytest.mark.slow
-def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
+def test_setup_error_in_workers(tmp_path, ray):
     broken = tmp_path / "broken.py"
     broken.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")
     with pytest.raises(SetupError) as here:
@@ -450,7 +450,7 @@ def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
     assert str(there.value) == str(here.value)
 
 
-def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
+def test_invalid_clusters_are_refused_early(tmp_path, monkeypatch):
     config = make_config(tmp_path, make_questions(tmp_path))
     with pytest.raises(SetupError, match="no Ray cluster answers there"):
         start_run(replace(config, ray="127.0.0.1:1"))
@@ -463,7 +463,7 @@ def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch)
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_ray_that_does_not_start_is_told_with_its_option():
+def test_ray_start_failure_names_the_option():
     def init(**_):
         raise Exception("The current node timed out during startup.")
 
@@ -473,7 +473,7 @@ def test_a_ray_that_does_not_start_is_told_with_its_option():
         _connect(SimpleNamespace(init=init), "auto", 0)
 
 
-def test_devices_are_workers():
+def test_devices_define_workers():
     with pytest.raises(UsageError, match="--devices names 2 devices"):
         build(RunConfig(batch=True, devices=("cpu", "cpu"), workers=3))
     assert RunConfig(batch=True).alone
@@ -490,14 +490,14 @@ def test_devices_are_workers():
         ({"engine": "transformers", "device": "cpu"}, 8, 0),
         ({"engine": "vllm", "tensor_parallel": 4}, 8, 4),
         ({"engine": "openai"}, 8, 0),
-        ({"engine": "transformers", "device": "cuda:1"}, None, 0),  # this machine: it is named
+        ({"engine": "transformers", "device": "cuda:1"}, None, 0),  # named, on this machine
     ],
 )
-def test_a_worker_on_a_cluster_asks_for_the_gpus_of_its_model(options, gpus, asked):
+def test_cluster_workers_request_gpus(options, gpus, asked):
     assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == asked
 
 
-def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
+def test_workers_and_devices_replace_each_other_when_resuming(tmp_path):
     questions = make_questions(tmp_path)
     run = start_run(make_config(tmp_path, questions, devices=("cpu", "cpu")))
     run.close()
@@ -513,7 +513,7 @@ def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
 
 
 @given(st.integers(1, 5000), st.integers(1, 128), st.integers(1, 16), st.data())
-def test_a_task_is_a_share_of_the_remaining_questions(questions, batch_size, workers, data):
+def test_task_size(questions, batch_size, workers, data):
     free = data.draw(st.integers(1, workers))
     got = share(questions, batch_size, workers, free)
     assert 1 <= got <= min(questions, MAX_BATCHES_PER_TASK * batch_size)
@@ -524,7 +524,7 @@ def test_a_task_is_a_share_of_the_remaining_questions(questions, batch_size, wor
 
 
 class Idle:
-    """Ray, an actor, a worker and its methods at once: nothing is started."""
+    """A stand-in for Ray, an actor, a worker and its methods; nothing is started."""
 
     def put(self, value):
         return value
@@ -556,7 +556,7 @@ class Lines:
 
 
 def driver_of(scenes, workers, **options):
-    """A driver with idle workers, and its states: three questions about each scene."""
+    """Return a driver with idle workers and three questions about each scene, and their states."""
     states = [
         QuestionState(question(id=f"{scene}{n}", scene=scene), scenes=None, max_turns=2)
         for scene in scenes
@@ -570,8 +570,8 @@ def driver_of(scenes, workers, **options):
     return driver
 
 
-def work_off(driver, dies):
-    """Give workers their tasks until none is left; dies(slot): whether the worker dies with its task."""
+def run_tasks(driver, dies):
+    """Give workers tasks until none are left; dies(slot) says whether the worker dies with its task."""
     while driver.fresh or driver.returned:
         working = [slot for slot in driver.slots if slot.worker is not None]
         assert working
@@ -587,27 +587,27 @@ def work_off(driver, dies):
             slot.scenes, slot.stream, slot.deaths = [], None, 0
 
 
-def test_a_scene_whose_workers_die_is_retried_once_and_no_other_fails():
+def test_scene_is_retried_once_after_a_worker_dies():
     driver = driver_of("abcdefgh", workers=2)
-    work_off(driver, lambda slot: "c" in slot.scenes)
+    run_tasks(driver, lambda slot: "c" in slot.scenes)
     assert driver.log.failed == ["c0", "c1", "c2"]
     assert sum(state.status == "answered" for state in driver.states.values()) == 21
 
 
-def test_a_worker_that_dies_once_costs_nothing():
+def test_single_worker_death_loses_nothing():
     driver, died = driver_of("abcdefgh", workers=2), []
 
     def dies(slot):
         died.append(slot.scenes)
         return len(died) == 1
 
-    work_off(driver, dies)
+    run_tasks(driver, dies)
     assert not driver.log.failed
 
 
-def test_a_place_where_every_worker_dies_is_given_up():
+def test_slot_is_abandoned_after_repeated_deaths():
     driver = driver_of("abcdefgh", workers=1)
     with pytest.raises(AssertionError):
-        work_off(driver, lambda slot: True)
+        run_tasks(driver, lambda slot: True)
     assert driver.slots[0].worker is None
-    assert "every worker died" in str(driver.last_error)
+    assert "all workers died" in str(driver.last_error)

@@ -56,12 +56,12 @@ def test_found_duplicate_invented_and_missing_objects():
     belief = Belief(
         (thing("chair", 0.3, 0), thing("chairs", 0.1, 0), thing("chair", 5, 5), thing("lamp", 0, 0))
     )
-    found = match(belief, {"chair": [box(0, 0), box(2, 0)], "table": [box(1, 1)]})
-    (pair,) = found.pairs
+    result = match(belief, {"chair": [box(0, 0), box(2, 0)], "table": [box(1, 1)]})
+    (pair,) = result.pairs
     assert (pair.believed, pair.true, pair.metres) == (1, 0, pytest.approx(0.1))
-    assert [entry.position for entry in found.doubled] == [(0.3, 0)]
-    assert [entry.position for entry in found.invented] == [(5, 5)]
-    assert found.missing == (("chair", 1), ("table", 0))
+    assert [entry.position for entry in result.doubled] == [(0.3, 0)]
+    assert [entry.position for entry in result.invented] == [(5, 5)]
+    assert result.missing == (("chair", 1), ("table", 0))
 
 
 def test_relations_are_invariant_to_rigid_motion_but_not_to_mirroring():
@@ -132,36 +132,38 @@ def test_answer_implied_by_map(asked, objects, answer):
     [(None, 0.6), ("exact-match", 0), ("mean-relative-accuracy", 0.6), ("llm-match", None)],
 )
 def test_implied_answer_is_scored_by_the_question_metric(metric, worth):
-    asked = question("object_counting", "How many sofa(s) are in this room?", truth="4")
+    questions = question("object_counting", "How many sofa(s) are in this room?", truth="4")
     sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
-    found = score_probe(replace(asked, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4")
-    assert (found.answer, found.worth) == ("3", worth)
+    result = score_probe(
+        replace(questions, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4"
+    )
+    assert (result.answer, result.worth) == ("3", worth)
 
 
 def step(scene, now, before=None):
     """Return a question about a scene with a sofa at (0, 0) and a table at (3, 0), with two beliefs."""
-    asked = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
+    questions = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     scored = [
-        None if some is None else score_probe(asked, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
+        None if some is None else score_probe(questions, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
         for some in (now, before)
     ]  # fmt: skip
-    return Step(asked, *scored)
+    return Step(questions, *scored)
 
 
 def test_belief_figures_of_a_run():
     sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 100)
     steps = [step(f"s{n}", [sofa, table], [sofa, wrong]) for n in range(4)]
     steps += [step(f"s{n}", [wrong], [sofa]) for n in range(4, 8)]
-    found = figures([*steps, None])
+    result = figures([*steps, None])
     expected = {"readable": 100, "found": 50, "right": 200 / 3, "invented": 100 / 3, "doubled": 0, "kept": 50, "corrected": 50, "position_metres": 0.2, "brier": 1 / 3, "ece": 1 / 3}  # fmt: skip
-    assert {name: found[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-5)
-    assert all(found[name]["scenes"] == 8 for name in ("found", "right", "brier", "ece", "kept"))
-    low, high = found["found"]["interval"]
+    assert {name: result[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-5)
+    assert all(result[name]["scenes"] == 8 for name in ("found", "right", "brier", "ece", "kept"))
+    low, high = result["found"]["interval"]
     assert low < 50 < high
-    low, high = found["ece"]["interval"]
+    low, high = result["ece"]["interval"]
     assert 0 <= low < 1 / 3 < high
     few = figures(steps[:5])
     assert few["found"]["interval"] is few["position_metres"]["interval"] is None
@@ -175,9 +177,9 @@ def test_figures_of_counts_and_pose():
         Step(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))
     ]  # fmt: skip
-    found = figures(steps)
+    result = figures(steps)
     expected = {"exact_counts": 50, "counts_off": 1.25, "self_metres": 1.5, "self_degrees": 10}
-    assert {name: found[name]["value"] for name in expected} == expected
+    assert {name: result[name]["value"] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -193,8 +195,8 @@ def test_belief_differences_are_paired():
     sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 60)
     a = {f"q{n}": step(f"s{n}", [sofa, wrong]) for n in range(8)}
     b = {f"q{n}": step(f"s{n}", [sofa, table] if n < 7 else [sofa, wrong]) for n in range(8)}
-    found = belief_differences(a, b | {"other": step("s9", [])})
-    right = found["right"]
+    result = belief_differences(a, b | {"other": step("s9", [])})
+    right = result["right"]
     assert (right["a"], right["b"], right["n"], right["scenes"]) == (50, 93.75, 8, 8)
     # leaving out a scene gives 3/7 of all objects, or 1/2 for the scene without a difference
     left = np.array([50 - 50 / 7 * (n < 7) for n in range(8)])
@@ -203,7 +205,7 @@ def test_belief_differences_are_paired():
     assert right["interval"] == pytest.approx([43.75 - reach, 43.75 + reach])
     assert right["p"] == pytest.approx(max(2 * stats.t.sf(43.75 / error, 7), 2**-7))
     assert right["p"] < right["p_holm"]
-    assert found["position_metres"]["difference"] == pytest.approx(-0.4 * 7 / 15)
+    assert result["position_metres"]["difference"] == pytest.approx(-0.4 * 7 / 15)
     same = belief_differences(a, a)
     assert all(entry["difference"] == 0 and entry["p"] == 1 for entry in same.values())
     assert all(

@@ -1,1 +1,1 @@
-"""The command `doctor`: checks of this machine, and how to fix what is missing. Start with `command.py`."""
+"""`doctor`: checks this machine and suggests fixes. Start with `command.py`."""

@@ -1,6 +1,6 @@
-"""A check, and probes that run in a process of their own, so that they may crash or hang.
+"""Checks, and probes that run in a subprocess because they may crash or hang.
 
-`python -m render_agent.cli.commands.doctor.checks MODULE FUNCTION ARGUMENT…` is that process.
+The subprocess is `python -m render_agent.cli.commands.doctor.checks MODULE FUNCTION ARGUMENT…`.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ class Check:
     """The result of one check."""
 
     part: str
-    """The heading that it is listed under."""
+    """Heading under which it is listed."""
     name: str
     works: bool
     detail: str
     remedy: str = ""
-    """What to install or do if it does not work."""
+    """What to do if the check fails."""
     needed: bool = False
-    """True if a run over the bundled rooms with the scripted engine needs it."""
+    """True if runs over the bundled rooms with the scripted engine need it."""
 
     @property
     def prevents(self) -> bool:
-        """True if no run at all is possible because of it."""
+        """True if no run is possible because this check failed."""
         return self.needed and not self.works
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe returned, or the sentence that says why it returned nothing."""
+    """The return value of a probe, or the reason why there is none."""
 
     found: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     explained: bool = False
-    """True if that sentence is the program's own and says what to do."""
+    """True if `error` is one of our own messages, which say what to do."""
 
 
 def run_probe(module: str, function: str, *arguments: str, seconds: float) -> ProbeResult:
-    """Return what `function(*arguments)` of `module` returns, a JSON object, called in a process of its own."""
+    """Call `function(*arguments)` of `module` in a subprocess and return its result, a JSON object."""
     command = [sys.executable, "-m", __name__, module, function, *arguments]
     try:
         ended = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        return ProbeResult(error=f"gave no answer within {seconds:.0f} seconds")
+        return ProbeResult(error=f"no answer within {seconds:.0f} seconds")
     if ended.returncode < 0:
-        return ProbeResult(error=f"its libraries crashed (signal {-ended.returncode})")
+        return ProbeResult(error=f"a library crashed (signal {-ended.returncode})")
     if ended.returncode:
-        return ProbeResult(error=_last_line(ended.stderr) or f"ended with code {ended.returncode}")
+        return ProbeResult(error=_last_line(ended.stderr) or f"exited with code {ended.returncode}")
     reply = parse_json(_last_line(ended.stdout))
     return (
         ProbeResult(error=reply["error"], explained=True)
@@ -76,14 +76,14 @@ def _last_line(text: bytes) -> str:
 
 
 def answer_probe(module: str, function: str, *arguments: str) -> None:
-    """Call the function and write what it returns as the last line; libraries may write before."""
+    """Call a function and print its result as the last line; libraries may print before it."""
     try:
         reply = getattr(import_module(module), function)(*arguments)
     except RenderAgentError as error:
         reply = {"error": str(error)}
     sys.stdout.write("\n" + json.dumps(reply) + "\n")
     sys.stdout.flush()
-    os._exit(0)  # graphics libraries may crash while the interpreter takes them down
+    os._exit(0)  # graphics libraries may crash while the interpreter shuts down
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`doctor`: say what this machine can do."""
+"""`doctor`: check what this machine can run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from render_agent.cli.commands.doctor.checks import Check
 
-READY = "This machine is ready: render-agent --batch --benchmark rooms"
+READY = "This machine is ready. Try: render-agent --batch --benchmark rooms"
 BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
 
 
@@ -26,7 +26,7 @@ BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted
     "--probe",
     "probe_models",
     is_flag=True,
-    help="Let the bundled model answer, and --model if it is on this machine.",
+    help="Also test the bundled model, and --model if it is on this machine.",
 )
 @click.pass_context
 def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool) -> None:
@@ -43,9 +43,12 @@ def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool)
 
 
 def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
-    """Print what this machine can do; return 1 if no run over the bundled rooms is possible, otherwise 0.
+    """Print what this machine can run; return 1 if no run over the bundled rooms is possible, otherwise 0.
 
-    options: of a run, by name, as the command line resolved them. probe: let models answer, too.
+    Args:
+        options: Run options from the command line, by name.
+        as_json: Print JSON.
+        probe: Also test models.
     """
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
@@ -68,7 +71,7 @@ def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False
 
 
 def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
-    """Give all checks, and show which part is being examined."""
+    """Yield all checks and show the current part."""
     from render_agent.cli.commands.doctor import data, engines, machine, renderers
     from render_agent.util.display import stage
 
@@ -80,7 +83,7 @@ def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
         "packages": machine.package_checks(),
     }
     for name, checks in parts.items():
-        with stage(f"examining {name}", announced=True):
+        with stage(f"checking {name}", announced=True):
             yield from checks
 
 

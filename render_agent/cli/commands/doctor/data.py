@@ -1,4 +1,4 @@
-"""What can be asked here: the bundled rooms, VSI-Bench's questions and their scans."""
+"""Checks of data: the bundled rooms, VSI-Bench's questions, and their scans."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
 def data_checks(options: Mapping[str, Any]) -> Iterator[Check]:
-    """Give the findings about the data. options: `questions`, `annotations` and the folders of each data set."""
+    """Yield the checks of data; `options` may name questions, annotations and data set folders."""
     yield _rooms()
     yield from _vsibench(options)
 
 
 def _rooms() -> Check:
-    remedy = "the installation is not whole: install render_agent again"
+    remedy = "the installation is incomplete; reinstall render_agent"
     try:
         questions = bundled()
     except RenderAgentError as error:
         return Check(PART, "bundled rooms", False, str(error), needed=True)
     scans = {question.scan for question in questions}
-    gone = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
-    if gone or not questions:
-        detail = f"{len(gone)} of {len(scans)} rooms are missing: {', '.join(gone[:3])}"
+    missing = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
+    if missing or not questions:
+        detail = f"{len(missing)} of {len(scans)} rooms are missing: {', '.join(missing[:3])}"
         return Check(PART, "bundled rooms", False, detail, remedy, needed=True)
     detail = f"{len(questions)} questions about {len(scans)} rooms"
     return Check(PART, "bundled rooms", True, detail, needed=True)
@@ -58,7 +58,7 @@ def _annotations(folder: str, questions: list[Question]) -> Check:
     try:
         annotated = read_annotations(Path(folder))
     except RenderAgentError as error:
-        return Check(PART, "annotations", False, str(error), "give --annotations DIR")
+        return Check(PART, "annotations", False, str(error), "pass --annotations DIR")
     scenes = {question.scene for question in questions} or annotated.keys()
     annotated_count = len(scenes & annotated.keys())
     detail = f"{annotated_count} of {len(scenes)} scenes are annotated in {folder}"
@@ -69,17 +69,17 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Che
     flag = f"--{dataset} DIR"
     scenes = {question.scene for question in questions if question.dataset == dataset}
     if not roots:
-        detail = f"{len(scenes)} scenes are asked about; no folder is given"
+        detail = f"{len(scenes)} scenes needed; no folder given"
         return Check(
-            PART, dataset, False, detail, f"give {flag}, or set RENDER_AGENT_{dataset.upper()}"
+            PART, dataset, False, detail, f"pass {flag}, or set RENDER_AGENT_{dataset.upper()}"
         )
     for root in roots:
         if not Path(root).is_dir():
-            return Check(PART, dataset, False, f"{root} is not a folder", f"give {flag}")
+            return Check(PART, dataset, False, f"{root} is not a folder", f"pass {flag}")
     where = " and ".join(roots)
     if not questions:
-        return Check(PART, dataset, True, f"{where}; its scans cannot be counted without questions")
+        return Check(PART, dataset, True, f"{where}; cannot count scans without questions")
     found_count = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
     detail = f"{found_count} of {len(scenes)} scans found in {where}"
-    remedy = "keep the folders as the data set's own download lays them out"
+    remedy = "keep the folder layout of the data set's official download"
     return Check(PART, dataset, found_count == len(scenes), detail, remedy)

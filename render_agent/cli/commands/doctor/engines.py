@@ -1,4 +1,4 @@
-"""What can answer here: libraries, devices, and models at hand."""
+"""Checks of engines: libraries, devices, and local models."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ NO_MODEL = "use --engine scripted, which needs no model"
 
 
 def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
-    """Give the findings about the engines.
+    """Yield the checks of engines.
 
-    options: of a run. probe: also let the bundled model answer, and the named one if it is on this machine.
+    Args:
+        options: Run options by name.
+        probe: Also test the bundled model, and the selected one if it is on this machine.
     """
     yield Check(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
     libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
@@ -29,7 +31,7 @@ def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
     yield Check(PART, "transformers", libraries.error is None, detail, NO_MODEL)
     scripted = options.get("engine") == "scripted"
     name = (None if scripted else options.get("model")) or DEFAULT_MODEL
-    here = []
+    local_models = []
     for title, model in (("bundled model", BUNDLED), ("model", name)):
         try:
             folder = find_model(model).folder
@@ -37,32 +39,32 @@ def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
             yield Check(PART, title, False, str(error))
             continue
         if folder is not None:
-            here.append(model)
-        place = folder or "on the hub; the first run fetches what is missing"
+            local_models.append(model)
+        place = folder or "on the Hugging Face hub; the first run downloads it"
         yield Check(PART, title, True, f"--model {model}: {place}")
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
-        for model in dict.fromkeys(here):
+        for model in dict.fromkeys(local_models):
             yield _probe(model, device, dtype)
 
 
 def _probe(model: str, device: str, dtype: str) -> Check:
-    """Return what the probe of a model says."""
+    """Test a model in a subprocess."""
     module = "render_agent.cli.commands.doctor.model_probe"
     answer = run_probe(module, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
     return probe_check(model, answer.found, answer.error)
 
 
-def probe_check(model: str, found: Mapping[str, Any], error: str | None = None) -> Check:
-    """Return what `probe_model` found as a check; error: why it found nothing."""
-    if reason := error or found["batch"]:
+def probe_check(model: str, result: Mapping[str, Any], error: str | None = None) -> Check:
+    """Convert the result of `probe_model` to a check; `error` says why there is none."""
+    if reason := error or result["batch"]:
         return Check(PART, model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
-    reuse = "reuse = recompute" if found["reuse"] is None else f"no reuse: {found['reuse']}"
-    return Check(PART, model, True, f"batch = single, {reuse}; {found['seconds']:.1f} s")
+    reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
+    return Check(PART, model, True, f"batch = single, {reuse}; {result['seconds']:.1f} s")
 
 
 def load_libraries() -> dict[str, Any]:
-    """Import what the transformers engine imports and return its versions and devices."""
+    """Import the libraries of the transformers engine and return their versions and devices."""
     import torch
 
     from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
@@ -73,8 +75,10 @@ def load_libraries() -> dict[str, Any]:
 
     devices = ["cpu"]
     for number in range(torch.cuda.device_count()):
-        about = torch.cuda.get_device_properties(number)
-        devices.append(f"cuda:{number} ({about.name}, {about.total_memory / 2**30:.0f} GiB)")
+        properties = torch.cuda.get_device_properties(number)
+        devices.append(
+            f"cuda:{number} ({properties.name}, {properties.total_memory / 2**30:.0f} GiB)"
+        )
     if torch.backends.mps.is_available():
         devices.append("mps")
     versions = f"transformers {transformers.__version__}, torch {torch.__version__}"

@@ -1,4 +1,4 @@
-"""The machine itself: Python, cores, memory, disk, system libraries, packages, and the parts that they bring."""
+"""Checks of the machine: Python, cores, memory, disk, system libraries, packages, and plug-ins."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ IMPORT_SECONDS = 120.0
 
 
 def machine_checks(output: Path) -> Iterator[Check]:
-    """Give the findings about the machine. output: the folder that runs are written to."""
+    """Yield the checks of the machine; `output` is the folder for run folders."""
     yield Check(PART, "Python", True, f"{platform.python_version()} ({sys.executable})")
     yield Check(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
     total, free = (count / 2**30 for count in main_memory())
-    remedy = f"end other programs: below {LITTLE_GIB:.0f} GiB large scans do not fit"
+    remedy = f"close other programs; large scans need {LITTLE_GIB:.0f} GiB"
     detail = f"{total:.1f} GiB, {free:.1f} GiB free"
     yield Check(PART, "memory", free >= LITTLE_GIB, detail, remedy)
     yield _disk(output)
@@ -43,35 +43,41 @@ def machine_checks(output: Path) -> Iterator[Check]:
 def _disk(output: Path) -> Check:
     folder = next(path for path in (output.resolve(), *output.resolve().parents) if path.exists())
     if not os.access(folder, os.W_OK):
-        remedy = "choose a folder that can be written with --output DIR"
-        return Check(PART, "disk", False, f"{folder} cannot be written", remedy, needed=True)
+        remedy = "choose a writable folder with --output DIR"
+        return Check(PART, "disk", False, f"{folder} is not writable", remedy, needed=True)
     free = shutil.disk_usage(folder).free / 2**30
-    remedy = "free some space, or choose another disk with --output DIR"
+    remedy = "free disk space, or choose another disk with --output DIR"
     return Check(PART, "disk", free >= LITTLE_DISK_GIB, f"{free:.1f} GiB free at {folder}", remedy)
 
 
 def _system_libraries() -> Check:
-    lacking = missing()
-    detail = "; ".join(f"{each.name} is missing, needed by {each.needed_by}" for each in lacking)
-    remedy = install_command(lacking)
-    return Check(PART, "system libraries", not lacking, detail or "all are here", remedy)
+    missing_packages = missing()
+    detail = "; ".join(
+        f"{each.name} is missing (needed by {each.needed_by})" for each in missing_packages
+    )
+    remedy = install_command(missing_packages)
+    return Check(PART, "system libraries", not missing_packages, detail or "all installed", remedy)
 
 
 def _packages(extra: str) -> Check:
-    """Return whether the packages of an extra are installed; of none, those that every run needs."""
+    """Check whether the packages of an extra, or those that every run needs, are installed."""
     versions = {name: _version(name) for name in _required(extra)}
-    lacking = [name for name, found in versions.items() if found is None]
+    missing_packages = [name for name, found in versions.items() if found is None]
     detail = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
-    if lacking:
-        detail = "; ".join([*filter(None, [detail]), f"not installed: {', '.join(lacking)}"])
+    if missing_packages:
+        detail = "; ".join(
+            [*filter(None, [detail]), f"not installed: {', '.join(missing_packages)}"]
+        )
     name, package = (
         (f"extra {extra}", f"render_agent[{extra}]") if extra else ("packages", "render_agent")
     )
-    return Check(PART, name, not lacking, detail, f'pip install "{package}"', needed=not extra)
+    return Check(
+        PART, name, not missing_packages, detail, f'pip install "{package}"', needed=not extra
+    )
 
 
 def _required(extra: str) -> Iterator[str]:
-    """Give the names of the packages that render_agent requires; of an extra, those that it adds."""
+    """Yield the packages that render_agent requires, or that an extra adds."""
     from packaging.requirements import Requirement
 
     for requirement in map(Requirement, requires("render_agent") or ()):
@@ -89,17 +95,17 @@ def _version(package: str) -> str | None:
 
 
 def package_checks() -> Iterator[Check]:
-    """Give whether each part that an installed package brings can be imported."""
+    """Check that each plug-in of an installed package can be imported."""
     for kind in registry.GROUPS:
         for name in registry.brought(kind):
             answer = run_probe(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
-            remedy = "" if answer.explained else "fix the package that brings it, or uninstall it"
+            remedy = "" if answer.explained else "fix or uninstall the package that provides it"
             if (detail := answer.error or answer.found["package"]) is None:  # render_agent_lab's
                 continue
             yield Check("packages", f"{kind} {name}", answer.error is None, detail, remedy)
 
 
 def import_part(kind: registry.Kind, name: str) -> dict[str, Any]:
-    """Import a part, and return the package that brings it. SetupError as in `registry.load`."""
+    """Import a plug-in and return the package that provides it. Raises SetupError like `registry.load`."""
     registry.load(kind, name)
     return {"package": registry.package(kind, name)}

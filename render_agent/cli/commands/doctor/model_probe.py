@@ -1,4 +1,4 @@
-"""Whether a model answers here as it should: in batches as alone, and the same with what is kept over the turns."""
+"""Test of a model on this machine: batched replies match single ones, and a reused KV cache changes nothing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import time
 from dataclasses import replace
 from typing import Any
 
-NEW_TOKENS = 8
+NEW_TOKENS = 8  # tokens generated per reply
 
-ROUGH = 0.03
-"""By how much of their range scores in half precision may differ, by the root of their mean square."""
+ROUGH = 0.03  # tolerated RMS difference of half-precision scores, relative to their range
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """Return why a model does not answer as it should, and the seconds that the probe took.
+    """Test a model and return what is wrong with it.
 
-    `batch`: whether two requests answered together get what each gets alone. `reuse`: whether what is
-    kept over the turns changes nothing. Each is None if it holds, else a sentence. Prompts are a token
-    longer than multiples of 32, at which kernels of GPUs were wrong before. SetupError if the model
-    cannot be loaded.
+    Prompts are one token longer than multiples of 32, a length at which GPU kernels have been wrong before.
+
+    Returns:
+        `batch`: why two requests in a batch get other replies than alone, or None. `reuse`: why a reused KV cache
+        changes replies, or None. `seconds`: duration of the test.
+
+    Raises:
+        SetupError: The model cannot be loaded.
     """
     from render_agent.engines.transformers.model.load import open_model
 
@@ -35,7 +38,7 @@ def _probed(loaded: Any) -> dict[str, str | None]:
 
 
 def _why_batch_differs(loaded: Any) -> str | None:
-    """Return in one sentence how a batch says something else than its requests alone."""
+    """Return how replies in a batch differ from replies to single requests; None if they do not."""
     import torch
 
     from render_agent.dialogue import chat
@@ -60,15 +63,15 @@ def _why_batch_differs(loaded: Any) -> str | None:
             if reason := batched.error or single.error:
                 return reason
             if batched.samples != single.samples:
-                return "a reply differs when others are answered with it"
+                return "a reply changes if it is generated in a batch"
         return None
-    # Rounding alone may turn a greedy choice.
+    # Rounding alone can change a greedy choice.
     prompts = [loaded.inputs.prepare(each) for each in requests]
     apiece = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
     difference = float(row_differences(uncached_scores(loaded, prompts), apiece, exact=False).max())
     if difference <= ROUGH:
         return None
-    return f"scores differ by {difference:.2g} of their range when others are read with them"
+    return f"scores in a batch differ by {difference:.2g} of their range"
 
 
 def _picture(file: str) -> Any:

@@ -1,4 +1,4 @@
-"""What can draw here: each renderer draws a triangle in a process of its own."""
+"""Checks of renderers: each renders a triangle in a subprocess."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from render_agent.options import OPTIONS
 
 PART = "renderers"
 DEFAULT = str(OPTIONS["renderer"].default)
-SECONDS = 180.0
-"""How long one renderer may take: it may have to compile its kernels first."""
+SECONDS = 180.0  # timeout per renderer, which may have to compile kernels first
 
 
 def renderer_checks() -> Iterator[Check]:
@@ -27,26 +26,29 @@ def _renderer_check(name: str) -> Check:
     default = name == DEFAULT
     if answer.error is None:
         return Check(PART, name, True, _detail(answer, default), needed=default)
-    remedy = "set up again: make setup" if default else f"use --renderer {DEFAULT}, the default"
+    remedy = "reinstall: make setup" if default else f"use --renderer {DEFAULT}, the default"
     remedy = "" if answer.explained else remedy
     return Check(PART, name, False, answer.error, remedy, needed=default)
 
 
 def _detail(answer: ProbeResult, default: bool) -> str:
     measured = answer.found
-    detail = f"drew a triangle in {1000 * measured['seconds']:.1f} ms on {measured['device']}"
+    detail = f"rendered a triangle in {1000 * measured['seconds']:.1f} ms on {measured['device']}"
     if not default:
         return detail
     if measured["kernels"] is None:
-        return f"{detail}; no cache can be written: every run compiles its kernels anew"
+        return f"{detail}; the kernel cache is not writable, so every run compiles kernels again"
     since = "before" if measured["compiled"] else f"just now, in {measured['first_seconds']:.0f} s"
     return f"default; {detail}; kernels compiled {since} ({measured['kernels']})"
 
 
 def draw_once(name: str) -> dict[str, Any]:
-    """Draw a red triangle and return how long it took.
+    """Render a red triangle and return the time it took.
 
-    SetupError or RenderError where the renderer cannot; RuntimeError where its colours are wrong.
+    Raises:
+        SetupError: The renderer is not available.
+        RenderError: The renderer failed.
+        RuntimeError: The colours are wrong.
     """
     import numpy as np
 
@@ -61,17 +63,17 @@ def draw_once(name: str) -> dict[str, Any]:
     scene = Scene("triangle", corners, colours, faces, -2.0, 2.0, bounds)
     measured = _kernels() if name == DEFAULT else {}
     renderer = make_renderer(name)
-    measured["device"] = getattr(renderer, "device", "the processor")
+    measured["device"] = getattr(renderer, "device", "the CPU")
     measured["first_seconds"], _ = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
     measured["seconds"], frame = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
     middle = frame.colours[24, 32]
     if not np.array_equal(middle, colours[0]) or abs(frame.depth[24, 32] - 2) > 1e-2:
-        raise RuntimeError(f"drew the colour {middle.tolist()} instead of {colours[0].tolist()}")
+        raise RuntimeError(f"rendered the colour {middle.tolist()}, not {colours[0].tolist()}")
     return measured
 
 
 def _kernels() -> dict[str, Any]:
-    """Check the cache of compiled kernels: its folder, and whether it is filled."""
+    """Return the folder of the compiled-kernel cache, and whether it contains any."""
     from render_agent.render.rasteriser.kernels import cache_folder
 
     folder = cache_folder()
@@ -80,6 +82,6 @@ def _kernels() -> dict[str, Any]:
 
 
 def _timed(draw: Any) -> tuple[float, Any]:
-    began = time.perf_counter()
+    start = time.perf_counter()
     frame = draw()
-    return time.perf_counter() - began, frame
+    return time.perf_counter() - start, frame
