@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan
+from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
 from render_agent.scans.formats.intensity import stretch_contrast
 from render_agent.scans.formats.point_cloud import (
     COARSER_FACTOR,
@@ -27,17 +28,18 @@ class CloudBuilder:
     """Collects points chunk by chunk; beyond about `max_points`, they are replaced by cell means.
 
     Args:
-        bits: Bits per colour channel: 8, 16, or 0 for values from 0 to 1. 16-bit colours that never exceed 255 are
-            treated as 8-bit ones.
+        bits: Bits per colour channel: 8, 16, or 0 for values from 0 to 1; None to judge by the maximum. 16-bit colours
+            that never exceed 255 are treated as 8-bit ones.
         max_points: Approximate maximum number of points in memory.
     """
 
-    def __init__(self, bits: int = 8, max_points: int = MAX_POINTS) -> None:
+    def __init__(self, bits: int | None = 8, max_points: int = MAX_POINTS) -> None:
         self.bits = bits
         self.max_points = max_points
         self._parts: list[tuple[NDArray[np.float64], NDArray[np.float32]]] = []
         self._count = 0
         self._cell = 0.0
+        self._top = 0.0  # maximum of the colours
 
     def add(
         self,
@@ -51,6 +53,7 @@ class CloudBuilder:
         values = np.full((int(good.sum()), 4), np.nan, np.float32)
         if colours is not None:
             values[:, :3] = np.clip(colours[good], 0, MAX_VALUE)
+            self._top = max(self._top, float(np.nan_to_num(values[:, :3]).max(initial=0.0)))
         if intensity is not None:
             values[:, 3] = np.clip(intensity[good], -MAX_VALUE, MAX_VALUE)
         self._parts.append((points[good].astype(np.float64), values))
@@ -93,9 +96,8 @@ class CloudBuilder:
     def _colours(self, values: NDArray[np.float32]) -> NDArray[np.uint8] | None:
         """Return colours, (n, 3): measured colours, else intensities as grey; None if there are neither."""
         rgb = values[:, :3]
-        top = float(np.nanmax(rgb, initial=0.0)) if len(rgb) else 0.0
         has_colour: NDArray[np.bool_] = np.zeros(len(values), bool)
-        if top > 0:  # otherwise the file has colour fields that were never filled
+        if self._top > 0:  # otherwise the file has colour fields that were never filled
             has_colour = np.asarray(~np.isnan(rgb).any(axis=1))
         grey = stretch_contrast(values[:, 3])
         if not has_colour.any() and grey is None:
@@ -105,17 +107,10 @@ class CloudBuilder:
         else:
             fallback = np.full(len(values), UNKNOWN_GREY) if grey is None else grey
             colours = np.where(has_colour[:, None], rgb, 0)
-        colour_bytes = self._bytes(colours, top)
+        bits = self.bits
+        if bits is None or bits == 16:
+            bits = colour_bits(self._top, are_integers=bits == 16)
+        levels = colour_bytes(colours, bits)
         if not has_colour.all():
-            colour_bytes[~has_colour] = np.rint(fallback[~has_colour])[:, None]
-        return colour_bytes
-
-    def _bytes(self, colours: NDArray[np.float32], top: float) -> NDArray[np.uint8]:
-        if self.bits == 0:
-            scaled = np.rint(np.clip(colours, 0, 1) * 255)
-        elif self.bits == 16 and top > 255:
-            # Writers scale 8 bits by 256 or by 257; the upper byte is right in both cases.
-            scaled = np.clip(np.rint(colours), 0, 65535) // 256
-        else:
-            scaled = np.clip(np.rint(colours), 0, 255)
-        return scaled.astype(np.uint8)
+            levels[~has_colour] = np.rint(fallback[~has_colour])[:, None]
+        return levels

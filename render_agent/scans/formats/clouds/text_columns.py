@@ -1,13 +1,15 @@
 """Read point clouds in text columns (XYZ, PTS, TXT, CSV and ASC), one point per line, with any separator.
 
-There is no specification. Columns are identified by a header line, else by their number and values:
-x y z, then a colour (0 to 255 or 0 to 1), an intensity, or both. Other columns are ignored.
+There is no specification. Columns are identified by a header line, else by their number and the values of rows from the
+whole file: x y z, then a colour (8 bits, 16 bits, or 0 to 1), an intensity, or both. Notes say what was assumed and what
+was ignored.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +17,19 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
+from render_agent.scans.formats.ply.vertices import NORMALS
 
 BLOCK_BYTES = 32 << 20  # text read at a time
 START_BYTES = 1 << 16  # text that contains the header line and the first points
-SAMPLED_ROWS = 1000  # points from which the columns are guessed
+SAMPLED_ROWS = 2000  # points from which the columns are guessed
+SAMPLED_PLACES, PLACE_BYTES = (
+    256,
+    1 << 12,
+)  # places of the file from which they are taken, and text read at each
+MAX_LABEL = 64  # integers up to this may be labels, colours rarely stay so dark
 MAX_COLUMNS = 64
 
 # Lower-case column names.
@@ -33,6 +42,10 @@ NAMES = {
 # Characters that occur in no number, including nan, inf and 1e-9; such a line is a header or a comment.
 NON_NUMERIC = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
 
+BOM = b"\xef\xbb\xbf"
+DECIMAL_COMMA = re.compile(rb"[+-]?\d*(,\d+)?([eE][+-]?\d+)?")
+ROLES = {"x": "x", "y": "y", "z": "z", "r": "red", "g": "green", "b": "blue", "i": "intensity"}
+
 Columns = dict[str, int]
 """Column index of x, y, z, r, g, b and i (the intensity)."""
 
@@ -41,21 +54,32 @@ def read_columns(path: Path, size: int) -> Scan:
     """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
         first = file.read(START_BYTES)
-    lines = _lines(first, is_whole_file=size <= START_BYTES)
-    names = next((line for line in lines if NON_NUMERIC.search(line)), None)
+    _refuse_other_text(path, first)
+    lines = _lines(first.removeprefix(BOM), is_whole_file=size <= START_BYTES)
+    names = [line for line in lines if NON_NUMERIC.search(line)]
     points = [line for line in lines if _is_row(line)]
     if not points:
         raise unreadable(path, "it has no lines of numbers")
-    decimal_comma = b";" in points[0] and b"," in points[0] and b"." not in points[0]
-    rows = [text_numbers(path, _separated(line, decimal_comma)) for line in points[:SAMPLED_ROWS]]
-    num_columns = len(rows[0])
+    decimal_comma = _has_decimal_comma(points)
+    num_columns = len(text_numbers(path, _separated(points[0], decimal_comma)))
     if not 3 <= num_columns <= MAX_COLUMNS:
         raise unreadable(path, f"its lines have {num_columns} numbers; x, y and z are required")
-    table = np.array([row for row in rows if len(row) == num_columns])
-    columns = _columns_of_header(names, num_columns, decimal_comma) or _guess_columns(table)
-    floats = _are_shares(table, columns)
-    cloud = CloudBuilder(bits=0 if floats else 8)
-    for numbers, rows_read in _blocks(path, decimal_comma, lines[0].isdigit()):
+    words, columns = _columns_of_header(names, num_columns, decimal_comma)
+    notes = []
+    if not words:
+        words = [f"column {at + 1}" for at in range(num_columns)]
+        sample = _sample(path, size, points)
+        rows = [text_numbers(path, _separated(line, decimal_comma)) for line in sample]
+        table = np.array([row for row in rows if len(row) == num_columns])
+        columns = _guess_columns(table, intensity_first=path.suffix.lower() == ".pts")
+        roles = {at: ROLES[role] for role, at in columns.items()}
+        assumed = ", ".join(roles.get(at, "?") for at in range(max(roles) + 1))
+        notes.append(f"assumed the columns {assumed} (not named in the file)")
+    declared = Declared(words)
+    declared.use(*(words[at] for at in columns.values()), *NORMALS)
+    cloud = CloudBuilder(bits=None)
+    is_counted = any(line.isdigit() for line in lines[: lines.index(points[0])])
+    for numbers, rows_read in _blocks(path, decimal_comma, is_counted):
         if len(numbers) != num_columns * rows_read:
             raise unreadable(path, f"not all of its lines have {num_columns} numbers")
         part = numbers.reshape(-1, num_columns)
@@ -64,7 +88,44 @@ def read_columns(path: Path, size: int) -> Scan:
             part[:, [columns[channel] for channel in "rgb"]] if "r" in columns else None,
             part[:, columns["i"]] if "i" in columns else None,
         )
-    return cloud.scan()
+    return replace(cloud.scan(), notes=(*notes, *declared.notes))
+
+
+def _refuse_other_text(path: Path, first: bytes) -> None:
+    """Raise SceneError if a file starts like text of another kind."""
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in first[:4]:
+        raise unreadable(path, "it is UTF-16 text or binary data", "save it as UTF-8 text")
+    if re.match(rb"\s*ncols\s+\d+\s+nrows\s", first, re.IGNORECASE):
+        raise unreadable(
+            path,
+            "it is an ESRI ASCII grid, a raster of heights",
+            "convert it to points, for example with `gdal_translate -of XYZ`",
+        )
+
+
+def _has_decimal_comma(points: list[bytes]) -> bool:
+    """Return True if commas are decimal points: they never end a number, and something else separates the columns."""
+    sample = points[:SAMPLED_ROWS]
+    if any(b"." in line for line in sample) or not any(b"," in line for line in sample):
+        return False
+    rows = [re.split(rb"[\s;]+", line.strip(b" \t;")) for line in sample]
+    return all(len(row) > 2 and all(DECIMAL_COMMA.fullmatch(word) for word in row) for row in rows)
+
+
+def _sample(path: Path, size: int, points: list[bytes]) -> list[bytes]:
+    """Return at most SAMPLED_ROWS rows from all over the file; `points` are its first."""
+    if size > SAMPLED_PLACES * PLACE_BYTES:
+        points = points[: SAMPLED_ROWS // SAMPLED_PLACES]
+        with path.open("rb") as file:
+            for place in range(1, SAMPLED_PLACES):
+                file.seek(place * (size - PLACE_BYTES) // SAMPLED_PLACES)
+                lines = file.read(PLACE_BYTES).splitlines()[1:-1]
+                rows = [line.strip() for line in lines if _is_row(line)]
+                points = points + rows[: SAMPLED_ROWS // SAMPLED_PLACES]
+    elif size > START_BYTES:
+        lines = _lines(path.read_bytes().removeprefix(BOM), is_whole_file=True)
+        points = [line for line in lines if _is_row(line)]
+    return points[:: -(-len(points) // SAMPLED_ROWS)]
 
 
 def _lines(text: bytes, *, is_whole_file: bool) -> list[bytes]:
@@ -97,6 +158,8 @@ def _blocks(
     """
     remainder = b""
     with path.open("rb") as file:
+        if file.read(len(BOM)) != BOM:
+            file.seek(0)
         while True:
             block = file.read(BLOCK_BYTES)
             text = remainder + block
@@ -124,58 +187,85 @@ def _rows_only(text: bytes) -> bytes:
     return b"".join([*parts, text[at:]])
 
 
-def _columns_of_header(line: bytes | None, num_columns: int, decimal_comma: bool) -> Columns | None:
-    """Return the columns named in a header line, or None if it does not name x, y and z."""
-    if line is None:
-        return None
-    text = line.decode("utf-8", "replace").lstrip("#/!% ")
-    parts = re.split(r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+", text.strip())
-    words = [re.sub(r"[\"'\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]
-    columns: Columns = {}
-    for at, word in enumerate(words[:num_columns]):
-        if word in NAMES:
-            columns.setdefault(NAMES[word], at)
-    if len(words) != num_columns or not columns.keys() >= set("xyz"):
-        return None
-    return (
-        columns
-        if columns.keys() >= set("rgb")
-        else {k: v for k, v in columns.items() if k not in "rgb"}
-    )
+def _columns_of_header(
+    lines: list[bytes], num_columns: int, decimal_comma: bool
+) -> tuple[list[str], Columns]:
+    """Return the names in the first line that names x, y and z, and the columns; both are empty if none does."""
+    for line in lines:
+        text = line.decode("utf-8", "replace").lstrip("#/!% ")
+        parts = re.split(r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+", text.strip())
+        words = [re.sub(r"[\"'\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]
+        if len(words) == num_columns + 1 and not words[-1]:
+            words.pop()
+        columns: Columns = {}
+        for at, word in enumerate(words):
+            if word in NAMES:
+                columns.setdefault(NAMES[word], at)
+        if len(words) == num_columns and columns.keys() >= set("xyz"):
+            if not columns.keys() >= set("rgb"):
+                columns = {role: at for role, at in columns.items() if role not in "rgb"}
+            return words, columns
+    return [], {}
 
 
-def _guess_columns(table: NDArray[np.float64]) -> Columns:
-    """Guess the columns from the values of the first points, (n, c)."""
+def _guess_columns(table: NDArray[np.float64], *, intensity_first: bool) -> Columns:
+    """Guess the columns from the values of points, (n, c).
+
+    Args:
+        table: Points from the whole file.
+        intensity_first: Whether the file's kind has an intensity before the colour.
+    """
     num_columns = table.shape[1]
     columns = {"x": 0, "y": 1, "z": 2}
     if num_columns == 4:
         return {**columns, "i": 3}
-    # With seven or more columns, an intensity may precede or follow the colour.
-    for at in (4, 3, 6) if num_columns >= 7 else (3,):
-        if at + 3 <= num_columns and _is_colour(table[:, at : at + 3]):
-            columns |= {"r": at, "g": at + 1, "b": at + 2}
-            if at == 4:
-                columns["i"] = 3
-            break
-    else:
-        if num_columns in (5, 7, 8):
-            columns["i"] = 3
+    at = _colour_at(table, intensity_first)
+    if at is not None:
+        columns |= {"r": at, "g": at + 1, "b": at + 2}
+    if at == 4 or (at is None and num_columns in (5, 7, 8) and not _are_normals(table[:, 3:6])):
+        columns["i"] = 3
     return columns
 
 
-def _is_colour(table: NDArray[np.float64]) -> bool:
-    """Return True if three columns, (n, 3), can be a colour: integers to 255, or 0 to 1 but not unit normals."""
-    if not ((table >= 0) & (table <= 255)).all():
-        return False
-    if (table == np.rint(table)).all():
-        return True
-    is_unit = np.abs(np.linalg.norm(table, axis=1) - 1) < 1e-2
-    return bool((table <= 1).all() and not is_unit.all())
+def _colour_at(table: NDArray[np.float64], intensity_first: bool) -> int | None:
+    """Return the first column of the colour, or None if there is none."""
+    has_normals = table.shape[1] > 5 and _are_normals(table[:, 3:6])
+    starts = [at for at in ((6,) if has_normals else (3, 4, 6)) if at + 3 <= table.shape[1]]
+    for are_16_bits in (False, True):
+        found = [at for at in starts if _is_colour(table[:, at : at + 3], are_16_bits)]
+        if found[:2] != [3, 4]:
+            if found:
+                return found[0]
+            continue
+        # Either r g b and a label or opacity, or an intensity and r g b.
+        first, last = table[:, 3], table[:, 6]
+        if intensity_first or first.max() <= MAX_LABEL < last.max():
+            return 4
+        if last.max() <= MAX_LABEL < first.max() or np.ptp(last) == 0:
+            return 3
+        return 3 if _similarity(first, table[:, 4:6]) >= _similarity(last, table[:, 4:6]) else 4
+    return None
 
 
-def _are_shares(table: NDArray[np.float64], columns: Columns) -> bool:
-    """Return True if the colours of the first points range from 0 to 1."""
-    if "r" not in columns:
+def _similarity(column: NDArray[np.float64], channels: NDArray[np.float64]) -> float:
+    """Return the mean difference of a column from two colour channels, negated: channels are alike in a scan."""
+    return -float(np.abs(channels - column[:, None]).mean())
+
+
+def _are_normals(table: NDArray[np.float64]) -> bool:
+    """Return True if three columns, (n, 3), are unit vectors, or zero for points without a normal."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(table, axis=1)
+    filled = lengths > 0
+    return bool(filled.any() and (np.abs(lengths[filled] - 1) < 1e-2).all())
+
+
+def _is_colour(table: NDArray[np.float64], are_16_bits: bool) -> bool:
+    """Return True if three columns, (n, 3), can be a colour: integers to 255 or 65535, or 0 to 1, but not normals."""
+    tops = table.max(axis=0)
+    are_integers = bool((table == np.rint(table)).all())
+    if table.min() < 0 or _are_normals(table):
         return False
-    colours = table[:, [columns[channel] for channel in "rgb"]]
-    return bool((colours <= 1).all() and (colours != np.rint(colours)).any())
+    if are_16_bits:
+        return are_integers and tops.min() > 255 and tops.max() <= 65535
+    return bool(tops.max() <= 1) or (are_integers and bool(tops.max() <= 255))

@@ -20,7 +20,8 @@ COLOUR_NAMES = (
     ("diffuse_red", "diffuse_green", "diffuse_blue"),
 )
 ALPHA_NAMES = ("alpha", "a", "diffuse_alpha")
-NORMALS = ("nx", "ny", "nz")  # not needed: shading uses the normals of the surface
+# Not needed: shading uses the normals of the surface.
+NORMALS = ("nx", "ny", "nz", "normal_x", "normal_y", "normal_z", "curvature")
 
 
 def vertex_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
