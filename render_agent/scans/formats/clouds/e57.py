@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 1_000_000
@@ -23,6 +25,13 @@ CHUNK_POINTS = 1_000_000
 CARTESIAN = ("cartesianX", "cartesianY", "cartesianZ")
 SPHERICAL = ("sphericalRange", "sphericalAzimuth", "sphericalElevation")
 COLOURS = ("colorRed", "colorGreen", "colorBlue")
+
+INVALID_COLOUR = "isColorInvalid"
+# Fields that change neither geometry nor colour.
+BOOKKEEPING = (
+    "rowIndex", "columnIndex", "returnIndex", "returnCount", "timeStamp", "isTimeStampInvalid",
+    "isIntensityInvalid",
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -54,14 +63,20 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     declared = sum(scan.points.childCount() for scan in scans)
     if declared > size * MAX_POINTS_PER_BYTE:
         raise unreadable(path, f"it declares {declared:,} points, too many for {size:,} bytes")
-    cloud = CloudBuilder(bits=0)
-    for scan in scans:
-        if scan.points.childCount():
-            _add(file, scan, cloud, path)
-    return cloud.scan()
+    filled = [scan for scan in scans if scan.points.childCount()]
+    have_limits = all(_red_limits(scan) for scan in filled)
+    cloud = CloudBuilder(bits=0 if have_limits else None)
+    declared = Declared(name for scan in filled for name in scan.point_fields)
+    declared.use(*BOOKKEEPING)
+    for scan in filled:
+        _add(file, scan, cloud, path, declared, top=1.0 if have_limits else 255.0)
+    return replace(cloud.scan(), notes=declared.notes)
 
 
-def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
+def _add(
+    file: Any, scan: Any, cloud: CloudBuilder, path: Path, declared: Declared, top: float
+) -> None:
+    """Add a scan to the cloud; colours with declared limits are scaled to 0 to `top`."""
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian
 
@@ -71,23 +86,29 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
         raise unreadable(path, "a scan has no coordinates")
     invalid = axes[0][: -len("X" if axes is CARTESIAN else "Range")] + "InvalidState"
     colours = COLOURS if fields >= set(COLOURS) else ()
-    names = [*axes, *colours, *({"intensity", invalid} & fields)]
+    names = [*axes, *colours, *({"intensity", invalid, INVALID_COLOUR} & fields)]
+    declared.use(*names)
     columns = {name: np.empty(CHUNK_POINTS) for name in names}
     buffers = libe57.VectorSourceDestBuffer()
     for name, column in columns.items():
         buffers.append(libe57.SourceDestBuffer(file, name, column, CHUNK_POINTS, True, True))
     turn, shift = _pose(scan, path)
-    low, high = _red_limits(scan)
+    low, high = _red_limits(scan) or (0.0, top)
     reader = scan.points.reader(buffers)
     while count := reader.read():
         part = {name: column[:count] for name, column in columns.items()}
         good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
         coordinates = np.column_stack([part[name] for name in axes])[good]
         points = coordinates if axes is CARTESIAN else convert_spherical_to_cartesian(coordinates)
-        levels = np.column_stack([part[name] for name in colours])[good] if colours else None
+        levels = None
+        if colours:
+            levels = np.column_stack([part[name] for name in colours])[good]
+            levels = (levels - low) * (top / (high - low))
+            if INVALID_COLOUR in part:
+                levels[part[INVALID_COLOUR][good] != 0] = np.nan
         cloud.add(
             points @ turn.T + shift,
-            None if levels is None else (levels - low) / (high - low),
+            levels,
             part["intensity"][good] if "intensity" in part else None,
         )
     reader.close()
@@ -103,8 +124,8 @@ def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:
     return turn, shift
 
 
-def _red_limits(scan: Any) -> tuple[float, float]:
-    """Return the minimum and maximum of red, which apply to the other channels, too."""
+def _red_limits(scan: Any) -> tuple[float, float] | None:
+    """Return the declared minimum and maximum of red, which apply to the other channels, too; None if undeclared."""
     if scan.node.isDefined("colorLimits"):
         limits = scan.node["colorLimits"]
         if limits.isDefined("colorRedMinimum") and limits.isDefined("colorRedMaximum"):
@@ -112,4 +133,4 @@ def _red_limits(scan: Any) -> tuple[float, float]:
             high = float(limits["colorRedMaximum"].value())
             if high > low:
                 return low, high
-    return 0.0, 255.0
+    return None

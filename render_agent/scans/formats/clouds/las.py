@@ -17,16 +17,18 @@ import numpy as np
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 2_000_000
 
 # GeoTIFF keys and unit codes (in metres), from "GeoTIFF Format Specification 1.0" (1995).
 GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
-GEO_KEY_LINEAR_UNIT = 3076
+GEO_KEY_LINEAR_UNIT, GEO_KEY_VERTICAL_UNIT = 3076, 4099
 GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}  # metre, foot, US survey foot
 
 WKT_UNIT = re.compile(r'\b(?:LENGTH)?UNIT\s*\[\s*"([^"]*)"\s*,\s*([0-9.eE+-]+)')
+WKT_VERTICAL = re.compile(r"\b(?:VERT_CS|VERTCRS|VERTICALCRS)\s*\[")
 ANGLES = ("degree", "grad", "radian", "arc")
 
 
@@ -66,41 +68,62 @@ def read_directly(path: Path, size: int) -> Scan:
     import laspy
 
     with parser_errors(path, "LAS"), laspy.open(path, read_evlrs=False) as reader:
-        metres = _metres(path, reader.header)
-        names = set(reader.header.point_format.dimension_names)
+        metres, height_factor = _units(path, reader.header)
+        point_format = reader.header.point_format
+        names = set(point_format.dimension_names)
+        declared = Declared([*point_format.extra_dimension_names, *({"nir"} & names)])
         cloud = CloudBuilder(bits=16)
+        num_withheld = 0
         for chunk in reader.chunk_iterator(CHUNK_POINTS):
+            valid = np.asarray(chunk["withheld"]) == 0
+            num_withheld += int((~valid).sum())
             colours = None
             if {"red", "green", "blue"} <= names:
-                colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])
-            points = np.column_stack([chunk.x, chunk.y, chunk.z])
-            cloud.add(points, colours, np.asarray(chunk["intensity"]))
-    return replace(cloud.scan(), metres=metres)
+                colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])[valid]
+            points = np.column_stack([chunk.x, chunk.y, np.asarray(chunk.z) * height_factor])
+            cloud.add(points[valid], colours, np.asarray(chunk["intensity"])[valid])
+    notes = []
+    if num_withheld:
+        notes.append(f"{num_withheld:,} withheld points were dropped")
+    if height_factor != 1:
+        notes.append("heights were converted to the unit of the other axes")
+    return replace(cloud.scan(), metres=metres, notes=(*notes, *declared.notes))
 
 
-def _metres(path: Path, header: Any) -> float | None:
-    """Return the unit of the file's coordinate system in metres, or None if it specifies none.
+def _units(path: Path, header: Any) -> tuple[float | None, float]:
+    """Return the unit of the file's coordinate system in metres, None if it specifies none, and the factor of heights.
 
     Raises:
         SceneError: The coordinates are angles.
     """
     metres: float | None = None
+    vertical: float | None = None
     for record in header.vlrs:
         if hasattr(record, "geo_keys"):
             keys = {key.id: key.value_offset for key in record.geo_keys}
             if keys.get(GEO_KEY_MODEL_TYPE) == GEOGRAPHIC:
                 raise _geographic(path)
-            metres = GEO_UNITS.get(keys.get(GEO_KEY_LINEAR_UNIT, 0), metres or 0.0) or None
+            metres = GEO_UNITS.get(keys.get(GEO_KEY_LINEAR_UNIT, 0), metres)
+            vertical = GEO_UNITS.get(keys.get(GEO_KEY_VERTICAL_UNIT, 0), vertical)
         elif text := getattr(record, "string", ""):
-            linear = [
-                float(value)
-                for name, value in WKT_UNIT.findall(text)
-                if not name.lower().startswith(ANGLES)
-            ]
-            if not linear and text.lstrip().startswith(("GEOGCS", "GEOGCRS")):
+            horizontal, *heights = WKT_VERTICAL.split(text, 1)
+            found = _linear_units(horizontal)
+            if re.search(r"\bGEOG", horizontal) and not re.search(r"\bPROJ", horizontal):
                 raise _geographic(path)
-            metres = linear[0] if linear and 1e-4 < linear[0] < 1e4 else metres
-    return metres
+            # The unit of a projected system follows those of the systems it is based on.
+            metres = found[-1] if found else metres
+            found = _linear_units(heights[0]) if heights else []
+            vertical = found[-1] if found else vertical
+    return metres, vertical / metres if vertical and metres else 1.0
+
+
+def _linear_units(text: str) -> list[float]:
+    """Return the units of length in a part of a WKT string, in metres."""
+    return [
+        float(value)
+        for name, value in WKT_UNIT.findall(text)
+        if not name.lower().startswith(ANGLES) and 1e-4 < float(value) < 1e4
+    ]
 
 
 def _geographic(path: Path) -> SceneError:

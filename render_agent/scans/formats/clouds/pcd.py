@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.ply.ascii import cast_numbers, text_numbers
+from render_agent.scans.formats.ply.vertices import COLOUR_NAMES, NORMALS
 
 MAX_HEADER_BYTES = 1 << 16
 CHUNK_POINTS = 2_000_000
@@ -73,7 +75,7 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
         if (words := line.split()) and not line.startswith("#")
     }
     try:
-        names = entries["FIELDS"]
+        names = [name.lower() for name in entries.get("FIELDS") or entries["COLUMNS"]]
         sizes = [int(word) for word in entries["SIZE"]]
         widths = [int(word) for word in entries.get("COUNT", ["1"] * len(names))]
         fields = [
@@ -161,23 +163,46 @@ def decompress_lzf(data: bytes, size: int) -> bytearray | None:
 def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
     if not columns.keys() >= {"x", "y", "z"}:
         raise unreadable(path, "its points have no x, y and z fields")
-    colours, bits = None, 8
-    packed = next((name for name in PACKED_FIELDS if name in columns), None)
-    if packed is not None and columns[packed].dtype.itemsize == 4:
-        bytes_of = np.ascontiguousarray(columns[packed]).view(np.uint8).reshape(-1, 4)
-        colours = bytes_of[:, [2, 1, 0]]
-    elif columns.keys() >= {"r", "g", "b"}:
-        colours = np.column_stack([columns[name] for name in "rgb"])
-        bits = 0 if colours.dtype.kind == "f" and np.nanmax(colours, initial=0) <= 1 else 8
-    intensity = columns.get("intensity", columns.get("i"))
+    declared = Declared(name for name in columns if not name.startswith("_"))
+    names, colours, bits = _colours(columns)
+    intensity = next((name for name in ("intensity", "i") if name in columns), None)
+    declared.use("x", "y", "z", *names, *NORMALS, *([intensity] if intensity else []))
     cloud = CloudBuilder(bits)
     for first in range(0, len(columns["x"]), CHUNK_POINTS):
         part = slice(first, first + CHUNK_POINTS)
         cloud.add(
             np.column_stack([columns[axis][part] for axis in "xyz"]),
             None if colours is None else colours[part],
-            None if intensity is None else intensity[part],
+            None if intensity is None else columns[intensity][part],
         )
     scan = cloud.scan()
     double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
-    return Scan(scan.points if double else scan.points.astype(np.float32), scan.colours)
+    points = scan.points if double else scan.points.astype(np.float32)
+    return Scan(points, scan.colours, notes=declared.notes)
+
+
+def _colours(
+    columns: dict[str, NDArray[Any]],
+) -> tuple[tuple[str, ...], NDArray[Any] | None, int | None]:
+    """Return the names of the colour fields, the colours, (n, 3) or None, and their bits as in CloudBuilder."""
+    for name in PACKED_FIELDS:
+        if name in columns and columns[name].dtype.itemsize >= 4:
+            words = _packed_words(columns[name])
+            return (name,), words.view(np.uint8).reshape(-1, 4)[:, [2, 1, 0]], 8
+    for names in COLOUR_NAMES:
+        if columns.keys() >= set(names):
+            colours = np.column_stack([columns[name] for name in names])
+            return names, colours, 16 if colours.dtype.kind in "iu" else None
+    return (), None, None
+
+
+def _packed_words(packed: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return packed colours as integers; float fields contain their bits, or, from some writers, their value."""
+    if packed.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            are_values = np.nanmax(packed, initial=0) >= 1 and bool(
+                ((packed >= 0) & (packed < 1 << 24) & (packed == np.rint(packed))).all()
+            )
+        if not are_values:
+            return np.ascontiguousarray(packed, np.float32).view(np.uint32)
+    return np.ascontiguousarray(packed.astype(np.int64) & 0xFFFFFFFF, np.uint32)
