@@ -1,28 +1,21 @@
-"""Kinds of events that engines report beside a reply; every turn logs those of its requests."""
+"""Kinds of events that engines report with a reply; each turn logs those of its requests."""
 
 from __future__ import annotations
 
+# Prefix; a request field was omitted because the server rejects it, or because an option says so.
 OMITTED = "omitted:"
-"""Prefix of a request field that was not sent: the server rejects it, or an option says so."""
 
-RENAMED = "renamed:max_tokens"
-"""The token limit was sent under the other of its two names."""
+RENAMED = "renamed:max_tokens"  # the token limit was sent under its alternative name
+SYSTEM_IN_USER = "system_in_user_message"  # the server has no system role
+CONTENT_FILTER = "content_filter"  # the server's content filter ended the reply
+NO_USAGE = "tokens_not_reported"  # token counts are missing and logged as 0
 
-SYSTEM_IN_USER = "system_in_user_message"
-"""The instructions were sent in the first user message: the server has no system role."""
-
-CONTENT_FILTER = "content_filter"
-"""The server's content filter ended the reply."""
-
-NO_USAGE = "tokens_not_reported"
-"""The server did not report token counts; they are logged as 0."""
-
+# The server's count of prompt tokens did not grow with the dialogue: earlier turns were probably dropped.
 PROMPT_TRUNCATED = "prompt_truncated"
-"""The server's count of prompt tokens did not grow with the dialogue, so earlier turns were probably dropped."""
 
 
 def adaptation(event: str) -> tuple[str, str] | None:
-    """Return what the program adapted to a server, and how; None for other kinds of events."""
+    """Return (request field, how it was adapted to the server); None for other events."""
     if event.startswith(OMITTED):
         return event.removeprefix(OMITTED), "not sent"
     if event == RENAMED:
@@ -31,5 +24,5 @@ def adaptation(event: str) -> tuple[str, str] | None:
 
 
 def in_words(event: str) -> str:
-    """Return an event as a short phrase."""
+    """Return a short phrase for an event."""
     return " ".join(adaptation(event) or (event.replace("_", " "),))

@@ -106,9 +106,9 @@ def test_failed_reply_fails_its_question_only(folder, questions, whole, batch_si
     assert pictures(path) == pictures(whole)
 
 
-@pytest.mark.parametrize("made", [ScriptedEngine, FreeRunning])
-def test_each_dialogue_is_retired_once(folder, questions, made):
-    engine, submitted, retired = mixed_engine(3, made), set(), []
+@pytest.mark.parametrize("engine_class", [ScriptedEngine, FreeRunning])
+def test_each_dialogue_is_retired_once(folder, questions, engine_class):
+    engine, submitted, retired = mixed_engine(3, engine_class), set(), []
     submit, engine.retire = engine.submit, retired.append
 
     def record(requests):

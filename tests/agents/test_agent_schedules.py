@@ -39,10 +39,10 @@ def reference(request, tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize(("made", "batch_size", "batched", "together"), SCHEDULES)
-def test_schedule_does_not_change_choices(reference, made, batch_size, batched, together):
+@pytest.mark.parametrize(("engine_class", "batch_size", "batched", "together"), SCHEDULES)
+def test_schedule_does_not_change_choices(reference, engine_class, batch_size, batched, together):
     agent, folder, questions, before = reference
-    engine = mixed_engine(batch_size, made)
+    engine = mixed_engine(batch_size, engine_class)
     run = choose(
         *(folder, questions, agent, engine),
         max_batched_turns=batched,

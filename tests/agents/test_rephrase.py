@@ -93,26 +93,26 @@ def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
     lines, engine = reworded(tmp_path)
     wordings = [DIRECTION, *OTHER]
     assert len(lines) > 1
-    asked = [request for request in engine.asked if request.temperature]
-    turns = [asked[at : at + 3] for at in range(0, len(asked), 3)]
+    requests = [request for request in engine.asked if request.temperature]
+    turns = [requests[at : at + 3] for at in range(0, len(requests), 3)]
     assert len(turns) == len(lines)
     before = [[]] * 3
     for line, groups in zip(lines, turns, strict=True):
         assert [request.samples for request in groups] == [2, 2, 2]
         assert {request.about or request.question_id for request in groups} == {"1"}
         assert len({request.seed for request in groups}) == 3
-        for wording, request, known in zip(wordings, groups, before, strict=True):
-            assert request.messages[: len(known)] == known
-            first, *others = words(request.messages[1])
+        for wording, request, previous in zip(wordings, groups, before, strict=True):
+            assert request.messages[: len(previous)] == previous
+            first, *other_texts = words(request.messages[1])
             assert first.startswith(wording + "\n")
-            own_first, *own_others = words(groups[0].messages[1])
-            assert first.replace(wording, DIRECTION) == own_first
-            assert others == own_others
+            original_first, *original_others = words(groups[0].messages[1])
+            assert first.replace(wording, DIRECTION) == original_first
+            assert other_texts == original_others
             assert request.messages[2:] == groups[0].messages[2:]
             assert request.messages[0] == groups[0].messages[0]
         before = [request.messages for request in groups]
         assert [m["role"] for m in before[0]].count("assistant") == line["turn"]
-    assert lines[0]["messages"] == asked[0].messages, "the log has the original question text"
+    assert lines[0]["messages"] == requests[0].messages, "the log has the original question text"
     assert lines[0]["evidence"]["wordings"] == list(wordings)
     assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
     assert set(engine.retired) == {request.question_id for request in engine.asked}
@@ -135,17 +135,17 @@ def test_candidates_are_numbered_across_groups(tmp_path):
 
 def test_wordings_are_requested_once(tmp_path):
     lines, engine = reworded(tmp_path)
-    asked = [request for request in engine.asked if request.temperature == 0]
-    assert [(request.about, request.turn, request.samples) for request in asked] == [("1", 0, 1)]
-    assert asked[0].question_id != "1"
-    assert asked[0].schema["properties"]["wordings"]["maxItems"] == 2
-    assert DIRECTION in words(asked[0].messages[0])[0]
+    requests = [request for request in engine.asked if request.temperature == 0]
+    assert [(request.about, request.turn, request.samples) for request in requests] == [("1", 0, 1)]
+    assert requests[0].question_id != "1"
+    assert requests[0].schema["properties"]["wordings"]["maxItems"] == 2
+    assert DIRECTION in words(requests[0].messages[0])[0]
     assert lines[0]["evidence"]["wordings"] == [DIRECTION, *OTHER]
     assert len(lines) > 1
     assert [len({c["group"] for c in line["evidence"]["candidates"]}) for line in lines] == [
         3
     ] * len(lines)
-    assert asked[0].question_id in engine.retired
+    assert requests[0].question_id in engine.retired
     first = [request for request in engine.asked if request.turn == 0]
     assert {words(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
     num_read = sum(r.samples * len(t.split()) for r in first for m in r.messages for t in words(m))
@@ -175,17 +175,19 @@ def invariants(run):
 def test_schedule_does_not_change_choices(tmp_path):
     questions = make_questions(tmp_path, 4)
 
-    def run(made, batch_size, **schedule):
+    def run(engine_class, batch_size, **schedule):
         options = REPHRASE | schedule | {"verifier": ("random", "geometry")}
-        return invariants(play(tmp_path, questions, mixed_engine(batch_size, made), **options))
+        return invariants(
+            play(tmp_path, questions, mixed_engine(batch_size, engine_class), **options)
+        )
 
     reference = run(ScriptedEngine, 64)
-    for made, batch_size, batched, together in (
+    for engine_class, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert run(made, batch_size, **schedule) == reference
+        assert run(engine_class, batch_size, **schedule) == reference
     assert len({row["turns"] for row in reference[2]}) > 1
 
 

@@ -49,14 +49,14 @@ def vote(folder, *turns, question=0, **options):
 
 
 def test_most_frequent_move_is_made_and_fed_back(tmp_path):
-    lines, _, asked = vote(tmp_path, [AWAY, AHEAD, GARBAGE, NEARLY, done("3")], [done("3")] * 5)
+    lines, _, requests = vote(tmp_path, [AWAY, AHEAD, GARBAGE, NEARLY, done("3")], [done("3")] * 5)
     evidence = lines[0]["evidence"]
     assert (evidence["agent"], evidence["chosen"], evidence["ballot"]) == ("vote:5", 1, None)
     assert [c["reply"] for c in evidence["candidates"]][1:3] == [json.dumps(AHEAD), GARBAGE]
     assert lines[0]["reply"] == json.dumps(AHEAD)
     assert lines[0]["camera"] == evidence["candidates"][1]["camera"] != lines[0]["stood"]
-    said = [m["content"][0]["text"] for m in asked[1].messages if m["role"] == "assistant"]
-    assert said == [json.dumps(AHEAD)]
+    replies = [m["content"][0]["text"] for m in requests[1].messages if m["role"] == "assistant"]
+    assert replies == [json.dumps(AHEAD)]
 
 
 def test_tied_moves_go_to_the_first(tmp_path):
@@ -130,10 +130,10 @@ def test_all_samples_with_an_answer_vote_in_the_last_turn(tmp_path):
 @pytest.mark.parametrize(("views", "shown"), [("none", 0), ("four", 4)])
 def test_vote_without_moves(tmp_path, views, shown):
     turns = [AHEAD, AHEAD, done("9"), GARBAGE, AHEAD], [done("2"), *[done("4")] * 4]
-    lines, row, asked = vote(tmp_path, *turns, views=views, max_turns=3)
+    lines, row, requests = vote(tmp_path, *turns, views=views, max_turns=3)
     assert (row["status"], row["answer"]) == ("answered", "4")
     assert [len(line["views"]) for line in lines] == [shown, 0]
-    assert [request.samples for request in asked] == [5, 5]
+    assert [request.samples for request in requests] == [5, 5]
 
 
 def test_schedule_does_not_change_votes(tmp_path):
@@ -144,12 +144,12 @@ def test_schedule_does_not_change_votes(tmp_path):
         return transcripts(path), choices(path), results["questions"]
 
     reference = run(mixed_engine())
-    for made, batch_size, batched, together in (
+    for engine_class, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert run(mixed_engine(batch_size, made), **schedule) == reference
+        assert run(mixed_engine(batch_size, engine_class), **schedule) == reference
     _, evidence, _ = reference
     ballots = [entry["ballot"] for entry in evidence.values()]
     assert any(ballot and {"A", "B"} <= set(ballot["votes"]) for ballot in ballots)

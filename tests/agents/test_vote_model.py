@@ -55,8 +55,8 @@ def vote(folder, questions, **options):
     """Run the questions; return transcripts, evidence, and the batch size of every model call."""
     calls = []
 
-    def watched(config, asked):
-        engine = make_engine(config, asked)
+    def make_counting_engine(config, questions):
+        engine = make_engine(config, questions)
         generate = engine.loaded.model.generate
 
         def counting(*args, **kwargs):
@@ -69,7 +69,7 @@ def vote(folder, questions, **options):
     config = make_config(folder, questions, **OPTIONS | {"model": str(small_model())} | options)
     run = start_run(config.absolute())
     try:
-        results = run.go(Silent(), watched)
+        results = run.go(Silent(), make_counting_engine)
     finally:
         run.close()
     assert results["counts"]["failed"] == 0
@@ -79,7 +79,7 @@ def vote(folder, questions, **options):
 @pytest.mark.slow
 def test_model_votes_depend_on_the_seed_only(tmp_path):
     questions = make_questions(tmp_path, 2)
-    said, evidence, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)
+    transcript, evidence, calls = vote(tmp_path, questions, **WHOLE, finish_together=1)
     assert calls == [5] * len(evidence)
     ballots = [entry["ballot"] for entry in evidence.values()]
     assert any(ballot and 0 < ballot["agreement"] < 1 for ballot in ballots)
@@ -88,4 +88,4 @@ def test_model_votes_depend_on_the_seed_only(tmp_path):
         {"max_batched_turns": 1, "finish_together": 2, "batch_size": 3},
         WHOLE | {"batch_size": 20, "max_batched_turns": 4, "finish_together": 8},
     ):
-        assert vote(tmp_path, questions, **schedule)[:2] == (said, evidence)
+        assert vote(tmp_path, questions, **schedule)[:2] == (transcript, evidence)

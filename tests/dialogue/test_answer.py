@@ -45,14 +45,14 @@ def test_articles_are_not_letters(text, letter):
 
 def test_letter_inside_an_option_text_is_not_a_second_answer():
     for letter, text in letters(PLANS).items():
-        for said in (
+        for answer_text in (
             letter,
             text,
             f"{letter}. {text}",
             f"{letter} {text}",
             f"Option {letter}: {text}",
         ):
-            assert canonical(said, "letter", PLANS) == letter
+            assert canonical(answer_text, "letter", PLANS) == letter
 
 
 def test_numeric_and_duplicate_option_texts():

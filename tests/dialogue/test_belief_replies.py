@@ -50,7 +50,7 @@ def test_complete_reply_is_parsed():
 
 
 @pytest.mark.parametrize(
-    ("said", "places"),
+    ("reply", "places"),
     [
         ('Sure!\n```json\n{"objects": [{"category": "bed", "position": {"x": "1 m", "y": 2}}]}\n``` there', [(1, 2)]),
         ('{"objects": {"bed": [[1, 2], [3, 4]]}}', [(1, 2), (3, 4)]),
@@ -61,28 +61,28 @@ def test_complete_reply_is_parsed():
         ('{"objects": [{"category": "bed", "position": [1, 2]}]} no: {"objects": [{"category": "bed", "position": [3, 4]}]}', [(3, 4)]),
     ],
 )  # fmt: skip
-def test_map_formats(said, places):
-    belief = read_belief(said, {"objects"})
+def test_map_formats(reply, places):
+    belief = read_belief(reply, {"objects"})
     found = [thing.position for thing in belief.of("bed")] if isinstance(belief, Belief) else []
     assert found == places
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     ["", "no idea", '{"objects": 5}', '{"answer": "A"}', "{" * 50_000, '{"objects":' * 20_000, '{"objects": [{"position": [1, 2]}]}'],
 )  # fmt: skip
-def test_invalid_map_is_malformed(said):
-    assert read_belief(said, {"objects"}).reason
+def test_invalid_map_is_malformed(reply):
+    assert read_belief(reply, {"objects"}).reason
 
 
 def test_contradictions_and_limits_are_noted():
     many = [{"category": "chair", "position": [n, 1e9 if n % 2 else 0]} for n in range(500)]
-    said = {
+    reply = {
         "objects": many,
         "counts": {"chair": 3, "table": -1, "sofa": 0.5},
         "floor_square_meters": -3,
     }
-    belief = read_belief(json.dumps(said), {"objects", "counts", "floor_square_meters"})
+    belief = read_belief(json.dumps(reply), {"objects", "counts", "floor_square_meters"})
     assert len(belief.objects) == MAX_OBJECTS / 2
     assert belief.counts == {"chair": 3}
     assert belief.area is None
@@ -103,8 +103,8 @@ JSON = st.recursive(
 
 @settings(max_examples=20)
 @given(JSON.map(json.dumps) | st.text(max_size=60), st.integers(0, 200))
-def test_read_belief_never_raises_and_round_trips(said, cut):
-    for text in (said, said[:cut], said + "}", '{"objects": ' + said):
+def test_read_belief_never_raises_and_round_trips(reply, cut):
+    for text in (reply, reply[:cut], reply + "}", '{"objects": ' + reply):
         read = read_belief(text, keys().keys())
         if isinstance(read, Malformed):
             assert read.reason

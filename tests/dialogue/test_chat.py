@@ -98,7 +98,7 @@ def test_harmless_is_encodable_and_idempotent(words):
 
 
 @pytest.mark.parametrize(
-    ("reply", "blocks", "left"),
+    ("reply", "blocks", "remainder"),
     [
         ("<think>a</think>b", ["a"], "b"),
         ("a<think>b</think>c<think>d</think>e", ["b", "d"], "ace"),
@@ -111,9 +111,9 @@ def test_harmless_is_encodable_and_idempotent(words):
         ("", [], ""),
     ],
 )
-def test_thinking_is_removed(reply, blocks, left):
-    assert thinking_and_rest(reply) == (blocks, left)
-    assert without_thinking(reply) == left
+def test_thinking_is_removed(reply, blocks, remainder):
+    assert thinking_and_rest(reply) == (blocks, remainder)
+    assert without_thinking(reply) == remainder
 
 
 def test_assistant_message_has_no_thinking_and_is_never_empty():

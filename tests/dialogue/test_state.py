@@ -10,35 +10,47 @@ def test_done_with_an_answer_is_answered():
 
 
 def test_done_without_an_answer_stays_active():
-    made = state(Action(done=True))
-    assert made.status is Status.ACTIVE
-    assert made.answer is None
+    question_state = state(Action(done=True))
+    assert question_state.status is Status.ACTIVE
+    assert question_state.answer is None
 
 
 def test_done_uses_an_earlier_answer():
-    made = state(Action(answer="4", answer_text="four"), Action(done=True))
-    assert (made.status, made.answer, made.answer_text) == (Status.ANSWERED, "4", "four")
+    question_state = state(Action(answer="4", answer_text="four"), Action(done=True))
+    assert (question_state.status, question_state.answer, question_state.answer_text) == (
+        Status.ANSWERED,
+        "4",
+        "four",
+    )
 
 
 def test_last_answer_counts_when_out_of_turns():
-    made = state(
+    question_state = state(
         Action(answer="4", answer_text="4"),
         Action(answer="5", answer_text="5 of them"),
         Malformed("?"),
     )
-    assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, "5", "5 of them")
+    assert (question_state.status, question_state.answer, question_state.answer_text) == (
+        Status.EXHAUSTED,
+        "5",
+        "5 of them",
+    )
 
 
 def test_out_of_turns_without_an_answer():
-    made = state(Malformed("?"), Action(answer_text="AB"), Action(forward=1.0))
-    assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, None, "AB")
-    assert made.repairs == 1
+    question_state = state(Malformed("?"), Action(answer_text="AB"), Action(forward=1.0))
+    assert (question_state.status, question_state.answer, question_state.answer_text) == (
+        Status.EXHAUSTED,
+        None,
+        "AB",
+    )
+    assert question_state.repairs == 1
 
 
 def test_answered_question_takes_no_turn():
-    made = state(Action(answer="4", answer_text="4", done=True))
+    question_state = state(Action(answer="4", answer_text="4", done=True))
     with pytest.raises(ValueError, match="answered"):
-        made.take(turn(1, Action(forward=1.0)))
+        question_state.take(turn(1, Action(forward=1.0)))
 
 
 def test_turns_must_be_in_order():
@@ -47,25 +59,25 @@ def test_turns_must_be_in_order():
 
 
 def test_failed_missing_and_retry():
-    made = state(Action(forward=1.0))
-    made.fail("broken")
-    assert made.status is Status.FAILED
-    made.retry()
-    assert made.active
+    question_state = state(Action(forward=1.0))
+    question_state.fail("broken")
+    assert question_state.status is Status.FAILED
+    question_state.retry()
+    assert question_state.active
     assert state(scan=None).status is Status.MISSING
 
 
 def test_dialogue_is_append_only():
-    made = state(Action(forward=1.0))
-    before = made.dialogue
-    made.take(turn(1, Action(forward=1.0)))
-    assert made.dialogue[: len(before)] == before
-    assert [entry["role"] for entry in made.dialogue] == ["user", "assistant"] * 2
+    question_state = state(Action(forward=1.0))
+    before = question_state.dialogue
+    question_state.take(turn(1, Action(forward=1.0)))
+    assert question_state.dialogue[: len(before)] == before
+    assert [entry["role"] for entry in question_state.dialogue] == ["user", "assistant"] * 2
 
 
 def test_trail():
-    made = QuestionState(question(), scenes=None, max_turns=3)
+    question_state = QuestionState(question(), scenes=None, max_turns=3)
     second, third = HERE.at((2, 2, 1.6)), HERE.at((3, 2, 1.6))
-    made.take(turn(0, Action(forward=1.0), HERE, second))
-    made.take(turn(1, Action(forward=1.0), second, third))
-    assert made.trail == [HERE, second, third]
+    question_state.take(turn(0, Action(forward=1.0), HERE, second))
+    question_state.take(turn(1, Action(forward=1.0), second, third))
+    assert question_state.trail == [HERE, second, third]

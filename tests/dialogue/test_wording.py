@@ -116,8 +116,11 @@ def test_small_tokenizer_has_the_phrases_of_its_wording():
 
 
 def test_small_instructions_are_those_of_training():
-    shown = ((("ego", "top", "around"), 0), (("top", "ego"), 4), ((), 0))
-    texts = [Prompt(9, 75.0, kinds, n, wording=small_wording()).instructions for kinds, n in shown]
+    view_settings = ((("ego", "top", "around"), 0), (("top", "ego"), 4), ((), 0))
+    texts = [
+        Prompt(9, 75.0, kinds, n, wording=small_wording()).instructions
+        for kinds, n in view_settings
+    ]
     assert hashlib.sha256("\n\n".join(texts).encode()).hexdigest() == INSTRUCTIONS_SHA256
 
 
@@ -131,9 +134,9 @@ def test_wordings_have_the_same_keys_and_placeholders():
             if text
         }
 
-    small, known = read(SMALL), read(GENERAL_FILE)
-    assert small.items() <= known.items()
-    assert all(key.startswith("fields.") for key in known.keys() - small.keys())
+    small, general_keys = read(SMALL), read(GENERAL_FILE)
+    assert small.items() <= general_keys.items()
+    assert all(key.startswith("fields.") for key in general_keys.keys() - small.keys())
 
 
 def test_every_template_is_used():

@@ -36,8 +36,8 @@ def lay(root, dataset, scene):
     return scan
 
 
-def ask(root, scenes, each=2):
-    """Write `each` questions about every (data set, scene); return their file."""
+def ask(root, scenes, per_scene=2):
+    """Write `per_scene` questions about every (data set, scene); return their file."""
     rows = [
         {
             "id": f"{scene}-{number}", "dataset": dataset, "scene_name": scene,
@@ -45,7 +45,7 @@ def ask(root, scenes, each=2):
             "options": None, "ground_truth": "3", "pruned": bool(number),
         }
         for dataset, scene in scenes
-        for number in range(each)
+        for number in range(per_scene)
     ]  # fmt: skip
     path = root / "test.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -63,10 +63,10 @@ def options(root, questions, **more):
 def play(config):
     run = start_run(config)
     try:
-        found = run.go(Silent(), make_engine)
+        results = run.go(Silent(), make_engine)
     finally:
         run.close()
-    return run, found
+    return run, results
 
 
 SCENES = [("scannet", "scene0011_00"), ("scannetpp", "5942004064"), ("arkitscenes", "41069021")]
@@ -76,8 +76,8 @@ def test_run_over_trees_of_all_three_data_sets(tmp_path):
     scans = {scene: lay(tmp_path, dataset, scene) for dataset, scene in SCENES}
     rotated = scans["scene0011_00"]
     rotated.with_name("scene0011_00.txt").write_text(QUARTER)
-    run, found = play(options(tmp_path, ask(tmp_path, SCENES)))
-    assert found["counts"]["answered"] == found["counts"]["questions"] == 6
+    run, results = play(options(tmp_path, ask(tmp_path, SCENES)))
+    assert results["counts"]["answered"] == results["counts"]["questions"] == 6
     assert RunData(run.path).record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
     assert RunData(run.path).record["notes"] == []
     # Rotating by 90 degrees about z maps x to y and y to −x.
@@ -112,19 +112,19 @@ def test_missing_scans_prevent_a_run_unless_allowed(tmp_path):
         start_run(options(tmp_path, questions))
     assert not (tmp_path / "runs").exists()
 
-    run, found = play(options(tmp_path, questions, allow_missing=True))
-    rows = {row["question_id"]: row for row in found["questions"]}
+    run, results = play(options(tmp_path, questions, allow_missing=True))
+    rows = {row["question_id"]: row for row in results["questions"]}
     assert len(rows) == 6
     assert Counter(row["status"] for row in rows.values()) == {"answered": 2, "missing": 4}
     assert rows["5942004064-0"]["score"] is None
-    assert (found["status"], found["official"]) == ("partial", None)
+    assert (results["status"], results["official"]) == ("partial", None)
     (note,) = RunData(run.path).record["notes"]
     assert all(words in note for words in ("--allow-missing", "2 of 3 scenes", "4 of 6 questions"))
-    assert note in found["notes"]
+    assert note in results["notes"]
     assert RunData(run.path).record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
-    again = resume_run(RunData(run.path), {})
-    again.close()
-    assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
+    resumed = resume_run(RunData(run.path), {})
+    resumed.close()
+    assert Counter(str(state.status) for state in resumed.states) == {"answered": 2, "missing": 4}
 
 
 def test_dry_run_lists_missing_scans(tmp_path, capsys):
@@ -144,9 +144,9 @@ def test_dry_run_lists_missing_scans(tmp_path, capsys):
 def test_subset_is_noted_in_results(tmp_path):
     lay(tmp_path, *SCENES[0])
     config = options(tmp_path, ask(tmp_path, SCENES[:1]), subset="debiased")
-    run, found = play(config)
-    assert [row["question_id"] for row in found["questions"]] == ["scene0011_00-0"]
-    assert found["notes"][0] == "subset debiased of VSI-Bench"
+    run, results = play(config)
+    assert [row["question_id"] for row in results["questions"]] == ["scene0011_00-0"]
+    assert results["notes"][0] == "subset debiased of VSI-Bench"
     assert RunData(run.path).record["sha256"]["questions"].keys() == {config.questions}
 
 
@@ -161,18 +161,18 @@ def annotated(tmp_path_factory):
 
 
 def test_rooms_from_annotations_are_noted_in_results(annotated):
-    config, run, found = annotated
-    assert found["counts"]["answered"] == found["counts"]["questions"] > 40
-    assert {row["scene"] for row in found["questions"]} == set(config.scene)
+    config, run, results = annotated
+    assert results["counts"]["answered"] == results["counts"]["questions"] > 40
+    assert {row["scene"] for row in results["questions"]} == set(config.scene)
     record = RunData(run.path).record
     assert record["scenes"] == {"scans": 0, "annotations": 3, "missing": 0}
     [note] = record["notes"]
     assert "stand-ins" in note
-    assert f"3 of 3 scenes, {len(found['questions'])} of {len(found['questions'])}" in note
-    assert found["notes"][0] == note
-    shown = io.StringIO()
-    Console(file=shown, width=200).print(score_table(found))
-    assert note in " ".join(shown.getvalue().split())
+    assert f"3 of 3 scenes, {len(results['questions'])} of {len(results['questions'])}" in note
+    assert results["notes"][0] == note
+    output = io.StringIO()
+    Console(file=output, width=200).print(score_table(results))
+    assert note in " ".join(output.getvalue().split())
     assert run.scenes.loads == 3
     assert {name.rpartition("/")[2] for name in record["sha256"]["scans"]} == {
         f"{dataset}_meta_info_val.json" for dataset in TREE
@@ -180,12 +180,14 @@ def test_rooms_from_annotations_are_noted_in_results(annotated):
 
 
 def test_run_over_annotations_can_be_resumed(annotated):
-    _, run, found = annotated
-    again = resume_run(RunData(run.path), {})
-    assert not any(state.active for state in again.states)
-    assert [state.answer for state in again.states] == [row["answer"] for row in found["questions"]]
-    assert again.states[0].scene.id == again.states[0].question.scene
-    again.close()
+    _, run, results = annotated
+    resumed = resume_run(RunData(run.path), {})
+    assert not any(state.active for state in resumed.states)
+    assert [state.answer for state in resumed.states] == [
+        row["answer"] for row in results["questions"]
+    ]
+    assert resumed.states[0].scene.id == resumed.states[0].question.scene
+    resumed.close()
 
 
 @pytest.mark.slow

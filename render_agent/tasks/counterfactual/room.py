@@ -1,4 +1,4 @@
-"""A room that can be edited: its objects, their supports, and free places for them."""
+"""A room that can be edited: its objects, what supports them, and free places for them."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_scores_equal_the_cosines_of_transformers(model, folder):
     from transformers import AutoModel, AutoProcessor
 
     asked = question()
-    found = EmbeddingVerifier(model=model).score(context(asked), candidates([0, 1, 2]))
+    verdict = EmbeddingVerifier(model=model).score(context(asked), candidates([0, 1, 2]))
     published, processor = AutoModel.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     pixels = processor.image_processor(images=PICTURES[:3], return_tensors="pt")["pixel_values"]
     ids = processor.tokenizer(
@@ -107,7 +107,7 @@ def test_scores_equal_the_cosines_of_transformers(model, folder):
     with torch.inference_mode():
         out = published.eval()(pixel_values=pixels, input_ids=ids)
     expected = (out.image_embeds @ out.text_embeds.T)[:, 0].numpy()
-    np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
+    np.testing.assert_allclose(verdict.scores[0], expected, atol=1e-6)
     assert np.ptp(expected) > 1e-3
 
 
@@ -116,13 +116,13 @@ def test_state_is_one_batch_and_texts_are_cached(model, monkeypatch):
     texts = counted(model, monkeypatch, "get_text_features")
     verifier = EmbeddingVerifier(model=model)
     first = verifier.score(context(question()), candidates([0, 3, None, 3, 1]))
-    again = verifier.score(context(question()), candidates([1]))
+    second = verifier.score(context(question()), candidates([1]))
     assert pictures == [3, 1]  # an image shared by two candidates is embedded once
     assert texts == [1]
     assert np.isnan(first.scores[0, 2])
     assert first.reasons == ("", "", "its view was not drawn", "", "")
     assert first.scores[0, 1] == first.scores[0, 3]
-    assert again.scores[0, 0] == pytest.approx(first.scores[0, 4], abs=1e-6)
+    assert second.scores[0, 0] == pytest.approx(first.scores[0, 4], abs=1e-6)
 
 
 def test_best_named_object_counts_or_else_the_question_text(model):
@@ -132,32 +132,32 @@ def test_best_named_object_counts_or_else_the_question_text(model):
     assert text_queries(far) == ["a photo of a sofa", "a photo of a lamp"]
     wide = question("What is the size of this room?", "room_size_estimation")
     assert text_queries(wide) == [wide.text]
-    shown = model.pictures(PICTURES).pooled
+    images = model.pictures(PICTURES).pooled
     for asked, texts in ((far, text_queries(far)), (wide, [wide.text])):
-        found = EmbeddingVerifier(model=model).score(context(asked), candidates(range(5)))
-        expected = (shown @ model.texts(texts).pooled.T).max(1)
-        np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
+        verdict = EmbeddingVerifier(model=model).score(context(asked), candidates(range(5)))
+        expected = (images @ model.texts(texts).pooled.T).max(1)
+        np.testing.assert_allclose(verdict.scores[0], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_batch_is_halved_when_out_of_memory(model, monkeypatch, most):
+@pytest.mark.parametrize("max_batch", [1, 2, 3])
+def test_batch_is_halved_when_out_of_memory(model, monkeypatch, max_batch):
     expected = model.pictures(PICTURES)
     real = model.model.get_image_features
     sizes = []
 
     def tight(pixel_values):
         sizes.append(len(pixel_values))
-        if len(pixel_values) > most:
+        if len(pixel_values) > max_batch:
             raise RuntimeError(MEMORY_PHRASES[0])
         return real(pixel_values=pixel_values)
 
     monkeypatch.setattr(model.model, "get_image_features", tight)
-    found = EmbeddingVerifier(model=model).score(context(question()), candidates(range(5)))
+    verdict = EmbeddingVerifier(model=model).score(context(question()), candidates(range(5)))
     assert sizes[0] == 5
-    assert sum(size for size in sizes if size <= most) == 5
-    assert found.events == ("out_of_memory",) * sum(size > most for size in sizes)
+    assert sum(size for size in sizes if size <= max_batch) == 5
+    assert verdict.events == ("out_of_memory",) * sum(size > max_batch for size in sizes)
     named = model.texts(text_queries(question())).pooled
-    np.testing.assert_allclose(found.scores[0], (expected.pooled @ named.T).max(1), atol=1e-6)
+    np.testing.assert_allclose(verdict.scores[0], (expected.pooled @ named.T).max(1), atol=1e-6)
     assert not model.events
 
 
@@ -195,17 +195,19 @@ def test_features_are_cached_last_hidden_states(folder, monkeypatch):
     questions = [question(), question("How many sofa(s) are in this room?")]
     pairs = [(EncoderInput(view, None, HERE), each) for each in questions for view in views]
     cache = FeatureCache(encoder, FILES.__getitem__)
-    found = cache.features(pairs)
+    all_features = cache.features(pairs)
     assert (pictures, texts) == ([3], [1, 1])
-    assert all(first is second for first, second in zip(found, cache.features(pairs), strict=True))
+    assert all(
+        first is second for first, second in zip(all_features, cache.features(pairs), strict=True)
+    )
     assert (pictures, texts) == ([3], [1, 1])
     expected = model.pictures(PICTURES[:3]).each
-    for index, features in enumerate(found):
+    for index, features in enumerate(all_features):
         np.testing.assert_allclose(features.patches, expected[index % 3], atol=1e-6)
         np.testing.assert_allclose(
             features.text, model.texts([questions[index // 3].text]).each[0], atol=1e-6
         )
-    assert found[0].patches is found[3].patches
+    assert all_features[0].patches is all_features[3].patches
 
 
 def test_different_image_and_text_widths_are_rejected(tmp_path):

@@ -79,15 +79,15 @@ def judged(engine, count, mode="json", **more):
 @pytest.mark.parametrize("batch_size", ["auto", 3])
 def test_unreadable_replies_have_a_reason_and_no_score(batch_size):
     texts = [*READABLE, *UNREADABLE]
-    found = judged(engine_of(texts), len(texts), batch_size=batch_size)
-    for score, value in zip(found, READABLE.values(), strict=False):
+    results = judged(engine_of(texts), len(texts), batch_size=batch_size)
+    for score, value in zip(results, READABLE.values(), strict=False):
         assert (score.value, score.reason) == (value, "")
-    for score, reason in zip(found[len(READABLE) :], UNREADABLE.values(), strict=True):
+    for score, reason in zip(results[len(READABLE) :], UNREADABLE.values(), strict=True):
         assert (score.value, score.criteria) == (None, {})
         assert reason in score.reason
         assert "\n" not in score.reason
         assert len(score.reason) < 300
-    assert found[0].criteria == {"seen": Finding(1.0, "there"), "share": Finding(0.5, "")}
+    assert results[0].criteria == {"seen": Finding(1.0, "there"), "share": Finding(0.5, "")}
 
 
 def test_cut_off_reply_mentions_the_token_limit():
@@ -99,11 +99,11 @@ def test_cut_off_reply_mentions_the_token_limit():
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["seen", "share", "value"]), inner)).map(json.dumps))  # fmt: skip
 def test_read_criteria_returns_all_criteria_or_raises(text):
     try:
-        found = read_criteria(Reply((text,)), RUBRIC)
+        results = read_criteria(Reply((text,)), RUBRIC)
     except ValueError:
         return
-    assert list(found) == ["seen", "share"]
-    assert all(0 <= finding.value <= 1 for finding in found.values())
+    assert list(results) == ["seen", "share"]
+    assert all(0 <= finding.value <= 1 for finding in results.values())
 
 
 class Failing:
@@ -116,9 +116,9 @@ class Failing:
 
 
 def test_engine_failure_gives_no_score():
-    found = judged(ScriptedEngine(Failing()), 3)
-    assert [score.value for score in found] == [0.75, None, 0.75]
-    assert "the line is cut" in found[1].reason
+    results = judged(ScriptedEngine(Failing()), 3)
+    assert [score.value for score in results] == [0.75, None, 0.75]
+    assert "the line is cut" in results[1].reason
 
 
 def test_engine_without_probabilities_error_names_the_alternative():

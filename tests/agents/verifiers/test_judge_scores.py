@@ -51,7 +51,7 @@ def engine(loaded):
 
 
 def judged(engine, mode, order=EVERY, batch_size="auto", **more):
-    given = {"read": PICTURES.__getitem__, "max_new_tokens": 220} | more
+    options = {"read": PICTURES.__getitem__, "max_new_tokens": 220} | more
     return batch_score(
         [str(number) for number in order],
         ["Judge."] * len(order),
@@ -61,18 +61,18 @@ def judged(engine, mode, order=EVERY, batch_size="auto", **more):
         mode=mode,
         rubric=RUBRIC,
         earlier=[[name for name in PICTURES if name.startswith(f"{n} ")] for n in order],
-        **given,
+        **options,
     )
 
 
-def same(found, expected):
+def same(scores, expected):
     """True if values are equal to 1e-5 (float32 sums depend on padding) and everything else exactly."""
-    return len(found) == len(expected) and all(
-        one.value == pytest.approx(other.value, abs=1e-5)
-        and one.support == pytest.approx(other.support, abs=1e-5)
-        and (bool(one.reason), one.criteria, one.tokens)
+    return len(scores) == len(expected) and all(
+        score.value == pytest.approx(other.value, abs=1e-5)
+        and score.support == pytest.approx(other.support, abs=1e-5)
+        and (bool(score.reason), score.criteria, score.tokens)
         == (bool(other.reason), other.criteria, other.tokens)
-        for one, other in zip(found, expected, strict=True)
+        for score, other in zip(scores, expected, strict=True)
     )
 
 
@@ -85,9 +85,9 @@ def alone(loaded):
         engine = TransformersEngine(replace(loaded), batch_size=1)
         return judged(engine, mode, batch_size=1)
 
-    found = scored("yes")
-    assert not any(score.reason for score in found)
-    assert len({score.value for score in found}) == len(IMAGES)
+    scores = scored("yes")
+    assert not any(score.reason for score in scores)
+    assert len({score.value for score in scores}) == len(IMAGES)
     return scored
 
 
@@ -135,21 +135,21 @@ def test_yes_score_matches_the_logits(loaded, alone):
 )
 def test_batch_in_any_order_equals_single_requests(engine, alone, mode, batch_size):
     order = [3, 0, 2, 1]
-    found = judged(engine, mode, order, batch_size=batch_size)
-    assert same(found, [alone(mode)[number] for number in order])
+    scores = judged(engine, mode, order, batch_size=batch_size)
+    assert same(scores, [alone(mode)[number] for number in order])
 
 
-@pytest.mark.parametrize("broken", ["3", "3 0"])
-def test_unreadable_image_does_not_affect_others(engine, alone, broken):
+@pytest.mark.parametrize("unreadable", ["3", "3 0"])
+def test_unreadable_image_does_not_affect_others(engine, alone, unreadable):
     def read(name):
-        if name == broken:
+        if name == unreadable:
             raise OSError("it is gone")
         return PICTURES[name]
 
-    found = judged(engine, "yes", read=read)
-    assert same(found[:3], alone("yes")[:3])
-    assert found[3].value is None
-    assert "it is gone" in found[3].reason
+    scores = judged(engine, "yes", read=read)
+    assert same(scores[:3], alone("yes")[:3])
+    assert scores[3].value is None
+    assert "it is gone" in scores[3].reason
 
 
 def test_engine_errors_are_reported(loaded, engine, monkeypatch):
@@ -159,8 +159,8 @@ def test_engine_errors_are_reported(loaded, engine, monkeypatch):
 
     monkeypatch.setattr(loaded.model, "forward", failing)
     for mode in ("yes", "json"):
-        found = judged(engine, mode)
-        assert all(score.value is None and "division by zero" in score.reason for score in found)
+        scores = judged(engine, mode)
+        assert all(score.value is None and "division by zero" in score.reason for score in scores)
 
 
 def test_special_tokens_in_texts_are_escaped(engine):

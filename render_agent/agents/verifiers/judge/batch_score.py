@@ -310,8 +310,8 @@ def _finding(name: str, entry: object, criterion: Criterion) -> Finding:
     value, reason = entry["value"], entry.get("reason")
     has_kind = isinstance(value, bool) == (criterion.kind == "boolean")
     if not (has_kind and isinstance(value, int | float) and 0 <= value <= 1):
-        shown = json.dumps(value)[:40]
-        raise ValueError(f"the reply gives {name} as {shown}, not as {_value_form(criterion)}")
+        actual = json.dumps(value)[:40]
+        raise ValueError(f"the reply gives {name} as {actual}, not as {_value_form(criterion)}")
     return Finding(float(value), reason.strip() if isinstance(reason, str) else "")
 
 
