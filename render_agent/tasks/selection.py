@@ -83,7 +83,7 @@ def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]
     ]
     if not selected:
         raise QuestionsError(
-            f"--shard {shard} is empty: there is only {counted(len(scenes), 'scene')}. Use fewer shards."
+            f"--shard {shard} is empty: the questions are about {counted(len(scenes), 'scene')}. Use fewer shards."
         )
     return selected
 

@@ -48,7 +48,7 @@ def test_invalid_shard_is_refused(shard):
 
 
 def test_empty_shard_is_refused(tmp_path, questions):
-    with pytest.raises(QuestionsError, match="are about 5 scenes"):
+    with pytest.raises(QuestionsError, match="5 scenes"):
         build(make_config(tmp_path, questions, shard="6/6")).questions()
 
 

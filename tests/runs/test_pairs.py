@@ -131,8 +131,8 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0
     assert "cause: " in out
-    assert "lamp at (4.45, 3.35), 90 % sure: invented" in out
-    assert "sofa 1: not on it" in out
+    assert "lamp at (4.45, 3.35), confidence 90 %: invented" in out
+    assert "sofa 1: missing" in out
     before = (path / "results.json").read_bytes()
     assert type_in("rescore", path, folder=tmp_path)[0] == 0
     assert (path / "results.json").read_bytes() == before

@@ -149,7 +149,7 @@ def test_edited_config_is_refused(finished):
     record = json.loads((finished / "config.json").read_text())
     record["config"]["max_turns"] = 3
     (finished / "config.json").write_text(json.dumps(record))
-    with pytest.raises(RunLogError, match="was edited after the run began"):
+    with pytest.raises(RunLogError, match="was edited after the run started"):
         resume_run(RunData(finished), {})
 
 
