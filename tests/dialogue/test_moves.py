@@ -18,7 +18,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.util.safe_parse import decode, encode
 
 SIZE = (12.0, 10.0, 2.7)
-STOOD = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)
+START = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)
 
 
 @functools.cache
@@ -33,17 +33,17 @@ class Done(NamedTuple):
     feedback: str
 
 
-def move(action, camera=STOOD, where=None):
+def move(action, camera=START, where=None):
     after, outcome = carry_out(action, camera, where or space())
     return Done(after, outcome, describe(action, camera, after, outcome, general()))
 
 
-def done(camera=STOOD, where=None, **asked):
-    return move(Action(**asked), camera, where)
+def done(camera=START, where=None, **fields):
+    return move(Action(**fields), camera, where)
 
 
 @pytest.mark.parametrize(
-    ("asked", "happened"),
+    ("fields", "feedback"),
     [
         ({}, "the camera did not move"),
         ({"rotation": 45}, "turned 45° left"),
@@ -64,8 +64,8 @@ def done(camera=STOOD, where=None, **asked):
         ({"look_at": (6, 7, 1.6)}, "turned to the point (6, 7, 1.6)"),
     ],
 )  # fmt: skip
-def test_feedback(asked, happened):
-    assert done(**asked).feedback == happened
+def test_feedback(fields, feedback):
+    assert done(**fields).feedback == feedback
 
 
 def test_feedback_names_obstacle_and_side():
@@ -74,8 +74,10 @@ def test_feedback_names_obstacle_and_side():
     assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).feedback.endswith("a wall is ahead")
     assert done(Camera((1.0, 5.0, 1.6), 90), left=1.5).feedback.endswith("a wall is on the left")
     assert done(Camera((1.0, 5.0, 1.6), -90), left=-1.5).feedback.endswith("a wall is on the right")
-    both = done(near, forward=-1.5, left=1.5).feedback
-    assert both == "moved 0.79 of 1.5 m back and 0.79 of 1.5 m to the left: a wall is in the way"
+    combined = done(near, forward=-1.5, left=1.5).feedback
+    assert (
+        combined == "moved 0.79 of 1.5 m back and 0.79 of 1.5 m to the left: a wall is in the way"
+    )
     low = Camera((7.0, 5.0, 0.6))
     assert done(low, forward=1.5).feedback == "moved 0.79 of 1.5 m forward: furniture is ahead"
     over = Camera((8.3, 5.0, 1.6))
@@ -84,14 +86,14 @@ def test_feedback_names_obstacle_and_side():
 
 def test_blocked_move_keeps_the_pose():
     stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
-    again = done(stopped, forward=1)
-    assert again.feedback in (
+    second = done(stopped, forward=1)
+    assert second.feedback in (
         "could not move forward: a wall is ahead",
         "moved 0.01 of 1 m forward: a wall is ahead",
     )
-    third = done(again.camera, forward=1)
+    third = done(second.camera, forward=1)
     assert third.feedback == "could not move forward: a wall is ahead"
-    assert third.camera == again.camera
+    assert third.camera == second.camera
 
 
 def test_move_stops_at_the_end_of_the_scan():
@@ -131,9 +133,9 @@ def test_look_at_turns_moves_and_turns_again():
 
 
 def test_look_at_overrides_rotation_and_pitch():
-    both = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
-    assert both.camera == done(look_at=(4, 8, 1.6)).camera
-    assert both.feedback.startswith(
+    combined = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
+    assert combined.camera == done(look_at=(4, 8, 1.6)).camera
+    assert combined.feedback.startswith(
         "rotation and pitch were ignored because look_at was given; turned"
     )
 
@@ -144,9 +146,9 @@ def test_look_at_too_steep_keeps_the_pitch_limit():
     assert steep.feedback.endswith(
         "pitch is limited to ±60°, so the point is below the centre of the view"
     )
-    here = done(look_at=STOOD.position)
-    assert here.camera == STOOD
-    assert here.feedback.endswith("the camera is at that point")
+    at_point = done(look_at=START.position)
+    assert at_point.camera == START
+    assert at_point.feedback.endswith("the camera is at that point")
 
 
 numbers = st.floats(-4, 4)
@@ -164,7 +166,7 @@ actions = st.builds(
 @given(walk=st.lists(actions, min_size=1, max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_any_walk_respects_the_limits(walk):
-    camera = STOOD
+    camera = START
     for action in walk:
         moved, _ = carry_out(action, camera, space())
         assert math.dist(moved.position[:2], camera.position[:2]) <= math.hypot(2, 2) + 1e-9
@@ -190,9 +192,9 @@ def test_there_and_back_is_the_identity(rotation, forward, left, up):
     back = done(there.camera, forward=-forward, left=-left, up=-up)
     assume(not back.outcome.is_short)
     home = done(back.camera, rotation=-rotation).camera
-    assert np.allclose(home.position, STOOD.position, atol=1e-9)
-    assert math.remainder(home.yaw - STOOD.yaw, 360) == pytest.approx(0, abs=1e-9)
-    assert home.pitch == STOOD.pitch
+    assert np.allclose(home.position, START.position, atol=1e-9)
+    assert math.remainder(home.yaw - START.yaw, 360) == pytest.approx(0, abs=1e-9)
+    assert home.pitch == START.pitch
 
 
 @given(action=actions, start=st.tuples(st.floats(1, 11), st.floats(1, 9), st.floats(0.4, 2.4)))
@@ -200,12 +202,12 @@ def test_there_and_back_is_the_identity(rotation, forward, left, up):
 def test_outcome_is_consistent_with_action_and_poses(action, start):
     camera = Camera(start, 30.0)
     after, outcome, feedback = move(action, camera)
-    for asked, requested, moved in zip(
+    for value, requested, moved in zip(
         (action.forward, action.left, action.up), outcome.requested, outcome.moved, strict=True
     ):
-        assert abs(requested) == (min(abs(asked), MAX_MOVE_METRES) if abs(asked) >= MIN_MOVE else 0)
+        assert abs(requested) == (min(abs(value), MAX_MOVE_METRES) if abs(value) >= MIN_MOVE else 0)
         assert abs(moved) <= abs(requested) + 1e-9
-        assert min(asked * requested, requested * moved) >= 0
+        assert min(value * requested, requested * moved) >= 0
     assert abs(outcome.turned) <= MAX_ROTATION_DEGREES
     heading = camera.turned(outcome.turned)
     walked = np.array(camera.position) + heading.offset(*outcome.moved)
@@ -239,11 +241,11 @@ def test_outcome_round_trips_through_the_log(action):
     camera, outcome, feedback = move(action)
     logged = decode(encode(outcome), Outcome)
     assert logged == outcome
-    assert describe(action, STOOD, camera, logged, general()) == feedback
+    assert describe(action, START, camera, logged, general()) == feedback
 
 
 @pytest.mark.parametrize(
-    ("asked", "outcome"),
+    ("fields", "outcome"),
     [
         ({}, Outcome()),
         ({"rotation": 45, "left": -0.5}, Outcome(45, (0, -0.5, 0), (0, -0.5, 0))),
@@ -253,8 +255,8 @@ def test_outcome_round_trips_through_the_log(action):
         ({"up": 9}, Outcome(0, (0, 0, 2), (0, 0, pytest.approx(0.89, abs=0.01)), ("z_delta_meters",), vertical_obstacle="ceiling")),
     ],
 )  # fmt: skip
-def test_outcome(asked, outcome):
-    assert done(**asked).outcome == outcome
+def test_outcome(fields, outcome):
+    assert done(**fields).outcome == outcome
 
 
 def test_outcome_names_the_obstacle():

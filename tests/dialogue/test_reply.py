@@ -215,9 +215,9 @@ def test_done_with_an_answer_overrides_invalid_fields():
 def test_answer_text_and_canonical_answer(answer, wanted, canonical):
     action = asked(f'{{"answer": {answer}, "view": "ego"}}', wanted)
     assert action.answer == canonical
-    given = json.loads(answer)
+    json_value = json.loads(answer)
     assert action.answer_text == (
-        None if canonical is None else given if isinstance(given, str) else answer
+        None if canonical is None else json_value if isinstance(json_value, str) else answer
     )
 
 

@@ -49,8 +49,8 @@ def test_moves_are_clamped_to_the_declared_limits():
     space, here = FreeSpace.of(as_scene(*room(size=(20, 20, 20)))), Camera((10.0, 10.0, 10.0))
     for field in FIELDS:
         if field.amount is not None:
-            asked = Action(**{field.attribute: field.amount.limit + 1})
-            limits = carry_out(asked, here, space)[1].limits
+            action_beyond_limit = Action(**{field.attribute: field.amount.limit + 1})
+            limits = carry_out(action_beyond_limit, here, space)[1].limits
             assert limits == (field.name,)
 
 
@@ -126,11 +126,11 @@ def test_custom_reply_protocol():
     assert prompt.schema is None
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
     assert "JSON" not in prompt.instructions
-    asked = states.question(wanted="letter", options=("A. left", "B. right"))
-    assert prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", asked) == Action(
+    choice = states.question(wanted="letter", options=("A. left", "B. right"))
+    assert prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", choice) == Action(
         forward=2, view="top", answer="B", answer_text="(B)"
     )
-    fault = prompt.read("view: kitchen", asked)
+    fault = prompt.read("view: kitchen", choice)
     assert isinstance(fault, Malformed)
     assert fault.reason.startswith(f"view must be one of {', '.join(KINDS)}")
 

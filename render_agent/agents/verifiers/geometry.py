@@ -40,7 +40,8 @@ from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-KNOWS = "where the named objects are"  # privileged information, recorded in config.json
+# Privileged information that no model has; recorded in config.json and noted in results.
+KNOWS = "where the named objects are"
 
 NAMED_WEIGHT = 1.0  # for clearly showing all named objects that were not clearly visible before
 SURFACE_WEIGHT = 1.0  # for showing all of the room's visible surface for the first time
