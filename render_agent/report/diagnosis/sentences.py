@@ -13,14 +13,14 @@ from render_agent.util.display import counted, listed
 
 # Cause -> phrase that follows the number of wrong answers.
 REASONS = {
-    Cause.STOPPED_EARLY: "finished before seeing every named object clearly",
-    Cause.NEVER_LOOKED: "used all turns without seeing every named object clearly",
-    Cause.MISJUDGED: "saw every named object clearly but misjudged the answer",
-    Cause.PERCEPTION: "saw every named object clearly but mapped it incorrectly",
-    Cause.MEMORY: "lost correct information from the map",
-    Cause.REASONING: "contradicted a last map that implies the right answer",
-    Cause.NO_ANSWER: "gave no readable answer",
-    Cause.UNKNOWN: "cannot be explained (no visibility data)",
+    Cause.STOPPED_EARLY: "came before every named object was clearly visible",
+    Cause.NEVER_LOOKED: "used all turns without a clear view of every named object",
+    Cause.MISJUDGED: "came despite a clear view of every named object",
+    Cause.PERCEPTION: "came with an incorrect map despite a clear view of every named object",
+    Cause.MEMORY: "came after correct information was lost from the map",
+    Cause.REASONING: "contradicted the last map, which implies the right answer",
+    Cause.NO_ANSWER: "could not be parsed",
+    Cause.UNKNOWN: "could not be explained (no object boxes)",
 }
 
 
@@ -54,8 +54,8 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
     seen, unseen = (totals["seen"][name]["percent"] for name in ("well", "not_well"))
     if seen is not None and unseen is not None:
         lines.append(
-            f"Right answers: {seen:.0f} % if every named object was seen clearly, {unseen:.0f} % otherwise. These are"
-            " different questions, so the difference does not prove that looking helps."
+            f"Right answers: {seen:.0f} % if every named object was clearly visible, {unseen:.0f} % otherwise. These are"
+            " different questions, so the difference does not prove that visibility helps."
         )
     if totals["coverage"]:
         by_turn = " ".join(f"{100 * value:.0f}" for value in totals["coverage"])
@@ -69,7 +69,7 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
         )
     if beliefs and (mapped := beliefs["seen_found"]):
         lines.append(
-            f"{mapped['value']:.0f} % of {mapped['n']:,} clearly seen objects are on the last maps."
+            f"{mapped['value']:.0f} % of {mapped['n']:,} clearly visible objects are on the last maps."
         )
     if beliefs and (implied := beliefs["own_answer"]):
         lines.append(

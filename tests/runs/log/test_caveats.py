@@ -176,7 +176,7 @@ def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
     shown = " ".join(out.split())
     assert code == 0
     assert shown.count("tokens: not reported") == 2
-    assert "tokens read" not in shown
+    assert "input tokens" not in shown
 
 
 @needs_openai

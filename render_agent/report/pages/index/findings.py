@@ -23,7 +23,7 @@ EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
 # (causes, phrase) that most wrong answers can have in common, most specific first
 SHARED: tuple[tuple[tuple[Cause, ...], str], ...] = (
     *(((cause,), words) for cause, words in REASONS.items() if cause is not Cause.UNKNOWN),
-    ((EARLY, NEVER), "were given without seeing every named object clearly"),
+    ((EARLY, NEVER), "came without a clear view of every named object"),
 )
 
 MOST = 50  # percent; "most" requires a confidence interval above this share

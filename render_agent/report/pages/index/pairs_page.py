@@ -23,8 +23,8 @@ VERDICTS = {
     "strays": ("wrong", "should not have changed, but did"),
     "other": ("wrong", "changed to a wrong answer"),
     "unanswered": ("open", "not answered twice"),
-    "follows": ("right", "changed correctly"),
-    "stays": ("right", "correctly unchanged"),
+    "follows": ("right", "changed as expected"),
+    "stays": ("right", "unchanged, as expected"),
     None: ("", "not finished"),
 }
 
