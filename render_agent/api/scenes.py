@@ -46,7 +46,7 @@ class OpenScene:
     >>> from render_agent import Camera, bundled_rooms, open_scene
     >>> room = open_scene(bundled_rooms()["room00"])
     >>> start = room.start()
-    >>> picture = room.view(start.turned(left=90))
+    >>> image = room.view(start.turned(left=90))
     >>> ahead = start.at(room.space.advance(start.position, start.offset(0.5, 0, 0))[0])
     >>> room.map([start, ahead])
     <view (top), 640 x 480 pixels>
@@ -121,8 +121,10 @@ def open_scene(
         renderer: As in `--renderer`.
         up: As in `--up`.
         unit: As in `--unit`.
+
     Returns:
         The scan, ready to render.
+
     Raises:
         SceneError: The scan cannot be read.
         SetupError: The renderer does not work on this machine.

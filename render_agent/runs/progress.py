@@ -77,7 +77,7 @@ class Progress:
             self.display.update(self.line)
 
     def _warn_about(self, turn: Turn) -> None:
-        """Warn once about every kind of caveat, and if most replies cannot be read."""
+        """Warn once per kind of caveat, and if most replies are unreadable."""
         for event in turn.events:
             if event not in self._warned and (caveat := event_caveat(event)):
                 self._warned.add(event)

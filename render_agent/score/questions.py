@@ -35,7 +35,7 @@ def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL)
 
     Args:
         question: The question, with its ground truth.
-        answer: The answer in canonical form, or in the model's own words.
+        answer: The answer in canonical form, or the raw reply.
         parser: A key of PARSERS, which reads the answer unless the question names its metric.
 
     Raises:
@@ -63,7 +63,7 @@ def metric_means(
 
     Args:
         questions: Questions with a ground truth; those that name no metric are left out.
-        answers: Answers in the model's own words by question id.
+        answers: Raw replies by question id.
 
     Returns:
         `score` and `interval` in percent and `n` by metric, under the key `metrics`; {} if no question names a metric.

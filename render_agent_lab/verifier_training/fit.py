@@ -64,6 +64,7 @@ def fit(
 
     The members share only the examples: weights and data order depend on the seed and the member's index. Returns the
     weights of the last epoch; held-out results are not used for selection.
+
     Raises:
         ValueError: An example does not fit the shape.
         SetupError: There are fewer than two examples, or the loss diverged.

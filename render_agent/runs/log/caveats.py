@@ -1,4 +1,4 @@
-"""Caveats that follow from the turns of a run: replies that cannot be read, and requests adapted to a server."""
+"""Caveats derived from the turns of a run: unreadable replies, and requests adapted to a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.util.reasons import shortened
 
-MAX_REASON_CHARS = 160
+MAX_REASON_CHARS = 160  # of a quoted reason
 
 EVENT_CAVEATS = {
     CONTENT_FILTER: "the server's content filter ended the reply",
@@ -28,13 +28,13 @@ EVENT_CAVEATS = {
     ),
 }
 
+# Consequence of each adaptation; adaptations without consequences are absent.
 CONSEQUENCES = {
     "temperature": "so the server's default applied instead of --temperature",
     "seed": "so sampled replies cannot be reproduced",
     "response_format": "so the server did not enforce the form of replies",
     "system message": "because the server has no system role",
 }
-"""What follows from an adaptation; those that change nothing are absent."""
 
 THOUGHT_OPTIONS = "raise --max-new-tokens, set --thinking-budget, or pass --thinking off"
 CAUSES = {
@@ -42,7 +42,7 @@ CAUSES = {
     "thought cut": f"most were cut off at the token limit while the model was thinking: {THOUGHT_OPTIONS}",
     "cut": "most were cut off at the token limit: raise --max-new-tokens, or set --thinking-budget if the model thinks",
     "thought only": (
-        "most consist of thinking alone, probably because the token limit ended it or the server's reasoning parser took"
+        "most consist only of thinking, probably because the token limit ended it or the server's reasoning parser took"
         f" the reply for a thought: {THOUGHT_OPTIONS}"
     ),
     "empty": "most are empty: check the server's log and the chat template of the model",
@@ -50,7 +50,7 @@ CAUSES = {
 
 
 def event_caveat(event: str) -> str | None:
-    """Return the sentence about an event that must accompany the scores; None for events that do not matter."""
+    """Return the caveat for an event; None for events that do not affect results."""
     if adapted := adaptation(event):
         name, how = adapted
         if name not in CONSEQUENCES:
@@ -60,7 +60,7 @@ def event_caveat(event: str) -> str | None:
 
 
 def caveats(turns: Sequence[Turn]) -> list[str]:
-    """Return the caveats of some turns, the most important first."""
+    """Return the caveats of some turns, most important first."""
     unreadable = unreadable_caveat(turns)
     found = [] if unreadable is None else [unreadable]
     for event, number in sorted(_event_counts(turns).items()):
@@ -70,7 +70,7 @@ def caveats(turns: Sequence[Turn]) -> list[str]:
 
 
 def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
-    """Return what was adapted to a server, by request field: `how`, and the number of `turns`."""
+    """Return adaptations to a server by request field: `how`, and the number of `turns`."""
     found = ((adaptation(event), number) for event, number in sorted(_event_counts(turns).items()))
     return {which[0]: {"how": which[1], "turns": number} for which, number in found if which}
 
@@ -80,21 +80,21 @@ def _event_counts(turns: Iterable[Turn]) -> Counter[str]:
 
 
 def is_unreadable(turn: Turn) -> bool:
-    """True if the reply of a turn could not be read."""
+    """Return True if the reply of a turn was unreadable."""
     return isinstance(turn.action, Malformed)
 
 
 def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
-    """Return how many replies could not be read, and why; None if at most half of them could not."""
+    """Return the number of unreadable replies and the main cause; None unless most are unreadable."""
     unreadable = [turn for turn in turns if is_unreadable(turn)]
     if 2 * len(unreadable) <= len(turns):
         return None
     cause, _ = Counter(map(_cause, unreadable)).most_common(1)[0]
-    return f"{len(unreadable)} of {len(turns)} replies cannot be read: {CAUSES.get(cause, cause)}"
+    return f"{len(unreadable)} of {len(turns)} replies are unreadable: {CAUSES.get(cause, cause)}"
 
 
 def _cause(turn: Turn) -> str:
-    """Return the likely cause of an unreadable reply: a key of CAUSES, or a sentence of its own."""
+    """Return the likely cause of an unreadable reply: a key of CAUSES, or a description."""
     blocks, rest = thinking_and_rest(turn.reply)
     thought = bool("".join(blocks).strip())
     if CONTENT_FILTER in turn.events:
@@ -104,4 +104,4 @@ def _cause(turn: Turn) -> str:
     if not rest.strip():
         return "thought only" if thought else "empty"
     reason = turn.action.reason if isinstance(turn.action, Malformed) else ""
-    return f"the most frequent reason is: {shortened(reason, MAX_REASON_CHARS)}"
+    return f"most frequent reason: {shortened(reason, MAX_REASON_CHARS)}"

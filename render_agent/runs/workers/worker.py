@@ -59,7 +59,7 @@ class Drawn:
     png: bytes
 
 
-# Messages from a worker; an error says why its set-up or engine failed.
+# Messages from a worker; an error says why its setup or engine failed.
 Message = Ready | Drawn | LogLine | logging.LogRecord | RenderAgentError
 
 Send = Callable[[Message], None]

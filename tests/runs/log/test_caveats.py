@@ -52,7 +52,7 @@ def test_half_of_the_replies_may_be_unreadable_without_a_caveat():
     ("reply", "finish", "events", "expected"),
     [
         ("<think>hm", "length", (), ["token limit", "--max-new-tokens", "--thinking-budget"]),
-        ("<think>hm</think>\n", "stop", (), ["thinking alone", "--max-new-tokens"]),
+        ("<think>hm</think>\n", "stop", (), ["only of thinking", "--max-new-tokens"]),
         ("<think>hm</think>\n", "length", (), ["token limit", "--thinking-budget"]),
         ('{"reasoning": "I', "length", (), ["token limit", "--max-new-tokens"]),
         ("", "stop", (), ["empty"]),
@@ -62,7 +62,7 @@ def test_half_of_the_replies_may_be_unreadable_without_a_caveat():
 )
 def test_cause_and_remedy_are_named(reply, finish, events, expected):
     caveat = unreadable_caveat([lost(reply, finish, events)] * 2 + [lost("?")])
-    assert caveat.startswith("3 of 3 replies cannot be read")
+    assert caveat.startswith("3 of 3 replies are unreadable")
     assert all(words in caveat for words in expected)
 
 
@@ -163,7 +163,7 @@ def test_unreadable_run_says_so_in_its_results(tmp_path):
     message = {"role": "assistant", "content": None, "reasoning_content": DONE}
     choices = [{"message": message, "finish_reason": "length"}]
     _, results = run_over(tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=choices)))
-    assert "4 of 4 replies cannot be read" in results["notes"][0]
+    assert "4 of 4 replies are unreadable" in results["notes"][0]
     assert "--max-new-tokens" in results["notes"][0]
     assert "adapted" not in results
 
@@ -194,7 +194,7 @@ def test_unreadable_run_warns_while_running_and_at_its_end(type_in, tmp_path, ba
         code, out, err = type_in(*asked, *over, "--max-turns", 4, folder=tmp_path)
     assert code == 0
     printed = " ".join((out + err).split())
-    assert "warning: 3 of 3 replies cannot be read" in printed
+    assert "warning: 3 of 3 replies are unreadable" in printed
     total = 8 if batch else 4
-    assert f"{total} of {total} replies cannot be read" in printed.partition("run folder")[2]
+    assert f"{total} of {total} replies are unreadable" in printed.partition("run folder")[2]
     assert printed.count("--max-new-tokens") >= 2
