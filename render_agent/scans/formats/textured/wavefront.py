@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.scans.formats.cleaning import Scan
+from render_agent.scans.formats.colour_range import colour_bits
 from render_agent.scans.formats.textured.image_files import (
     EncodedImage,
     ImageError,
@@ -24,12 +25,14 @@ from render_agent.scans.formats.textured.image_files import (
     read_sibling,
 )
 from render_agent.scans.formats.textured.parts import Part, join_parts
+from render_agent.scans.formats.triangulation import triangles
 from render_agent.scans.srgb import linear
 from render_agent.scans.texture import Material, Wrap
 
 # Options that may precede the image name in a map_* line.
 OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
 
+MAXIMA = {0: 1, 8: 255, 16: 65535}  # of vertex colours, by `colour_bits`
 MASK_CUTOFF = 0.5  # texels with a lower alpha are holes
 # Enough for a face with thousands of corners; trimesh needs hundreds of bytes for each.
 MAX_LINE_BYTES = 1 << 16
@@ -107,17 +110,20 @@ def _part(
     points = np.asarray(geometry["vertices"], np.float64)
     if points.ndim != 2 or points.shape[1] != 3:
         raise ValueError("its vertices do not have three coordinates")
-    faces = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
-    if faces.ndim != 2 or faces.shape[1] != 3:
-        raise ValueError("its faces are not triangles")
+    polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
+    if polygons.size and not 0 <= polygons.min() <= polygons.max() < len(points):
+        raise ValueError("a face refers to a vertex that does not exist")
+    faces = triangles({polygons.shape[1]: polygons}, points)
     colours = geometry.get("vertex_colors")
     if colours is not None:
+        is_bytes = np.asarray(colours).dtype.kind == "u"
         colours = np.asarray(colours)[:, :3]
         if colours.shape != points.shape:
             colours = None
         else:
-            colours = linear(colours.astype(np.float64) / (255 if colours.dtype.kind == "u" else 1))
-            colours = np.clip(np.nan_to_num(colours), 0, 1)
+            colours = np.nan_to_num(colours.astype(np.float64))
+            bits = colour_bits(float(colours.max(initial=0)), are_integers=is_bytes)
+            colours = linear(np.clip(colours / MAXIMA[bits], 0, 1))
     if appearance is None:
         return Part(points, faces, None, None, colours)
     material, entry = appearance
