@@ -20,6 +20,10 @@ class Declared:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._unused = dict.fromkeys(names)
 
+    def add(self, name: str) -> None:
+        """Add a name that is not used."""
+        self._unused[name] = None
+
     def use(self, *names: str) -> None:
         """Mark names as used; undeclared ones are ignored."""
         for name in names:

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan
+from render_agent.scans.formats.off import read_off
 from render_agent.scans.formats.reading_process import (
     NeedsChildProcess,
     parser_errors,
     read_in_child,
 )
+from render_agent.scans.formats.stl import read_binary_stl
 from render_agent.scans.formats.textured.gltf.nodes import read_gltf
 from render_agent.scans.formats.textured.wavefront import read_obj
 from render_agent.scans.srgb import screen
@@ -52,6 +54,10 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         logging.getLogger("trimesh").setLevel(logging.CRITICAL)
         if suffix == ".obj":
             return read_obj(path, in_child=in_child)
+        if suffix == ".off":
+            return read_off(path)
+        if suffix == ".stl" and (scan := read_binary_stl(path, size)) is not None:
+            return scan
         import trimesh
 
         return scan_of_geometry(trimesh.load_scene(path, process=False))

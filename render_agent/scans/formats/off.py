@@ -1,0 +1,109 @@
+"""Read OFF, the format of Geomview, with the colours of vertices (COFF) and faces, which trimesh ignores.
+
+Format: "OFF Files", geomview.org.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Scan, check_corners, unreadable
+from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
+from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.ply.ascii import text_numbers
+from render_agent.scans.formats.triangulation import triangle_corners
+
+KIND = re.compile(rb"(ST)?(C)?(N)?(4)?OFF\b[ \t]*(BINARY)?", re.IGNORECASE)
+COMMENT = re.compile(rb"#.*")
+
+
+def read_off(path: Path) -> Scan:
+    """Read an OFF file, with the file's axes; raise SceneError if it is damaged."""
+    text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    if b"#" in text:
+        text = COMMENT.sub(b"", text)
+    text = text.lstrip()
+    kind = KIND.match(text)
+    if kind is None:
+        raise unreadable(path, "it does not start like an OFF file")
+    if kind[4] or kind[5]:
+        raise unreadable(path, "it is a binary or four-dimensional OFF file", "convert it to PLY")
+    lines = [line for line in text[kind.end() :].splitlines() if line.strip()]
+    counts = text_numbers(path, lines[0]) if lines else np.empty(0)
+    if len(counts) < 2 or not (counts[:2] >= 0).all():
+        raise unreadable(path, "it has no counts of vertices and faces")
+    num_vertices, num_faces = (int(min(count, 1 << 40)) for count in counts[:2])
+    if 1 + num_vertices + num_faces > len(lines):
+        raise unreadable(path, "it ends before its last vertex or face")
+    vertices = _table(path, lines[1 : 1 + num_vertices])
+    if num_vertices and vertices.shape[1] < 3:
+        raise unreadable(path, "its vertices do not have three coordinates")
+    declared = Declared()
+    points, rest = vertices[:, :3], vertices[:, 3 + 3 * bool(kind[3]) :]
+    colours = None
+    if rest.shape[1] - 2 * bool(kind[1]) >= 3:
+        colours = rest[:, :3]
+    elif rest.shape[1]:
+        declared.add(f"{rest.shape[1]} further numbers of the vertices")
+    face_lines = lines[1 + num_vertices : 1 + num_vertices + num_faces]
+    faces, face_colours = _faces(path, face_lines, points, declared)
+    if not len(faces):
+        raise unreadable(path, "it has no surface")
+    if colours is None and face_colours is not None:
+        points, colours = points[faces.reshape(-1)], face_colours.repeat(3, axis=0)
+        faces = np.arange(len(points)).reshape(-1, 3)
+    levels = None
+    if colours is not None:
+        levels = colour_bytes(colours, colour_bits(float(np.nan_to_num(colours).max(initial=0))))
+    return Scan(points, levels, faces, notes=declared.notes)
+
+
+def _table(path: Path, lines: list[bytes]) -> NDArray[np.float64]:
+    """Return lines of equally many numbers as a table."""
+    numbers = text_numbers(path, b"\n".join(lines))
+    if not lines:
+        return np.empty((0, 3))
+    if len(numbers) % len(lines):
+        raise unreadable(path, "its rows have different lengths")
+    return numbers.reshape(len(lines), -1)
+
+
+def _shape(line: bytes) -> tuple[bytes, int]:
+    """Return the first word of a line and the number of its words."""
+    words = line.split()
+    return words[0], len(words)
+
+
+def _faces(
+    path: Path, lines: list[bytes], points: NDArray[Any], declared: Declared
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Return triangles, (m, 3), and their colours, (m, 3), or None unless all faces have one."""
+    rows = sorted(((*_shape(line), line) for line in lines), key=lambda row: row[:2])
+    faces, colours = [np.empty((0, 3), np.int64)], []
+    for (_, _), group in groupby(rows, key=lambda row: row[:2]):
+        table = _table(path, [line for _, _, line in group])
+        length = int(np.clip(np.nan_to_num(table[0, 0]), 0, 1 << 40))
+        if table.shape[1] <= length:
+            raise unreadable(path, "a face has fewer vertices than it declares")
+        if length < 3:
+            continue
+        polygons, rest = table[:, 1 : 1 + length].astype(np.int64), table[:, 1 + length :]
+        check_corners(path, polygons, len(points))
+        for chunk, local in triangle_corners(polygons, points):
+            faces.append(np.take_along_axis(polygons[chunk, None], local, 2).reshape(-1, 3))
+            if rest.shape[1] >= 3:
+                colours.append(rest[chunk, :3].repeat(length - 2, axis=0))
+        if rest.shape[1] in (1, 2):
+            declared.add("colour map indices of the faces")
+    joined = np.concatenate(faces)
+    if sum(map(len, colours)) < len(joined) or not colours:
+        if colours:
+            declared.add("colours of some faces")
+        return joined, None
+    return joined, np.concatenate(colours)

@@ -1,0 +1,42 @@
+"""Read STL: binary files directly, ASCII files with trimesh, which rejects binary ones with trailing bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from render_agent.scans.formats.cleaning import Scan
+from render_agent.scans.formats.declared import Declared
+
+HEADER_BYTES = 84
+TEXT_BYTES = 400  # after the header, within which an ASCII file has its first facet
+TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+
+
+def read_binary_stl(path: Path, size: int) -> Scan | None:
+    """Read a binary STL file of `size` bytes, whatever follows its triangles; return None if it is an ASCII file.
+
+    Raises:
+        ValueError: It ends before its last triangle, or has none.
+    """
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+        count = int.from_bytes(header[80:84], "little")
+        needed = HEADER_BYTES + count * TRIANGLE.itemsize
+        is_text = b"facet" in header + file.read(TEXT_BYTES)
+        file.seek(HEADER_BYTES)
+        if len(header) < HEADER_BYTES or is_text:
+            return None
+        if needed > size:
+            raise ValueError(f"it ends before the last of its {count:,} triangles")
+        if not count:
+            return None
+        triangles = np.fromfile(file, TRIANGLE, count)
+    declared = Declared()
+    if (triangles["attribute"] != triangles["attribute"][0]).any():
+        declared.add("attribute bytes of the triangles")
+    if needed < size:
+        declared.add(f"{size - needed:,} bytes after the last triangle")
+    points = triangles["corners"].reshape(-1, 3)
+    return Scan(points, None, np.arange(len(points)).reshape(-1, 3), notes=declared.notes)
