@@ -61,7 +61,7 @@ class Prompt:
 
     @property
     def form(self) -> ReplyForm:
-        """What a reply may contain."""
+        """The fields that replies may contain."""
         return ReplyForm(self.mode, self.on_request, self.picture_size, self.wording)
 
     @property
