@@ -138,13 +138,13 @@ def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> l
     volumes = np.array([thing.box.size.prod() for thing in things])
     numbers = np.where(inside, volumes, np.inf).argmin(axis=1)
     numbers[~inside.any(axis=1)] = -1
-    surfaces = BoxSurfaces.of(scene, [things[number].box for number in relevant])
+    surfaces = BoxSurfaces.of(scene, [things[int(number)].box for number in relevant])
     pieces_from: dict[Vector, list[tuple[int, int]]] = {}
-    for index in np.flatnonzero(inside.any(axis=1)):
+    for index in map(int, np.flatnonzero(inside.any(axis=1))):
         spot = spots[index]
         piece = nearest_piece(scene, spot.point) if spot.piece is None else spot.piece
         if piece is not None:
-            pieces_from.setdefault(spot.seen_from, []).append((int(index), piece))
+            pieces_from.setdefault(spot.seen_from, []).append((index, piece))
     for position, pairs in pieces_from.items():
         indices, pieces = np.array(pairs).T
         owners = surfaces.owners(pieces, position)

@@ -133,7 +133,7 @@ def test_run_without_replies(tmp_path):
         (["--question", "99"], "'99'"),
         (["--type", "route_planning"], "'route_planning'"),
         (["--correct", "--question", "3"], "no questions are selected"),
-        (["--correct", "--least-score", "0.2"], "--correct or --least-score"),
+        (["--correct", "--least-score", "0.2"], "--correct and --least-score"),
         (["--embed"], "--embed.*inspect"),
     ],
 )
