@@ -42,9 +42,10 @@ SIDES = np.array([1, 2, 4, 8, 16, 32], np.int16)
 NEVER_BIT = 64  # the piece counts for no camera
 BIT_COMBINATIONS = 128
 
-# Orientation is inferred from level faces within FLOOR_METRES of the floor: if SURE_SHARE of their area faces the
-# same way, all faces of the mesh are assumed to be oriented consistently.
-FLOOR_METRES, SURE_SHARE = 0.1, 0.8
+# Orientation is inferred from level faces at the floor, at most FLOOR_METRES above it and less than UNDERSIDE_METRES
+# below it, where the underside of a slab begins: if SURE_SHARE of their area faces the same way, all faces of the mesh
+# are assumed to be oriented consistently.
+FLOOR_METRES, UNDERSIDE_METRES, SURE_SHARE = 0.1, 0.03, 0.8
 
 ROUNDING_METRES = 1e-4  # float32 rounding tolerance
 
@@ -287,7 +288,8 @@ class _BoxNeighbourhood:
 
 def _face_orientation(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
     """Return 1 if the faces of a mesh face out of objects, -1 if they face inwards, 0 if unknown."""
-    floor = (np.abs(corners[:, :, 2] - scene.floor) < FLOOR_METRES).all(axis=1)
+    heights = corners[:, :, 2] - scene.floor
+    floor = ((heights > -UNDERSIDE_METRES) & (heights < FLOOR_METRES)).all(axis=1)
     floor &= np.abs(normals[:, 2]) > PARALLEL_COSINE
     edges = corners[floor, 1:] - corners[floor, :1]
     areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
