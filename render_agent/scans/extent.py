@@ -179,7 +179,8 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
     if not len(level.centres) or top - bottom < 3 * LEVEL_METRES:
         return bottom, top
     slices = min(int(np.ceil((top - bottom) / LEVEL_METRES)) + 1, 100_000)
-    edges = bottom - LEVEL_METRES / 2 + LEVEL_METRES * np.arange(slices + 1)
+    steps = np.arange(slices + 1, dtype=np.float64)
+    edges: NDArray[np.float64] = bottom - LEVEL_METRES / 2 + LEVEL_METRES * steps
     amounts = np.histogram(level.centres[:, 2], edges, weights=level.areas)[0].astype(np.float64)
     if level.level is None:  # a cloud's walls fill every slice; only the excess over them is level
         filled = amounts[amounts > 0]
