@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from factories import TREE
-from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.rooms import BLUE, FLOOR, GREEN, RED, as_cloud, box, mesh, room
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -14,6 +14,7 @@ from render_agent.render.projection import projection
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.rasteriser.zbuffer import cover
 from render_agent.render.renderer import Frame
+from render_agent.render.visibility.box_surfaces import _face_orientation
 from render_agent.render.visibility.object_visibility import Sight, Sighting
 from render_agent.scans.boxes import upright
 from render_agent.scans.camera import Camera
@@ -223,6 +224,18 @@ def test_flat_objects_exclude_the_floor_or_wall_behind(name):
     red = red_pixels(scene, camera)
     assert red > 500
     assert look_at_one(sight_of(scene, flat_box), camera).area == pytest.approx(red, rel=0.005)
+
+
+@pytest.mark.parametrize("thickness", [0.05, 0.09, 0.3])
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_underside_of_a_slab_does_not_hide_how_faces_look(thickness, side):
+    chest = box((2, 0, 0), (3, 1, 0.8), RED)
+    scene = mesh([box((-1, -2, -thickness), (5, 2.5, 0), FLOOR), chest])
+    scene = replace(scene, faces=np.ascontiguousarray(scene.faces[:, ::side]))
+    corners = scene.points[scene.faces].astype(float)
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    assert _face_orientation(scene, corners, normals) == side
 
 
 def red_pixels(scene, camera):
