@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import trimesh
 from factories.scans import room
+from PIL import Image
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene
@@ -127,3 +128,59 @@ def test_obj_vertex_colours_of_any_range(tmp_path, scale):
     rows += ["f {} {} {}".format(*(face + 1)) for face in FACES]
     path.write_text("\n".join([*rows, ""]))
     assert np.abs(load_scene(path).colours.astype(int) - RED).max() <= 1
+
+
+def write_obj(path, rows, mtl=None):
+    if mtl is not None:
+        path.with_suffix(".mtl").write_text(mtl)
+        rows = [f"mtllib {path.stem}.mtl", *rows]
+    path.write_text("\n".join([*rows, ""]))
+    return path
+
+
+@pytest.mark.parametrize("corner", ["{0}", "{0}/{1}", "{0}//{1}", "{0}/{1}/{1}"])
+def test_obj_negative_indices_count_from_their_own_line(tmp_path, corner):
+    rows = []
+    for shift in (0, 10):
+        rows += [f"v {x + shift:g} {y:g} {z:g}" for x, y, z in POINTS]
+        rows += ["vt 0 0", "vn 0 0 1"]
+        rows += [
+            "f " + " ".join(corner.format(at - len(POINTS), -1) for at in face) for face in FACES
+        ]
+    scene = load_scene(write_obj(tmp_path / "a.obj", rows), up="z")
+    assert np.ptp(scene.points[scene.faces].reshape(-1, 3), axis=0) == pytest.approx((16, 4, 2.7))
+    assert area(scene.points, scene.faces) == pytest.approx(2 * area(POINTS, FACES))
+
+
+QUAD_AREAS = {(1, 2, 3, 4): 3.5, (1, 3, 4, 6): 3.0}  # of corners of L_SHAPE
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("others", [[], [(1, 2, 3)], [(1, 2, 3, 4)], [(1, 2, 3), (1, 3, 4, 6)]])
+def test_obj_concave_polygons_keep_their_area(tmp_path, sign, others):
+    rows = [f"v {x} {y} {z}" for z in (0, 2) for x, y in L_SHAPE]
+    faces = [tuple(range(1, 7)), tuple(range(12, 6, -1)), *others]
+    count = 0 if sign > 0 else 13
+    rows += ["f " + " ".join(str(at - count) for at in face) for face in faces]
+    scene = load_scene(write_obj(tmp_path / "a.obj", rows), up="z")
+    expected = 12 + 2 * (len(others) > 0 and len(others[0]) == 3)
+    expected += sum(QUAD_AREAS[face] for face in others if len(face) == 4)
+    assert area(scene.points, scene.faces) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("mtl", "colour"),
+    [
+        ("Kd 0 0 0\nKe 1 0 0", (255, 0, 0)),
+        ("Ke 0.2 0.4 0.6\nKd 0 0 0", (51, 102, 153)),
+        ("Kd 0 0 0\nmap_Ke blue.png", (0, 0, 255)),
+        ("Kd 0 0 0\nmap_Kd blue.png\nmap_Ke lost.png", (0, 0, 255)),
+    ],
+)
+def test_obj_emission_is_the_colour_of_a_black_material(tmp_path, mtl, colour):
+    Image.new("RGB", (2, 2), (0, 0, 255)).save(tmp_path / "blue.png")
+    rows = [f"v {x:g} {y:g} {z:g}" for x, y, z in POINTS]
+    rows += ["vt 0.5 0.5", "usemtl a"]
+    rows += ["f {}/1 {}/1 {}/1".format(*(face + 1)) for face in FACES]
+    scene = load_scene(write_obj(tmp_path / "a.obj", rows, f"newmtl a\n{mtl}\n"))
+    assert np.abs(np.median(scene.colours.astype(int), axis=0) - colour).max() <= 1

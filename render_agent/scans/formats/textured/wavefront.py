@@ -24,6 +24,7 @@ from render_agent.scans.formats.textured.image_files import (
     decode_images,
     read_sibling,
 )
+from render_agent.scans.formats.textured.obj_faces import plain_faces
 from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.triangulation import triangles
 from render_agent.scans.srgb import linear
@@ -40,11 +41,26 @@ MAX_LINE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class _MtlMaterial:
-    """A material in an MTL file: its sRGB colour (0 to 1), and the names of its colour and alpha images."""
+    """A material in an MTL file.
+
+    Attributes:
+        colour: sRGB base colour from 0 to 1.
+        emission: sRGB emission from 0 to 1.
+        picture: Name of the colour image.
+        alpha: Name of the opacity image.
+        light: Name of the emission image.
+        is_captured: Whether the colour is an emission, which must not be shaded.
+        scale: Factors of the texture coordinates.
+        shift: Offsets of the texture coordinates.
+        clamped: Whether the image ends at its edges instead of being repeated.
+    """
 
     colour: tuple[float, ...] = (1.0, 1.0, 1.0)
+    emission: tuple[float, ...] = (0.0, 0.0, 0.0)
     picture: str | None = None
     alpha: str | None = None
+    light: str | None = None
+    is_captured: bool = False
     scale: tuple[float, ...] = (1.0, 1.0)
     shift: tuple[float, ...] = (0.0, 0.0)
     clamped: bool = False
@@ -79,7 +95,7 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
     if longest > MAX_LINE_BYTES:
         raise ValueError(f"a line has {longest:,} bytes")
-    text = data.decode("utf-8", "replace")
+    text = plain_faces(data.decode("utf-8", "replace"))
     used = {
         " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
     }
@@ -191,7 +207,11 @@ def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Ma
         cutoff = MASK_CUTOFF
     wrap: Wrap = "clamp" if entry.clamped else "repeat"
     return Material(
-        picture, (red, green, blue, 1.0), (wrap, wrap), cutoff, captured=picture is not None
+        picture,
+        (red, green, blue, 1.0),
+        (wrap, wrap),
+        cutoff,
+        captured=picture is not None or entry.is_captured,
     )
 
 
@@ -207,15 +227,31 @@ def _library(text: str) -> dict[str, _MtlMaterial]:
             entries[name] = _MtlMaterial()
         elif name is None:
             continue
-        elif key == "kd":
-            colour = _numbers(rest.split())
-            if colour:
-                entries[name] = replace(entries[name], colour=(colour * 3)[:3])
+        elif key in ("kd", "ke"):
+            if colour := _numbers(rest.split()):
+                colour = (colour * 3)[:3]
+                entry = entries[name]
+                entries[name] = (
+                    replace(entry, colour=colour)
+                    if key == "kd"
+                    else replace(entry, emission=colour)
+                )
         elif key == "map_kd":
             entries[name] = replace(entries[name], **_picture_line(rest))
+        elif key == "map_ke":
+            entries[name] = replace(entries[name], light=_picture_line(rest)["picture"])
         elif key == "map_d":
             entries[name] = replace(entries[name], alpha=_picture_line(rest)["picture"])
-    return entries
+    return {name: _lit(entry) for name, entry in entries.items()}
+
+
+def _lit(entry: _MtlMaterial) -> _MtlMaterial:
+    """Return a material whose base is black with its emission as colour, as baked scans are exported."""
+    if entry.picture or any(entry.colour):
+        return entry
+    if entry.light:
+        return replace(entry, picture=entry.light, colour=(1.0, 1.0, 1.0))
+    return replace(entry, colour=entry.emission, is_captured=any(entry.emission))
 
 
 def _picture_line(rest: str) -> dict[str, Any]:

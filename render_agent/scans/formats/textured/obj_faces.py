@@ -1,0 +1,67 @@
+"""Rewrite faces of OBJ files that trimesh reads wrongly: relative indices, and polygons in files of mixed faces."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from render_agent.scans.formats.triangulation import triangle_corners
+
+RELATIVE = re.compile(r"^[ \t]*f[ \t][^#\n]*-", re.MULTILINE)
+POLYGON = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){4}", re.MULTILINE)
+TRIANGLE = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){3}[ \t\r]*(?:#|$)", re.MULTILINE)
+LARGER = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){5}", re.MULTILINE)
+KINDS = {"v": 0, "vt": 1, "vn": 2}
+
+
+def plain_faces(text: str) -> str:
+    """Return the text of an OBJ file with absolute indices, and with triangles if its faces are mixed.
+
+    trimesh resolves negative indices against the whole file instead of their own line (its issue 2556), and
+    triangulates polygons as fans even if they are concave (its issue 2560).
+
+    Raises:
+        ValueError: A face has an invalid index.
+    """
+    is_mixed = POLYGON.search(text) and (LARGER.search(text) or TRIANGLE.search(text))
+    if not is_mixed and not RELATIVE.search(text):
+        return text
+    lines = text.splitlines()
+    counts = [0, 0, 0]
+    points: list[list[str]] = []
+    polygons: dict[int, list[tuple[int, list[str]]]] = {}
+    for number, line in enumerate(lines):
+        key, *words = line.partition("#")[0].split() or [""]
+        if key in KINDS:
+            counts[KINDS[key]] += 1
+            if key == "v":
+                points.append(words[:3])
+        elif key == "f":
+            if "-" in line:
+                words = [_absolute(word, counts) for word in words]
+                lines[number] = " ".join(["f", *words])
+            if is_mixed and len(words) > 3:
+                polygons.setdefault(len(words), []).append((number, words))
+    if not polygons:
+        return "\n".join(lines)
+    at = np.array(points, np.float64)
+    for rows in polygons.values():
+        faces = np.array([[int(word.partition("/")[0]) - 1 for word in words] for _, words in rows])
+        if faces.min() < 0 or faces.max() >= len(at):
+            raise ValueError("a face refers to a vertex that does not exist")
+        for chunk, local in triangle_corners(faces, at):
+            for (number, words), corners in zip(rows[chunk], local.tolist(), strict=True):
+                lines[number] = "\n".join(
+                    f"f {words[a]} {words[b]} {words[c]}" for a, b, c in corners
+                )
+    return "\n".join(lines)
+
+
+def _absolute(corner: str, counts: list[int]) -> str:
+    """Return a corner such as -1/-1/-1 with indices from the start of the file."""
+    parts = corner.split("/")[:3]
+    return "/".join(
+        str(count + int(part) + 1) if part.startswith("-") else part
+        for part, count in zip(parts, counts, strict=False)
+    )
