@@ -24,8 +24,8 @@ class Scene:
         colours: (n, 3) uint8, sRGB. For a textured mesh these are the texture's colours at the vertices; for a splat,
             those of the constant harmonics.
         faces: (m, 3) int32 indices into `points`; None for a point cloud or a splat.
-        floor: Height of the floor in metres.
-        ceiling: Height of the ceiling in metres; the top of the bounds if none was scanned.
+        floor: Height of the floor in metres; with several storeys, of the lowest one.
+        ceiling: Height of the ceiling above this floor in metres; the top of the bounds if none was scanned.
         bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
         source: File that the scene was read from; None for a scene made in memory.
         origin: Offset in metres that was subtracted from the file's coordinates (z up) to keep float32 precise.

@@ -194,6 +194,43 @@ def test_the_underside_of_a_pitched_roof_is_no_floor_and_the_ceiling_stays(kind,
     assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.6), abs=0.02)
 
 
+def random_house(rng):
+    """Return a row of furnished rooms with a floor slab each, and the heights of its floor and ceiling."""
+    thickness, height = rng.choice(THICKNESSES), rng.uniform(2.2, 3.2)
+    wall, depth, level = rng.uniform(0.1, 0.35), rng.uniform(2.5, 6), rng.uniform(-2, 3)
+    parts, x = [], 0.0
+    for width in rng.uniform(2, 6, rng.integers(1, 5)):
+        end = x + width
+        parts += [
+            block((x, 0, -thickness), (end, depth, 0)),
+            block((x - wall, -wall, -thickness), (x, depth + wall, height)),
+            block((x, -wall, 0), (end, 0, height)),
+            block((x, depth, 0), (end, depth + wall, height)),
+        ]
+        for _ in range(rng.integers(0, 6)):
+            low = np.array([rng.uniform(x, end - 0.6), rng.uniform(0, depth - 0.6), 0])
+            size = [*rng.uniform(0.3, 2, 2), rng.choice([0.4, 0.75, 0.9, 2.0])]
+            parts.append(block(low, np.minimum(low + size, [end, depth, height])))
+        x = end + wall
+    parts.append(block((-wall, -wall, height), (x, depth + wall, height + rng.choice(THICKNESSES))))
+    if rng.random() < 0.5:  # a foundation under all slabs
+        parts.append(block((-wall, -wall, -thickness - 0.1), (x, depth + wall, -thickness)))
+    return moved(joined(*parts), (0, 0, level)), level, level + height
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_floor_and_ceiling_of_random_houses(kind, tmp_path):
+    rng = np.random.default_rng(KINDS.index(kind))
+    rounding = (
+        0.08 if kind == "cloud" else 0.03
+    )  # a thin slab's two sides are one peak of a noisy cloud
+    for _ in range(8):
+        mesh, floor, ceiling = random_house(rng)
+        scene = scene_of(mesh, kind, tmp_path)
+        assert scene.floor == pytest.approx(floor, abs=rounding)
+        assert scene.ceiling == pytest.approx(ceiling, abs=rounding)
+
+
 def test_low_objects_without_headroom_stand_on_their_lowest_level():
     result = extent_of(*block((0, 0, 0), (1.2, 0.8, 0.75)))
     assert result.floor == 0
