@@ -8,6 +8,7 @@ from PIL import Image
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.textured.image_files import ImageError, read_sibling
 
 POINTS, FACES = room()
 RED = (200, 60, 20)
@@ -184,3 +185,33 @@ def test_obj_emission_is_the_colour_of_a_black_material(tmp_path, mtl, colour):
     rows += ["f {}/1 {}/1 {}/1".format(*(face + 1)) for face in FACES]
     scene = load_scene(write_obj(tmp_path / "a.obj", rows, f"newmtl a\n{mtl}\n"))
     assert np.abs(np.median(scene.colours.astype(int), axis=0) - colour).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Küche/Wand.png",
+        "ku\u0308che\\WAND.PNG",
+        "K%C3%BCche/Wand.png",
+        "C:\\Users\\me\\scan\\Küche\\wand.png",
+        "./küche/./wand.png",
+    ],
+)
+def test_images_are_found_by_similar_names(tmp_path, name):
+    (tmp_path / "Küche").mkdir()
+    Image.new("RGB", (2, 2), (0, 0, 255)).save(tmp_path / "Küche" / "Wand.png")
+    rows = [f"v {x:g} {y:g} {z:g}" for x, y, z in POINTS]
+    rows += ["vt 0.5 0.5", "usemtl a"]
+    rows += ["f {}/1 {}/1 {}/1".format(*(face + 1)) for face in FACES]
+    scene = load_scene(write_obj(tmp_path / "a.obj", rows, f"newmtl a\nmap_Kd {name}\n"))
+    assert np.median(scene.colours, axis=0).tolist() == [0, 0, 255]
+
+
+@pytest.mark.parametrize("name", ["../SECRET.png", "C:\\..\\secret.png", "link/secret.png"])
+def test_similar_names_stay_inside_the_folder(tmp_path, name):
+    folder = tmp_path / "scan"
+    folder.mkdir()
+    Image.new("RGB", (2, 2), (0, 0, 255)).save(tmp_path / "secret.png")
+    (folder / "Link").symlink_to(tmp_path)
+    with pytest.raises(ImageError):
+        read_sibling(folder, name)

@@ -7,6 +7,7 @@ import binascii
 import io
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,8 +220,9 @@ def read_sibling(folder: Path, name: str) -> bytes:
         return _decode_data_uri(name)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")
-    for spelling in (unquote(name), name):
-        path = folder / spelling.replace("\\", "/")
+    spellings = [spelling.replace("\\", "/") for spelling in (unquote(name), name)]
+    similar = (path for spelling in spellings if (path := _similar_file(folder, spelling)))
+    for path in (*(folder / spelling for spelling in spellings), *similar):
         try:
             inside = path.resolve().is_relative_to(folder.resolve())
             if not inside:
@@ -234,6 +236,37 @@ def read_sibling(folder: Path, name: str) -> bytes:
         ):  # invalid name, no permission, or a symlink loop
             continue
     raise ImageError(f"{short_repr(name)} does not exist")
+
+
+def _similar_file(folder: Path, name: str) -> Path | None:
+    """Return a file below `folder` whose path differs from `name` in case or Unicode normal form, or None.
+
+    The leading folders of an absolute Windows path are ignored, as they are those of another machine.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts or not parts:
+        return None
+    is_windows = re.fullmatch(r"[A-Za-z]:", parts[0]) is not None
+    for first in range(1, len(parts)) if is_windows else (0,):
+        path: Path | None = folder
+        for part in parts[first:]:
+            path = path and _similar_entry(path, part)
+        if path is not None:
+            return path
+    return None
+
+
+def _similar_entry(folder: Path, name: str) -> Path | None:
+    """Return the first entry of a folder whose name is the same apart from case and Unicode normal form."""
+    try:
+        names = [entry.name for entry in folder.iterdir() if _folded(entry.name) == _folded(name)]
+    except OSError:
+        return None
+    return folder / min(names) if names else None
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _decode_data_uri(uri: str) -> bytes:

@@ -8,10 +8,11 @@ import numpy as np
 
 from render_agent.scans.formats.triangulation import triangle_corners
 
-RELATIVE = re.compile(r"^[ \t]*f[ \t][^#\n]*-", re.MULTILINE)
-POLYGON = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){4}", re.MULTILINE)
-TRIANGLE = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){3}[ \t\r]*(?:#|$)", re.MULTILINE)
-LARGER = re.compile(r"^[ \t]*f(?:[ \t]+[^\s#]+){5}", re.MULTILINE)
+# The literal newline at the start makes the search fast.
+RELATIVE = re.compile(r"\n[ \t]*f[ \t][^#\n]*-")
+POLYGON = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){4}")
+TRIANGLE = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){3}[ \t\r]*[#\n]")
+LARGER = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){5}")
 KINDS = {"v": 0, "vt": 1, "vn": 2}
 
 
