@@ -193,7 +193,7 @@ def test_obj_emission_is_the_colour_of_a_black_material(tmp_path, mtl, colour):
         "Küche/Wand.png",
         "ku\u0308che\\WAND.PNG",
         "K%C3%BCche/Wand.png",
-        "C:\\Users\\me\\scan\\Küche\\wand.png",
+        "D:\\data\\scan\\Küche\\wand.png",
         "./küche/./wand.png",
     ],
 )

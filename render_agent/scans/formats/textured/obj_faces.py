@@ -11,7 +11,7 @@ from render_agent.scans.formats.triangulation import triangle_corners
 # The literal newline at the start makes the search fast.
 RELATIVE = re.compile(r"\n[ \t]*f[ \t][^#\n]*-")
 POLYGON = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){4}")
-TRIANGLE = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){3}[ \t\r]*[#\n]")
+TRIANGLE = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){3}[ \t\r]*(?:[#\n]|\Z)")
 LARGER = re.compile(r"\n[ \t]*f(?:[ \t]+[^\s#]+){5}")
 KINDS = {"v": 0, "vt": 1, "vn": 2}
 
