@@ -260,3 +260,14 @@ def test_nerfstudio_splats(tmp_path, axis, up):
     assert (scan.up, scan.gaussians is not None) == (up, True)
     assert scan.notes == ("ignored: SplatRenderMode: mip",)
     assert np.abs(np.median(scan.colours.astype(int), axis=0) - RED).max() <= 1
+
+
+def test_texture_replaces_vertex_colours_with_a_note(tmp_path):
+    (tmp_path / "red.png").write_bytes(image(RED))
+    vertices = ("vertex", XYZ + RGB, [(*point, *BLUE) for point in POINTS])
+    properties = (*CORNERS, ("uchar", "float", "texcoord"))
+    faces = ("face", properties, [(face, [0.5, 0.5] * 3) for face in FACES])
+    data = commented(ply([vertices, faces]), "TextureFile red.png")
+    scene = load_scene(write(tmp_path, data))
+    assert median_colour(scene) == list(RED)
+    assert any("vertex colours" in note for note in scene.notes)

@@ -84,6 +84,10 @@ def add_surface(
         textured = _textured(path, images, scan, faces, triangles, vertex_uv, in_child=in_child)
         if textured.texture is not None and textured.texture.has_pictures:
             declared.use(*(f"texture {name}" for name in images), "face texnumber")
+            if scan.colours is not None:
+                declared.add("vertex colours (the texture is used)")
+            if strips is not None:
+                declared.add("element tristrips")
             if triangles.uv is not None:
                 declared.use("face texcoord")
             elif vertex_uv is not None:
