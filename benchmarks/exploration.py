@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import ratio
@@ -48,7 +48,7 @@ def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: 
     )
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     return RunData(run.path)

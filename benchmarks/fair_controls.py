@@ -18,12 +18,12 @@ import click
 import numpy as np
 
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
-from render_agent.engines.make_engine import MakeEngine
+from render_agent.engines.make_engine import EngineFactory
 from render_agent.options import RunConfig
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import make_engine, start_run
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.rooms import BUNDLED
@@ -52,19 +52,19 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
         for file in (truth, truth.with_suffix(".ply")):
             (folder / file.name).symlink_to(file.resolve())
     path = folder / "questions.jsonl"
-    write_questions(ask([read_truth(truth) for truth in truths], seed, each), path)
+    write_questions(ask([read_ground_truth(truth) for truth in truths], seed, each), path)
     return path
 
 
 def run_witness(
-    questions: Path, output: Path, make: MakeEngine = make_engine, **options: Any
+    questions: Path, output: Path, make: EngineFactory = make_engine, **options: Any
 ) -> tuple[RunData, dict[str, Any]]:
     """Run the witness on a question file; return the run and its results."""
     place = {"benchmark": str(questions), "output": str(output)}
     config = RunConfig(batch=True, engine="scripted", model="witness", **place, **options)
     run = start_run(config)
     try:
-        return RunData(run.path), run.go(Silent(), make)
+        return RunData(run.path), run.go(NullObserver(), make)
     finally:
         run.close()
 

@@ -25,7 +25,7 @@ from render_agent.render.start_pose import (
     CANDIDATE_YAWS,
     EYE_HEIGHT_METRES,
     PATCH_METRES,
-    seen_patches,
+    count_visible_patches,
     start_camera,
 )
 from render_agent.scans.camera import Camera
@@ -33,7 +33,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import bundled
-from render_agent.views.view_policies.tour import spread_out
+from render_agent.views.view_policies.tour import farthest_point_sample
 
 HEADINGS = 24
 PLACES = 6
@@ -101,11 +101,11 @@ def measure(path: Path) -> list[float]:
     scene = load_scene(path)
     space, renderer = FreeSpace.of(scene), Rasteriser()
     first = start_camera(scene, renderer, space, "best", VERTICAL_FOV)
-    surface, here = seen_patches(scene, renderer, first), headings(first)
-    seen = [seen_patches(scene, renderer, camera) for camera in here]
-    places = spread_out(space.standing_places(EYE_HEIGHT_METRES), first.position, PLACES)
+    surface, here = count_visible_patches(scene, renderer, first), headings(first)
+    seen = [count_visible_patches(scene, renderer, camera) for camera in here]
+    places = farthest_point_sample(space.standing_places(EYE_HEIGHT_METRES), first.position, PLACES)
     elsewhere = [
-        seen_patches(scene, renderer, camera)
+        count_visible_patches(scene, renderer, camera)
         for place in places
         for camera in headings(first.at(place))
     ]

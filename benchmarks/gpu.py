@@ -324,7 +324,7 @@ def _grain() -> Any:
 
 
 def _request(name: str, before: list[Any], tokens: int = 16) -> Request:
-    file = chat.picture(f"{name} {len(before)}.png")
+    file = chat.image_piece(f"{name} {len(before)}.png")
     messages = [*before, chat.message("user", chat.text("Where is the chair? " * 40), file)]
     return Request(name, len(before) // 2, messages, _noise, max_new_tokens=tokens)
 

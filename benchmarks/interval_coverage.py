@@ -23,7 +23,7 @@ from scipy import special
 from benchmarks.exploration import make_question_file
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.options import RunConfig
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import Estimate, estimates
@@ -69,7 +69,7 @@ def load_or_run(place: Path, questions: Path, name: str, seed: int) -> Tally:
     )
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     return scores_of(RunData(run.path))

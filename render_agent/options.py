@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from render_agent.errors import UsageError
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.redact import names_a_key, public
+from render_agent.util.redact import is_key_option, public
 
 AUTO: Literal["auto"] = "auto"
 
@@ -556,7 +556,7 @@ def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in OPTIONS and OPTIONS[name].metadata.get("private"):
             continue
         if name == "engine_option":
-            value = [each for each in value if not names_a_key(each.partition("=")[0])]
+            value = [each for each in value if not is_key_option(each.partition("=")[0])]
         is_sequence = isinstance(value, list | tuple)
         parts = [_without_folder(each) for each in (value if is_sequence else [value])]
         published[name] = parts if is_sequence else parts[0]

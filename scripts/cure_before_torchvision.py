@@ -1,6 +1,6 @@
 """Applies the torchvision fix in every process of a virtual environment, when torchvision is imported.
 
-vLLM inspects models in subprocesses that never call `cure_torchvision` themselves. `set-up-vllm` installs this module
+vLLM inspects models in subprocesses that never call `patch_torchvision` themselves. `set-up-vllm` installs this module
 together with a .pth file that imports it.
 """
 
@@ -17,9 +17,9 @@ class CureBeforeTorchvision(MetaPathFinder):
         """Leave every module to the other finders."""
         if name == "torchvision._meta_registrations":
             sys.meta_path.remove(self)
-            from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+            from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
-            cure_torchvision()
+            patch_torchvision()
 
 
 sys.meta_path.insert(0, CureBeforeTorchvision())

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.dialogue.answer import canonical
+from render_agent.dialogue.answer import canonical_answer
 from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
-from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.mentions import base_question_type
 from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.expert.derive import (
     Knowledge,
@@ -73,7 +73,7 @@ def routes(folder: Path) -> Iterator[TextExample]:
     questions = load_rooms(folder)
     knowledge_by_scene = load_knowledge(questions)
     for question in questions:
-        if kind_of(question) != "route_planning" or question.truth is None:
+        if base_question_type(question) != "route_planning" or question.truth is None:
             continue
         if (knowledge := knowledge_by_scene.get(question.scene)) is None:
             continue
@@ -108,7 +108,7 @@ def names(folder: Path) -> Iterator[TextExample]:
             name
             for name in (*SIDES, *sorted(knowledge.boxes))
             if (name in SIDES) == (question.type in DIRECTION_NAMES)
-            and canonical(name, question.wanted, question.options) is None
+            and canonical_answer(name, question.wanted, question.options) is None
         ]
         for number in range(2 if others else 0):
             rng = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
@@ -158,7 +158,7 @@ def _mistaken_route(
     for _ in range(MAX_TRIES):
         displaced = _displace(knowledge, question_categories(question), rng)
         derived = make_reasoning(question, displaced, final=True).rest.rpartition(". ")[2]
-        if derived and canonical(derived, question.wanted, question.options) is None:
+        if derived and canonical_answer(derived, question.wanted, question.options) is None:
             return _answer_only(
                 question, "".join(final_reply(question, displaced, question.truth or ""))
             )

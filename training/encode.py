@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.chat import Message, assistant, pictures
+from render_agent.dialogue.chat import Message, assistant, image_files
 from training.dialogue_file import (
     DIALOGUES_FILE,
     IMAGES_FILE,
@@ -81,7 +81,7 @@ class Encoder:
                 given_end = texts[number].rindex(reply) + len(given[number])
                 ends = np.array([end for _, end in made["offset_mapping"][number]])
                 learned &= ends > given_end
-            encoded.append(self._expanded(ids, learned, len(pictures(list(messages)))))
+            encoded.append(self._expanded(ids, learned, len(image_files(list(messages)))))
         return encoded
 
     def _learned(
@@ -172,7 +172,7 @@ def _encode_file(file: Path, encoder: Encoder, library: ImageLibrary) -> Iterato
                 [line["messages"] for line in chunk], only=[line.get("learned") for line in chunk]
             )
             for line, (ids, learned) in zip(chunk, arrays, strict=True):
-                paths = [file.parent / name for name in pictures(line["messages"])]
+                paths = [file.parent / name for name in image_files(line["messages"])]
                 if paths and line["run"] not in options:
                     options[line["run"]] = _options(paths[0])
                 run = options.get(line["run"], {}) if paths else {}

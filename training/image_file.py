@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from training.processor import HEIGHT, PIXELS, WIDTH
 
 SHAPE = (HEIGHT, WIDTH, 3)  # rows, columns, RGB of one image
@@ -31,7 +31,7 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
 
 def resize(picture: Image.Image) -> NDArray[np.uint8]:
     """Resize an RGB image to what the model sees; see `decode_image`."""
-    cure_torchvision()
+    patch_torchvision()
     from qwen_vl_utils import smart_resize
 
     limits = PIXELS["shortest_edge"], PIXELS["longest_edge"]

@@ -23,7 +23,7 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, Vector
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_truth import RoomTruth, read_truth
+from render_agent.scans.room_truth import RoomGroundTruth, read_ground_truth
 from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import plain
 from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
@@ -87,7 +87,7 @@ def room_images(
     The room is rendered as it is and in several rotations and reflections: each time a map and the number of views
     given by VIEWS_PER_VARIANT, or a single around view for 1.
     """
-    truth = read_truth(scan.with_suffix(".json"))
+    truth = read_ground_truth(scan.with_suffix(".json"))
     upright = load_scene(scan)
     free = FreeSpace.of(upright).standing_places()
     names = [thing.label for thing in truth.objects]
@@ -117,7 +117,12 @@ def room_images(
 
 
 def transform_room(
-    scene: Scene, truth: RoomTruth, places: NDArray[np.float64], quarters: int, *, mirrored: bool
+    scene: Scene,
+    truth: RoomGroundTruth,
+    places: NDArray[np.float64],
+    quarters: int,
+    *,
+    mirrored: bool,
 ) -> tuple[Scene, list[OrientedBox], NDArray[np.float64]]:
     """Rotate a scene about the vertical axis.
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from training.tokenizer import small_tokenizer
 
 # Renders the same text as the published template of Qwen3-VL-Instruct, without tools and videos.
@@ -45,7 +45,7 @@ PATCHES = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
 
 def small_processor(tokenizer: Any) -> Any:
     """Return the processor, which renders dialogues to prompts and images to `IMAGE_TOKENS` tokens."""
-    cure_torchvision()
+    patch_torchvision()
     from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
     return Qwen3VLProcessor(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
 GRID = (14, 20)  # patches of an image, down and across (224 x 320 pixels, 16 x 16 each)
 
@@ -64,7 +64,7 @@ def model_config(tokenizer: Any) -> Any:
 
 def new_model(tokenizer: Any, seed: int) -> Any:
     """Return the model with random float32 weights."""
-    cure_torchvision()
+    patch_torchvision()
     import torch
     from transformers import Qwen3VLForConditionalGeneration
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from render_agent.agents.agent import Draw, Judge, Need, Tools
-from render_agent.agents.verifiers.score_fusion import fused, judgements
+from render_agent.agents.verifiers.score_fusion import fuse_scores, to_judgements
 from render_agent.agents.verifiers.verifier import Case, FloatArray, TurnContext, Verdict
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action
@@ -55,13 +55,13 @@ def choose_best(
         The evidence with scores and choice.
     """
     verdicts = yield from _verdicts(tools, context, tuple(candidates))
-    values = fused(verdicts)
+    values = fuse_scores(verdicts)
     chosen = evidence.chosen if values is None else best(candidates, values).number
     return replace(
         with_candidates(evidence, candidates),
         chosen=chosen,
         weighed=tuple(candidate.number for candidate in candidates),
-        judgements=judgements(tools.verifiers, verdicts),
+        judgements=to_judgements(tools.verifiers, verdicts),
         fused=() if values is None else tuple(map(float, values)),
     )
 

@@ -21,12 +21,12 @@ from render_agent.api.results import OUTPUT, Dialogue, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine
+from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig, parse_options
 from render_agent.report.export.loggers import logged
 from render_agent.runs.log.program_log import program_log
-from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
 
@@ -215,7 +215,7 @@ def _refuse_command_line_options(options: Mapping[str, object]) -> None:
             raise UsageError(f"{name} is only available on the command line: {remedy}")
 
 
-def _announcing(make: MakeEngine) -> MakeEngine:
+def _announcing(make: EngineFactory) -> EngineFactory:
     """Wrap `make` to open the human engine's page and print its address."""
 
     def make_and_announce(config: RunConfig, questions: Sequence[Question]) -> Engine:
@@ -235,11 +235,11 @@ def _announcing(make: MakeEngine) -> MakeEngine:
 @contextmanager
 def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     if not progress:
-        yield Silent()
+        yield NullObserver()
         return
     from render_agent.runs.progress import Progress
     from render_agent.util.console import plain_console
-    from render_agent.util.display import shown_on
+    from render_agent.util.display import display_on
 
-    with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
+    with display_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
         yield Progress(run.states, display, max_batched_turns=run.max_batched_turns)

@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast
 from render_agent.api.keywords import RunOptions
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
-from render_agent.engines.make_engine import MakeEngine, describe_engine, engine_traits
+from render_agent.engines.make_engine import EngineFactory, describe_engine, engine_traits
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
@@ -113,7 +113,7 @@ class EngineChoice:
 
     options: Mapping[str, Any]
     describe: DescribeEngine = describe_engine
-    make: MakeEngine = make_engine
+    make: EngineFactory = make_engine
     lost: Callable[[], None] = _nothing
     in_this_process: bool = False
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from render_agent.errors import RunLogError, os_errors
 from render_agent.render.png import decode, encode
-from render_agent.render.viewer import Picture
+from render_agent.render.viewer import RenderedView
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.util.web.templates import environment
 
@@ -48,7 +48,7 @@ class View:
     number: int | None = None
 
     @classmethod
-    def drawn(cls, picture: Picture) -> View:
+    def drawn(cls, picture: RenderedView) -> View:
         """Wrap an image that was just rendered."""
         return cls(picture.kind, picture.camera, picture.picture, picture.depth)
 

@@ -16,7 +16,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
 from render_agent.options import RunConfig
-from render_agent.render.subprocess_renderer import make_guarded
+from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.diagnosis.model import Diagnosis
@@ -29,8 +29,8 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
-from render_agent.score.tables import overall_lines, work_words
-from render_agent.util.display import counted
+from render_agent.score.tables import describe_mean_cost, overall_lines
+from render_agent.util.display import count_noun
 
 if TYPE_CHECKING:
     import pandas
@@ -137,7 +137,7 @@ class Dialogue:
         if state.blind or not path:
             raise RenderError(f"question {state.id} has no map: the model was shown no images")
         scene = self.folder.scenes.get(state.question)
-        renderer = make_guarded(config.renderer)
+        renderer = make_isolated_renderer(config.renderer)
         viewer = Viewer(renderer, size or config.image_size, config.field_of_view)
         try:
             return View.drawn(viewer.top(scene, path[-1], path[:-1]))
@@ -149,7 +149,7 @@ class Dialogue:
 
     def __repr__(self) -> str:
         answer = "no answer" if self.answer is None else f"answer {self.answer!r}"
-        turns = counted(len(self), "turn")
+        turns = count_noun(len(self), "turn")
         return f"<dialogue of question {self.question.id}: {self.status}, {answer}, {turns}>"
 
     def _repr_html_(self) -> str:
@@ -338,10 +338,10 @@ class RunResults:
         stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
         failed = self.results["counts"]["failed"]
         failures = f", {failed} failed" if failed else ""
-        return f"<run {self.name}: {counted(len(self), 'question')}{failures}, {score}{stamps}>"
+        return f"<run {self.name}: {count_noun(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
-        means, work = overall_lines(self.results), work_words(self.results)
+        means, work = overall_lines(self.results), describe_mean_cost(self.results)
         return page("results.html", run=self, means=means, work=work)
 
 

@@ -26,9 +26,9 @@ from render_agent.scans.formats.meshes import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import is_annotations
+from render_agent.scans.stand_in.annotations import is_annotation_file
 from render_agent.tasks.rooms import BUNDLED
-from render_agent.util.whole_files import write_whole
+from render_agent.util.whole_files import atomic_write
 
 FRACTIONS_TO = 2.0  # float colours up to this are fractions, possibly above 1 from rounding; others go up to 255
 
@@ -169,7 +169,7 @@ def scan_file(scan: Any, folder: Path) -> Path:
     data = ply(*arrays(scan))
     path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.ply"
     if not path.is_file():
-        write_whole(path, data)
+        atomic_write(path, data)
     return path.absolute()
 
 
@@ -184,7 +184,7 @@ def _from_file(scan: Any) -> Scene | None:
     scene = scan.scene if isinstance(scan, OpenScene) else scan
     if not isinstance(scene, Scene) or scene.source is None:
         return None
-    return None if scene.mirrored_at is not None or is_annotations(scene.source) else scene
+    return None if scene.mirrored_at is not None or is_annotation_file(scene.source) else scene
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:

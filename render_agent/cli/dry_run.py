@@ -25,8 +25,8 @@ from render_agent.runs.runner import Preview, continued_config, preview
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans
 from render_agent.util.console import plain_console
-from render_agent.util.display import counted, duration, size
-from render_agent.util.sanitize import json_text
+from render_agent.util.display import count_noun, format_duration, size
+from render_agent.util.sanitize import printable_json
 
 
 def dry_run(config: RunConfig) -> int:
@@ -61,13 +61,13 @@ def dry_run(config: RunConfig) -> int:
             "drawing_seconds": drawing,
             "estimate": asdict(cost),
         }
-        click.echo(json_text(summary))
+        click.echo(printable_json(summary))
         return 0
     console = plain_console()
     scenes = len({question.scene for question in first_view.questions})
     scan = "all with scans" if not without else f"{without} without a scan"
     console.print(
-        f"{counted(len(first_view.questions), 'question')} about {counted(scenes, 'scene')}, {scan}"
+        f"{count_noun(len(first_view.questions), 'question')} about {count_noun(scenes, 'scene')}, {scan}"
     )
     for entry in missing:
         console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
@@ -78,8 +78,8 @@ def dry_run(config: RunConfig) -> int:
     if parts.agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
-        f"at most {counted(num_images, 'image')}, {size(needed)} on disk and {duration(drawing)} of rendering (if every"
-        f" question takes {counted(config.max_turns, 'turn')}), plus the model's time",
+        f"at most {count_noun(num_images, 'image')}, {size(needed)} on disk and {format_duration(drawing)} of rendering (if every"
+        f" question takes {count_noun(config.max_turns, 'turn')}), plus the model's time",
         soft_wrap=True,
     )
     if parts.engine.asks_model:
@@ -131,7 +131,7 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
     turns = sum(len(state.turns) for state in states)
     if config.json:
         counts = {"questions": len(states), "active": unfinished, "failed": failed, "turns": turns}
-        click.echo(json_text({"run": str(folder.path), **counts}))
+        click.echo(printable_json({"run": str(folder.path), **counts}))
         return 0
     console = plain_console()
     if not folder.has_questions:

@@ -142,7 +142,7 @@ def _print_scores(
 ) -> None:
     """Print the scores, and write them to a CSV file on request."""
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     mode = options["mode"]
     criteria = list(rubric.criteria) if mode == "json" else []
@@ -162,7 +162,7 @@ def _print_scores(
             writer.writerows(rows)
     if options["as_json"]:
         printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
-        click.echo(json_text({**printed, "totals": totals, "pictures": rows}))
+        click.echo(printable_json({**printed, "totals": totals, "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {options['question']}"
         plain_console().print(_table(rows, totals, criteria, title))

@@ -21,7 +21,7 @@ from render_agent.errors import RenderAgentError, UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.interrupts import Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.redact import without_keys
+from render_agent.util.redact import redact_keys
 from render_agent.util.sanitize import visible
 
 PREFIX = "RENDER_AGENT_"
@@ -160,7 +160,7 @@ def cli(
     _refuse_misspelt(options)
     if context.invoked_subcommand is not None:
         from render_agent.util.console import plain_console
-        from render_agent.util.display import shown_on
+        from render_agent.util.display import display_on
 
         context.obj = options
         # options of a command default to those given before it, in the environment or in a file
@@ -168,7 +168,7 @@ def cli(
         inherited = {**given_before, "as_json": given_before.get("json")}
         context.default_map = {context.invoked_subcommand: inherited}
         if context.invoked_subcommand not in RUN_COMMANDS:  # runs show their own progress
-            context.with_resource(shown_on(plain_console(stderr=True)))
+            context.with_resource(display_on(plain_console(stderr=True)))
         return
     if continue_run is None and not dry_run and not given_options(context):
         click.echo(context.get_help())
@@ -239,14 +239,14 @@ def _run(
         changed = given_options(context)
         changed.pop("batch", None)  # already set for a resumed run
         return _resume(options["output"], continue_run, changed, dry_run, allow_code)
-    from render_agent.engines.make_engine import refuse_code
+    from render_agent.engines.make_engine import reject_code
     from render_agent.runs.build import build
     from render_agent.runs.preflight import refuse_idle_options
 
     config, typed = RunConfig(**options), [name for name in options if _typed(context, name)]
     refuse_idle_options(build(config), typed)
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
-        refuse_code(config, "the --config file")
+        reject_code(config, "the --config file")
     if dry_run:
         from render_agent.cli.dry_run import dry_run as preview
 
@@ -338,4 +338,4 @@ def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackTy
 
 
 def _say(words: str) -> None:
-    click.echo(visible(without_keys(words)), err=True)
+    click.echo(visible(redact_keys(words)), err=True)

@@ -31,10 +31,10 @@ class NewPath(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the path as typed. Raises SetupError if it is not writable."""
-        from render_agent.util.whole_files import refuse_unwritable
+        from render_agent.util.whole_files import check_writable
 
         if value:
-            refuse_unwritable(Path(value))
+            check_writable(Path(value))
         return value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from render_agent.dialogue.wording import Wording
-from render_agent.util.numbers import only_number
+from render_agent.util.numbers import parse_only_number
 
 AnswerForm = Literal["letter", "number", "text"]
 
@@ -24,7 +24,7 @@ _ALONE = re.compile(r"(?<!\w)(?<!\w['’-])[A-Za-z](?!['’-]?\w)")
 _ARTICLE = re.compile(r"a\s+(?!(?:or|and)\b)\w")
 
 
-def letters(options: Sequence[str]) -> dict[str, str]:
+def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     """Map each option's letter to its text ("A. left" gives {"A": "left"}).
 
     Unless every option has a distinct letter of its own, letters are assigned in order.
@@ -36,14 +36,14 @@ def letters(options: Sequence[str]) -> dict[str, str]:
     return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
-def canonical(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str | None:
+def canonical_answer(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str | None:
     """Parse an answer into the form given by `wanted`; None if the text contains no such answer."""
     if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
     if wanted == "letter":
-        return _letter(text, letters(options))
+        return _letter(text, options_by_letter(options))
     if wanted == "number":
-        return only_number(text)
+        return parse_only_number(text)
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
@@ -51,7 +51,7 @@ def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) ->
     """Return a phrase that tells the model which form its answer must have."""
     if wanted != "letter":
         return wording(f"question.{wanted}")
-    *first, last = letters(options) or ["A"]
+    *first, last = options_by_letter(options) or ["A"]
     if not first:
         return wording("question.letter", last=last)
     return wording("question.letters", letters=", ".join(first), last=last)

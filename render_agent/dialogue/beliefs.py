@@ -17,11 +17,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from render_agent.dialogue.chat import encodable, without_thinking
+from render_agent.dialogue.chat import replace_unencodable, without_thinking
 from render_agent.dialogue.json_object import last_object
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
-from render_agent.util.numbers import ANGLES, UNITS, quantity
+from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
 from render_agent.util.safe_parse import Count, Finite, NotNegative, parse_json
 
 MAX_OBJECTS = 200  # per map; further objects are dropped
@@ -111,7 +111,7 @@ def category_name(word: object) -> str | None:
     """Normalise a category to the spelling of annotations (lower case, single spaces); None if it is not a name."""
     if not isinstance(word, str):
         return None
-    name = " ".join(encodable(word).replace("_", " ").replace("-", " ").lower().split())
+    name = " ".join(replace_unencodable(word).replace("_", " ").replace("-", " ").lower().split())
     return name if 0 < len(name) <= MAX_NAME_CHARACTERS else None
 
 
@@ -211,8 +211,8 @@ def _object(entry: object) -> BelievedObject | None:
     position = _point(fields.get("position", fields), [])
     if category is None or position is None:
         return None
-    sure = quantity(fields.get("sure"), {"%": 1.0, "percent": 1.0})
-    length = quantity(fields.get("length_meters"), UNITS)
+    sure = parse_quantity(fields.get("sure"), {"%": 1.0, "percent": 1.0})
+    length = parse_quantity(fields.get("length_meters"), UNITS)
     return BelievedObject(
         category,
         position,
@@ -227,7 +227,7 @@ def _point(value: object, notes: list[str]) -> Point2 | None:
         value = [value.get("x"), value.get("y")]
     if not isinstance(value, list) or not 2 <= len(value) <= 3:
         return None
-    x, y = (quantity(item, UNITS) for item in value[:2])
+    x, y = (parse_quantity(item, UNITS) for item in value[:2])
     if x is None or y is None or max(abs(x), abs(y)) > MAX_METRES:
         return None
     return x, y
@@ -244,7 +244,7 @@ def _counts(value: object, notes: list[str]) -> dict[str, int] | None:
         return None
     counts: dict[str, int] = {}
     for word, number in pairs[:MAX_OBJECTS]:
-        category, count = category_name(word), quantity(number, {})
+        category, count = category_name(word), parse_quantity(number, {})
         if category is None or count is None or not 0 <= count <= MAX_COUNT or count % 1:
             notes.append(f"the count of {str(word)[:MAX_NAME_CHARACTERS]!r} cannot be read")
         else:
@@ -261,12 +261,12 @@ def _unseen(value: object, notes: list[str]) -> tuple[str, ...] | None:
 
 
 def _area(value: object, notes: list[str]) -> float | None:
-    area = quantity(value, SQUARE_METRES)
+    area = parse_quantity(value, SQUARE_METRES)
     return area if area is not None and 0 < area <= MAX_METRES else None
 
 
 def _yaw(value: object, notes: list[str]) -> float | None:
-    return quantity(value, ANGLES)
+    return parse_quantity(value, ANGLES)
 
 
 # Key of a reply -> attribute of `Belief`, parser of its value.

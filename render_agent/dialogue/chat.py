@@ -10,7 +10,7 @@ from msgspec import Meta
 from render_agent.util.contained_paths import PICTURE
 from render_agent.util.safe_parse import Either
 
-PictureFile = Annotated[str, Meta(pattern=PICTURE)]
+ImageFile = Annotated[str, Meta(pattern=PICTURE)]
 
 
 class TextPiece(TypedDict):
@@ -20,11 +20,11 @@ class TextPiece(TypedDict):
     type: Literal["text"]
 
 
-class PicturePiece(TypedDict):
+class ImagePiece(TypedDict):
     """An image part of a message; `image` is its file in the run folder."""
 
     type: Literal["image"]
-    image: PictureFile
+    image: ImageFile
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ else:
         """{"role": "system" | "user" | "assistant", "content": [piece, …]}."""
 
         role: str
-        content: list[Either[TextPiece, PicturePiece]]
+        content: list[Either[TextPiece, ImagePiece]]
 
 
 Piece = dict[str, str]
@@ -50,11 +50,11 @@ _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def text(words: str) -> Piece:
-    """Return a text part with special tokens escaped (see `harmless`)."""
-    return {"type": "text", "text": harmless(words)}
+    """Return a text part with special tokens escaped (see `escape_special_tokens`)."""
+    return {"type": "text", "text": escape_special_tokens(words)}
 
 
-def picture(file: str) -> Piece:
+def image_piece(file: str) -> Piece:
     """Return an image part for a file in the run folder."""
     return {"type": "image", "image": file}
 
@@ -69,21 +69,21 @@ def assistant(reply: str) -> Message:
     return message("assistant", text(without_thinking(reply).strip() or "(no reply)"))
 
 
-def pictures(messages: list[Message]) -> list[str]:
+def image_files(messages: list[Message]) -> list[str]:
     """Return the image files in the messages, in order."""
     pieces = (piece for entry in messages for piece in entry["content"])
     return [piece["image"] for piece in pieces if piece["type"] == "image"]
 
 
-def harmless(words: str) -> str:
+def escape_special_tokens(words: str) -> str:
     """Escape special tokens ("<|im_end|>", "<image>", "[IMG]"), so that tokenizers treat them as text.
 
     Their brackets are replaced with look-alike characters. Nothing is removed, so no new token can form.
     """
-    return encodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
+    return replace_unencodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
 
 
-def encodable(words: str) -> str:
+def replace_unencodable(words: str) -> str:
     """Replace lone surrogates and NULs, which UTF-8 or tokenizers reject."""
     try:
         words.encode()
@@ -94,10 +94,10 @@ def encodable(words: str) -> str:
 
 def without_thinking(reply: str) -> str:
     """Return a reply without its <think> blocks, which are logged but neither parsed nor fed back."""
-    return thinking_and_rest(reply)[1]
+    return split_thinking(reply)[1]
 
 
-def thinking_and_rest(reply: str) -> tuple[list[str], str]:
+def split_thinking(reply: str) -> tuple[list[str], str]:
     """Split a reply into its <think> blocks and the text outside them.
 
     A block that was opened in the prompt ends at the first </think>; a block that was cut off extends to

@@ -23,6 +23,6 @@ def adaptation(event: str) -> tuple[str, str] | None:
     return ("system message", "sent in the user message") if event == SYSTEM_IN_USER else None
 
 
-def in_words(event: str) -> str:
+def describe_event(event: str) -> str:
     """Return a short phrase for an event."""
     return " ".join(adaptation(event) or (event.replace("_", " "),))

@@ -12,7 +12,7 @@ from render_agent.dialogue.reply import Action, ReadReply
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
-from render_agent.util.safe_parse import Count, Finite, NotNegative, Number, Share
+from render_agent.util.safe_parse import Count, Finite, NotNegative, Number, UnitInterval
 
 
 class Candidate(Struct, frozen=True):
@@ -76,7 +76,7 @@ class Ballot:
 
     votes: tuple[str | None, ...]
     winner: str
-    agreement: Share
+    agreement: UnitInterval
     expected: Finite
     spread: Finite | None = None
 

@@ -1,4 +1,4 @@
-"""Moves: `carry_out` moves the camera and returns the outcome as data; `describe` turns it into feedback."""
+"""Moves: `apply_action` moves the camera and returns the outcome as data; `describe_outcome` turns it into feedback."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Outcome(Struct, frozen=True):
         return bool(self.limits or self.level_obstacle or self.vertical_obstacle)
 
 
-def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
+def apply_action(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
     """Apply an action to the camera, as far as obstacles and limits allow.
 
     The camera first turns: towards `look_at` if given (rotation and pitch are then ignored), otherwise by
@@ -113,7 +113,7 @@ def _advance(
     return camera.at(end), (forward, left, up), obstacle
 
 
-def describe(
+def describe_outcome(
     action: Action, before: Camera, after: Camera, outcome: Outcome, wording: Wording
 ) -> str:
     """Return the feedback sentence that tells the model what `action` did."""

@@ -23,7 +23,7 @@ from render_agent.util.safe_parse import Either, Finite, NotNegative
 
 MAX_TOKENS = 1024  # per reply to a probe; enough for a map of forty objects
 
-MOST_LISTED = 64  # largest number of entries in a list that the schema allows
+MAX_LIST_ITEMS = 64  # largest number of entries in a list that the schema allows
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
@@ -90,7 +90,7 @@ _NAME = {"type": "string"}
 
 def _array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a list of objects that have all of these properties."""
-    return {"type": "array", "maxItems": MOST_LISTED, "items": object_schema(properties)}
+    return {"type": "array", "maxItems": MAX_LIST_ITEMS, "items": object_schema(properties)}
 
 
 def _integer(maximum: int) -> dict[str, Any]:
@@ -107,7 +107,7 @@ COUNTS = Key(
 )
 POSITION = Key("[0.0, 0.0]", _POINT, of_camera=True)
 YAW = Key("0", _number(-360, 360), of_camera=True)
-UNSEEN = Key('["name"]', {"type": "array", "items": _NAME, "maxItems": MOST_LISTED})
+UNSEEN = Key('["name"]', {"type": "array", "items": _NAME, "maxItems": MAX_LIST_ITEMS})
 AREA = Key("0.0", _number(0, 10_000))
 
 
@@ -122,7 +122,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
 }
 
 
-def keys_of(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
+def probe_keys(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
     """Return the keys that the probes request, by name.
 
     Args:

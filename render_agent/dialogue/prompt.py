@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.dialogue.answer import answer_form
-from render_agent.dialogue.chat import Message, Piece, message, picture, text
+from render_agent.dialogue.chat import Message, Piece, image_piece, message, text
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
@@ -166,7 +166,7 @@ class Prompt:
             elif isinstance(view.camera, MapCamera):
                 key, values = "turn.view_map", {"height": f"{view.camera.height:.2f}"}
             caption = self.wording(key, number=view.number, kind=view.kind, **values)
-            pieces += [text(caption), picture(view.file)]
+            pieces += [text(caption), image_piece(view.file)]
         return pieces
 
     def _last_turn_notice(self, turn: int) -> list[Piece]:

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from render_agent.dialogue.answer import AnswerForm, canonical
+from render_agent.dialogue.answer import AnswerForm, canonical_answer
 from render_agent.scans.camera import Vector
 from render_agent.scans.edits import Edit
-from render_agent.util.numbers import only_number
+from render_agent.util.numbers import parse_only_number
 from render_agent.util.safe_parse import Number
 
-MAX_QUESTION_LETTERS = 100_000  # characters of text and options; bounds prompts and report pages
+MAX_QUESTION_CHARS = 100_000  # characters of text and options; bounds prompts and report pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Change(Struct, frozen=True):
             return None
         meaning = dict(self.meaning)
         if not meaning:
-            number = None if self.factor == 1 else only_number(answer)
+            number = None if self.factor == 1 else parse_only_number(answer)
             return answer if number is None else f"{float(number) * self.factor:.6g}"
         if answer in meaning:
             return meaning[answer]
-        letter = canonical(answer, "letter", [*meaning])
+        letter = canonical_answer(answer, "letter", [*meaning])
         return None if letter is None else [*meaning.values()][ord(letter) - ord("A")]
 
 
@@ -108,7 +108,7 @@ class Question:
     @property
     def too_long(self) -> bool:
         """True if text and options exceed MAX_QUESTION_LETTERS."""
-        return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_LETTERS
+        return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_CHARS
 
     @property
     def chance_id(self) -> str:

@@ -20,7 +20,7 @@ from msgspec import Struct, field, structs
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import MAX_PITCH
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.util.numbers import ANGLES, UNITS, quantity
+from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
 from render_agent.util.safe_parse import Count, Either, Finite
 
 KINDS = ("ego", "top", "around")  # view types that a reply may request
@@ -261,7 +261,7 @@ def _amount(
     return ReplyField(
         name,
         attribute,
-        partial(quantity, units=UNITS if amount.unit == "m" else ANGLES),
+        partial(parse_quantity, units=UNITS if amount.unit == "m" else ANGLES),
         "number",
         lambda form: _number(amount.limit),
         sentence,
@@ -299,7 +299,7 @@ def _places_schema(form: ReplyForm) -> Schema:
 def _point(value: object) -> Point | None:
     if isinstance(value, Mapping):
         value = [value.get(axis) for axis in "xyz"]
-    numbers = [quantity(item, UNITS) for item in value] if isinstance(value, list) else []
+    numbers = [parse_quantity(item, UNITS) for item in value] if isinstance(value, list) else []
     x, y, z = numbers if len(numbers) == 3 else (None, None, None)
     return None if x is None or y is None or z is None else (x, y, z)
 
@@ -334,13 +334,13 @@ def _place(value: object) -> Place | None:
         fields = {str(name).strip().lower(): item for name, item in value.items()}
         if (number := fields.get("view")) is not None:
             view = _view(number)
-            x, y = (quantity(fields.get(axis), {}) for axis in "xy")
+            x, y = (parse_quantity(fields.get(axis), {}) for axis in "xy")
             if not isinstance(view, int) or x is None or y is None:
                 return None
             return Place(x, y, view=view)
         value = [fields[axis] for axis in "xyz" if fields.get(axis) is not None]
     items = value if isinstance(value, list) else []
-    metres = [length for item in items if (length := quantity(item, UNITS)) is not None]
+    metres = [length for item in items if (length := parse_quantity(item, UNITS)) is not None]
     if not len(metres) == len(items) in (2, 3):
         return None
     return Place(metres[0], metres[1], metres[2] if len(metres) == 3 else None)

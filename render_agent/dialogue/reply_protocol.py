@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.dialogue.answer import answer_form, canonical
-from render_agent.dialogue.chat import encodable, without_thinking
+from render_agent.dialogue.answer import answer_form, canonical_answer
+from render_agent.dialogue.chat import replace_unencodable, without_thinking
 from render_agent.dialogue.json_object import last_object
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import (
@@ -19,7 +19,7 @@ from render_agent.dialogue.reply import (
     ReplyForm,
     object_schema,
 )
-from render_agent.util.reasons import shortened
+from render_agent.util.reasons import truncate
 
 _EMPTY = Action()
 
@@ -147,7 +147,7 @@ def read_fields(
 def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
     """Return the answer as written and in canonical form."""
     text = _as_text(value)
-    answer = None if text is None else canonical(text, question.wanted, question.options)
+    answer = None if text is None else canonical_answer(text, question.wanted, question.options)
     return (None, None) if answer is None and _is_empty(value) else (text, answer)
 
 
@@ -181,8 +181,10 @@ def _is_empty(value: object) -> bool:
 def _as_text(value: object) -> str | None:
     if value is None:
         return None
-    return encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return replace_unencodable(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    )
 
 
 def _short(value: object) -> str:
-    return shortened(encodable(json.dumps(value, ensure_ascii=False)), 40)
+    return truncate(replace_unencodable(json.dumps(value, ensure_ascii=False)), 40)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from render_agent.dialogue.chat import Message, PictureFile
+from render_agent.dialogue.chat import ImageFile, Message
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
@@ -80,7 +80,7 @@ class Turn(Struct, frozen=True):
     finish: Literal["stop", "length"] = "stop"
     events: tuple[str, ...] = ()
     evidence: Evidence | None = None
-    sha256: dict[PictureFile, Digest] = {}
+    sha256: dict[ImageFile, Digest] = {}
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
     error: None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.dialogue.chat import PictureFile
+from render_agent.dialogue.chat import ImageFile
 from render_agent.scans.camera import AnyCamera
 from render_agent.util.safe_parse import Count
 
@@ -22,5 +22,5 @@ class View:
 
     number: Count
     kind: str
-    file: PictureFile
+    file: ImageFile
     camera: AnyCamera

@@ -13,7 +13,7 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbeRequest
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
-from render_agent.util.redact import without_keys
+from render_agent.util.redact import redact_keys
 
 MAX_BYTES_PER_TOKEN = 64  # of a reply; words take 4 to 8 bytes per token, runs of spaces more
 REPLY_OVERHEAD_BYTES = 4096  # what an engine may write around the tokens of a reply
@@ -315,10 +315,10 @@ class BatchingEngine(ABC):
 CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
 
 
-def within_bounds(reply: Reply, request: Request) -> Reply:
+def limit_reply(reply: Reply, request: Request) -> Reply:
     """Return the reply with its samples cut to the allowed length and secrets from the environment removed."""
-    samples = tuple(truncate(without_keys(text), request.most_tokens) for text in reply.samples)
-    error = None if reply.error is None else without_keys(reply.error)
+    samples = tuple(truncate(redact_keys(text), request.most_tokens) for text in reply.samples)
+    error = None if reply.error is None else redact_keys(reply.error)
     if samples == reply.samples and error == reply.error:
         return reply
     cut = any(

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from render_agent.errors import UsageError
 from render_agent.util.reasons import reason_of, short_repr
-from render_agent.util.redact import names_a_key, without_keys
-from render_agent.util.safe_parse import MisfitError, convert, parse_yaml
+from render_agent.util.redact import is_key_option, redact_keys
+from render_agent.util.safe_parse import ValidationError, convert, parse_yaml
 
 # Types of the options of in-process models that control sampling and the chat template.
 SAMPLING_OPTIONS = {
@@ -67,7 +67,7 @@ def check_engine_options(
             )
         try:
             convert(value, types[name])
-        except MisfitError as error:
+        except ValidationError as error:
             kinds = (types[name], *get_args(types[name]))
             choices = [
                 word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)
@@ -82,7 +82,7 @@ def check_engine_options(
 def _contains_key(name: object, value: object) -> bool:
     """True if an option, at any depth, has the name of an API key or contains one from the environment."""
     if isinstance(value, dict):
-        return names_a_key(str(name)) or any(_contains_key(*entry) for entry in value.items())
+        return is_key_option(str(name)) or any(_contains_key(*entry) for entry in value.items())
     if isinstance(value, list):
         return any(_contains_key(name, entry) for entry in value)
-    return names_a_key(str(name)) or without_keys(str(value)) != str(value)
+    return is_key_option(str(name)) or redact_keys(str(value)) != str(value)

@@ -61,7 +61,7 @@ class Transformers(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
-        from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.factory import build_engine, estimate_dialogue_tokens
         from render_agent.engines.transformers.model.load import open_model
 
         options = engine_options(config.engine_option)
@@ -75,9 +75,9 @@ class Transformers(EngineMaker):
             options=options,
             thinking=config.thinking,
         )
-        tokens = dialogue_tokens(loaded, config, options, workload)
+        tokens = estimate_dialogue_tokens(loaded, config, options, workload)
         rows = config.fixed_batch_size
-        return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
+        return build_engine(loaded, rows, options, tokens, picture_size=config.image_size)
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError if a requested device or library is missing."""
@@ -105,11 +105,11 @@ class Transformers(EngineMaker):
         from render_agent.engines.families.model_families import family_of
         from render_agent.engines.transformers.transformers_options import (
             check_options,
-            refuse_tensor_parallel,
+            reject_tensor_parallel,
         )
 
         options = engine_options(config.engine_option)
-        refuse_tensor_parallel(config.tensor_parallel)
+        reject_tensor_parallel(config.tensor_parallel)
         described = describe_model(self.model_of(config), config.revision)
         check_options(options, str(described["model_type"]))
         return {
@@ -130,10 +130,10 @@ class Vllm(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
-        from render_agent.engines.vllm.arguments import options_of
+        from render_agent.engines.vllm.arguments import vllm_options
         from render_agent.engines.vllm.vllm_engine import VllmEngine
 
-        options = options_of(config, engine_options(config.engine_option), workload.pictures)
+        options = vllm_options(config, engine_options(config.engine_option), workload.pictures)
         return VllmEngine(self.model_of(config), revision=config.revision, options=options)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
@@ -161,9 +161,11 @@ class OpenAI(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Return the engine. Raises SetupError if a server is unreachable or does not serve the model."""
-        from render_agent.engines.openai.openai_engine import make
+        from render_agent.engines.openai.openai_engine import make_openai_engine
 
-        return make(config, self.model_of(config), engine_options(config.engine_option))
+        return make_openai_engine(
+            config, self.model_of(config), engine_options(config.engine_option)
+        )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the servers and their models. Raises SetupError if one is unreachable."""
@@ -189,9 +191,9 @@ class Scripted(EngineMaker):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""
-        from render_agent.engines.scripted.load_policy import policy_maker
+        from render_agent.engines.scripted.load_policy import find_policy
 
-        return {"note": getattr(policy_maker(self.model_of(config)), "note", None)}
+        return {"note": getattr(find_policy(self.model_of(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Return the annotation files if the policy answers from object boxes."""
@@ -260,7 +262,7 @@ def engine_traits(name: str) -> EngineMaker:
     return maker
 
 
-def refuse_code(config: RunConfig, where: str) -> None:
+def reject_code(config: RunConfig, where: str) -> None:
     """Raise UsageError if a file, `where`, selects a Python file as the model."""
     if code := engine_traits(config.engine).code_of(config):
         raise UsageError(
@@ -315,7 +317,7 @@ def start_engine(config: RunConfig, questions: Sequence[Question], workload: Wor
     return engine
 
 
-MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
+EngineFactory = Callable[[RunConfig, Sequence[Question]], Engine]
 
 
 def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:

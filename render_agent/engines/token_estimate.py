@@ -12,7 +12,7 @@ from render_agent.dialogue.chat import Message
 TOKEN_SIDE_PIXELS = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
 DEFAULT_TOKEN_SIDE_PIXELS = 32  # Qwen3-VL, and the guess for all other models
 
-CHARACTERS_A_TOKEN = 4  # of English text
+CHARACTERS_PER_TOKEN = 4  # of English text
 
 
 def picture_tokens(model: str, width: int, height: int) -> int:
@@ -28,4 +28,4 @@ def picture_tokens(model: str, width: int, height: int) -> int:
 def text_tokens(messages: Sequence[Message]) -> int:
     """Estimate the number of tokens of the texts in messages; images are not counted."""
     pieces = (piece for entry in messages for piece in entry["content"])
-    return ceil(sum(len(piece.get("text", "")) for piece in pieces) / CHARACTERS_A_TOKEN)
+    return ceil(sum(len(piece.get("text", "")) for piece in pieces) / CHARACTERS_PER_TOKEN)

@@ -24,8 +24,8 @@ from render_agent.render.renderer import (
     NEAR_METRES,
     Frame,
     check_size,
-    refuse_splat,
-    sound_faces,
+    reject_splat,
+    valid_faces,
 )
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.scene import Scene
@@ -95,7 +95,7 @@ class Pyrender:
         self._renderer.delete()
 
     def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        refuse_splat(scene)
+        reject_splat(scene)
         is_empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
         if is_empty:
             return _background_frame(width, height)
@@ -128,10 +128,10 @@ class Pyrender:
         """Return a pyrender scene: an unlit cloud, or a mesh with one primitive per material."""
         texture = scene.texture
         if scene.is_cloud or texture is None:
-            faces = None if scene.is_cloud else sound_faces(scene)
+            faces = None if scene.is_cloud else valid_faces(scene)
             parts = [self._primitive(scene.points, faces, scene.colours)]
         else:
-            faces, parts = sound_faces(scene), []
+            faces, parts = valid_faces(scene), []
             for number, material in enumerate(texture.materials):
                 material_faces = faces[texture.face_materials == number]
                 if len(material_faces):

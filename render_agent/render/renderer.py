@@ -33,7 +33,7 @@ class Frame:
     primitive: NDArray[np.int32] | None = None
 
 
-def refuse_splat(scene: Scene) -> None:
+def reject_splat(scene: Scene) -> None:
     """Raise RenderError if a scene is a splat, which only the default renderer supports."""
     if scene.gaussians is not None:
         raise RenderError(
@@ -47,7 +47,7 @@ def check_size(width: int, height: int) -> None:
         raise RenderError(f"cannot draw an image of {width}x{height} pixels")
 
 
-def sound_faces(scene: Scene) -> NDArray[np.int32]:
+def valid_faces(scene: Scene) -> NDArray[np.int32]:
     """Return the faces of a mesh, (m, 3) int32, with valid vertex indices.
 
     Raises:
@@ -99,7 +99,7 @@ class Renderer(Protocol):
         ...
 
 
-def colourless(renderer: Renderer) -> Renderer:
+def without_colours(renderer: Renderer) -> Renderer:
     """Return a renderer that shares its state with this one and may omit the colours of frames, if it supports that."""
     shared: Renderer = getattr(renderer, "colourless", lambda: renderer)()
     return shared

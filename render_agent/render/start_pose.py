@@ -49,7 +49,7 @@ def parse_start(text: str) -> Start:
     )
 
 
-def refuse_outside(scene: Scene, where: str) -> None:
+def check_inside(scene: Scene, where: str) -> None:
     """Raise UsageError if `--start` is a position outside the scene, where no camera can start."""
     parsed = parse_start(where)
     if isinstance(parsed, str):
@@ -62,7 +62,7 @@ def refuse_outside(scene: Scene, where: str) -> None:
         )
 
 
-def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
+def question_pose(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
     """Return a question's own pose in its scene: position in metres, world frame, and yaw in degrees.
 
     In a mirrored scene this is the pose before mirroring. A centred pose (SQA3D) is relative to the middle of the
@@ -115,10 +115,10 @@ def start_camera(
     views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
     if parsed == "middle":
         return views[0]
-    return max(views, key=lambda view: seen_patches(scene, renderer, view))
+    return max(views, key=lambda view: count_visible_patches(scene, renderer, view))
 
 
-def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
+def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     """Return the number of cubes of PATCH_METRES with surface that the camera sees within FAR_METRES."""
     width, height = PREVIEW_PIXELS
     depth = renderer.draw(scene, camera, width, height).depth
@@ -152,7 +152,7 @@ def _yaw(yaw: float, scene: Scene) -> float:
     return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
 
 
-def moved_start(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
+def moved_start_note(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
     """Return a sentence for the model if the first camera is not at the requested position; else nothing."""
     parsed = parse_start(where) if isinstance(where, str) else where
     if isinstance(parsed, str):

@@ -30,7 +30,7 @@ Result = Frame | RenderAgentError | MemoryError
 """The child process's answer to a job: the frame or the error."""
 
 
-def make_guarded(name: str) -> Renderer:
+def make_isolated_renderer(name: str) -> Renderer:
     """Create the renderer `name`, in a child process unless it is the built-in rasteriser.
 
     The rasteriser runs in this process: it cannot crash, and no data needs to be copied.
@@ -41,7 +41,7 @@ def make_guarded(name: str) -> Renderer:
     return make_renderer(name) if name == "rasteriser" else SubprocessRenderer(name)
 
 
-class RendererCrashed(Exception):
+class RendererCrashedError(Exception):
     """The child process died or was killed."""
 
 
@@ -57,7 +57,7 @@ class SubprocessRenderer:
         self._stopped = False
         try:
             self._process: DrawingProcess | None = DrawingProcess(name)
-        except RendererCrashed as error:
+        except RendererCrashedError as error:
             raise SetupError(
                 f"the renderer {name} {error} at start-up; use --renderer rasteriser"
             ) from None
@@ -72,7 +72,7 @@ class SubprocessRenderer:
         for _ in range(MAX_TRIES):
             try:
                 return self._drawn(scene, camera, width, height)
-            except RendererCrashed as error:
+            except RendererCrashedError as error:
                 self._end()
                 if self._stopped:
                     raise RenderError("the run was stopped while this view was drawn") from None
@@ -96,14 +96,14 @@ class SubprocessRenderer:
 
     def _drawn(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         if self._stopped:
-            raise RendererCrashed
+            raise RendererCrashedError
         if self._process is None:
             self._process = DrawingProcess(self.name)
             if self._stopped:  # by another thread in the meantime
-                raise RendererCrashed
+                raise RendererCrashedError
         try:
             result = self._process.draw(scene, camera, width, height)
-        except RendererCrashed:
+        except RendererCrashedError:
             raise
         except BaseException:  # the next answer would belong to this job
             self._end()
@@ -166,20 +166,20 @@ class DrawingProcess:
         try:
             if not self._connection.poll(seconds):
                 self.kill()
-                raise RendererCrashed(f"did not answer within {seconds:.0f} s")
+                raise RendererCrashedError(f"did not answer within {seconds:.0f} s")
             return self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
 
-    def _death(self) -> RendererCrashed:
+    def _death(self) -> RendererCrashedError:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         self.kill()
         code = self._process.returncode
         if code >= 0:
-            return RendererCrashed(f"exited with code {code}")
+            return RendererCrashedError(f"exited with code {code}")
         memory = ", possibly out of memory" if -code == signal.SIGKILL else ""
-        return RendererCrashed(f"crashed ({signal_name(code)}{memory})")
+        return RendererCrashedError(f"crashed ({signal_name(code)}{memory})")
 
 
 @dataclass(frozen=True, eq=False)

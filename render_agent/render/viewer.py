@@ -17,7 +17,7 @@ from render_agent.scans.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class RenderedView:
     """A rendered view without a number and a file name.
 
     Attributes:
@@ -51,7 +51,7 @@ class Viewer:
 
     def draw(
         self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera] = ()
-    ) -> Picture:
+    ) -> RenderedView:
         """Draw a view of one kind.
 
         Args:
@@ -76,12 +76,14 @@ class Viewer:
         """Release the renderer's resources."""
         self.renderer.close()
 
-    def ego(self, scene: Scene, camera: Camera) -> Picture:
+    def ego(self, scene: Scene, camera: Camera) -> RenderedView:
         """Draw the camera's view without overlays; raise RenderError if it cannot be drawn."""
         frame = self.renderer.draw(scene, camera, *self.size)
-        return Picture(frame.colours, frame.depth, camera, "ego")
+        return RenderedView(frame.colours, frame.depth, camera, "ego")
 
-    def top(self, scene: Scene, camera: Camera | None, trail: Sequence[Camera] = ()) -> Picture:
+    def top(
+        self, scene: Scene, camera: Camera | None, trail: Sequence[Camera] = ()
+    ) -> RenderedView:
         """Draw the map with the camera and its trail.
 
         Args:
@@ -93,13 +95,13 @@ class Viewer:
             RenderError: The map cannot be drawn.
         """
         picture, map_camera = self._top.draw(scene, camera, trail)
-        return Picture(picture, None, map_camera, "top")
+        return RenderedView(picture, None, map_camera, "top")
 
     def map_camera(self, scene: Scene, camera: Camera | None) -> MapCamera:
         """Return the map camera for the storey that contains `camera`; the lowest if None."""
         return self._top.camera_of(scene, camera)
 
-    def around(self, scene: Scene, camera: Camera) -> Picture:
+    def around(self, scene: Scene, camera: Camera) -> RenderedView:
         """Draw the views ahead, right, left and behind; raise RenderError if they cannot be drawn."""
         picture, ahead = draw_around(self.renderer, scene, camera, self.size)
-        return Picture(picture, None, ahead, "around")
+        return RenderedView(picture, None, ahead, "around")

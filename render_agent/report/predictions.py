@@ -17,7 +17,7 @@ from render_agent.score.questions import is_scorable, metric_means, score_answer
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
-from render_agent.util.safe_parse import MisfitError, convert, parse_json, read_bounded
+from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_bounded
 
 FORM = '{"id": 0, "prediction": "A"}'
 
@@ -131,7 +131,7 @@ class Prediction(Struct, frozen=True):
 def _read_line(line: str, where: str) -> Prediction:
     try:
         row: Prediction = convert(parse_json(line, parse_float=str, parse_int=str), Prediction)
-    except MisfitError as error:
+    except ValidationError as error:
         raise QuestionsError(f"{where}: {error}. Expected {FORM}") from error
     except ValueError as error:
         raise QuestionsError(f"{where}: invalid JSON: {error}. Expected {FORM}") from error

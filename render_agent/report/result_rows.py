@@ -12,12 +12,12 @@ from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.report.standings import standings
+from render_agent.report.standings import candidate_scores
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.row import Cost, Row, cost_of
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
-from render_agent.util.display import tracked
+from render_agent.util.display import track
 
 Diagnoses = Mapping[str, Diagnosis]  # by question id; a question without one has empty cells
 Rows = Callable[[RunData, Diagnoses], Iterator[dict[str, Any]]]  # yields the rows of one table
@@ -133,23 +133,23 @@ QUESTION_COLUMNS = (
 TURN_COLUMNS = columns_of(TurnRow)
 
 
-def exported(run: RunData) -> Iterator[tuple[QuestionState, Row]]:
+def questions_with_progress(run: RunData) -> Iterator[tuple[QuestionState, Row]]:
     """Yield every question of a run with its row, with a progress bar."""
-    for state in tracked(run.states, f"exporting {run.name}"):
+    for state in track(run.states, f"exporting {run.name}"):
         yield state, run.rows[state.id]
 
 
 def question_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Yield one row with QUESTION_COLUMNS per question."""
     options = structs.asdict(_run_columns(run))
-    for state, row in exported(run):
+    for state, row in questions_with_progress(run):
         diagnosis = diagnosis_columns(diagnoses.get(state.id))
         yield structs.asdict(row) | options | structs.asdict(diagnosis)
 
 
 def turn_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Yield one row with TURN_COLUMNS per turn."""
-    for state, row in exported(run):
+    for state, row in questions_with_progress(run):
         diagnosis = diagnoses.get(state.id)
         by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
         for turn in state.turns:
@@ -242,7 +242,7 @@ def _outcome(outcome: Outcome | None) -> dict[str, Any]:
 def _choice(turn: Turn) -> dict[str, Any]:
     if turn.evidence is None:
         return {}
-    chosen = standings(turn.evidence)[turn.evidence.chosen]
+    chosen = candidate_scores(turn.evidence)[turn.evidence.chosen]
     return {
         "candidates": len(turn.evidence.candidates),
         "chosen": chosen.candidate.number,

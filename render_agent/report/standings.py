@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.util.display import listed
+from render_agent.util.display import join_names
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Scorer:
     """A verifier, or one member of a verifier ensemble. Listed in the order of the scores."""
 
     verifier: str
@@ -23,7 +23,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CandidateScore:
     """A candidate with its scores."""
 
     candidate: Candidate
@@ -42,16 +42,16 @@ class Standing:
         return str(self.candidate.number + 1)
 
 
-def members(evidence: Evidence) -> tuple[Member, ...]:
+def members(evidence: Evidence) -> tuple[Scorer, ...]:
     """Return the verifiers, or their members, that scored the candidates of a turn."""
     return tuple(
-        Member(judgement.verifier, name)
+        Scorer(judgement.verifier, name)
         for judgement in evidence.judgements
         for name in judgement.members
     )
 
 
-def standings(evidence: Evidence) -> list[Standing]:
+def candidate_scores(evidence: Evidence) -> list[CandidateScore]:
     """Return all candidates of a turn with their scores."""
     rows = {number: row for row, number in enumerate(evidence.weighed)}
     fused_scores = dict(zip(evidence.weighed, evidence.fused, strict=False))
@@ -60,7 +60,7 @@ def standings(evidence: Evidence) -> list[Standing]:
         number = candidate.number
         row = rows.get(number)
         result.append(
-            Standing(
+            CandidateScore(
                 candidate,
                 chosen=number == evidence.chosen,
                 scores=() if row is None else _scores(evidence, row),
@@ -72,9 +72,9 @@ def standings(evidence: Evidence) -> list[Standing]:
     return result
 
 
-def how_chosen(evidence: Evidence) -> str:
+def explain_choice(evidence: Evidence) -> str:
     """Return a sentence on how the reply of a turn was chosen."""
-    verifiers = listed([judgement.verifier for judgement in evidence.judgements])
+    verifiers = join_names([judgement.verifier for judgement in evidence.judgements])
     candidates = evidence.candidates
     count = len(candidates)
     chosen = candidates[evidence.chosen]

@@ -13,12 +13,12 @@ from render_agent.dialogue.turn import Failure, LogLine
 from render_agent.errors import QuestionsError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import belief_words, cause_words
-from render_agent.report.pages.maps.belief_marks import worth_words
+from render_agent.report.pages.maps.belief_marks import summarize_score
 from render_agent.report.pages.maps.path_marks import where
-from render_agent.report.standings import Standing, how_chosen, members, standings
+from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.matching import fates
+from render_agent.score.beliefs.matching import match_results
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 POSE_PREFIX = " " * 6 + "at "  # before the pose that a candidate leads to
@@ -62,7 +62,7 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
                 state.id
             ]
     belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
-    worth = f": {worth_words(probes[-1])}" if probes else ""
+    worth = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:
         yield f"belief after turn {probed[-1].number + 1}: unreadable"
         return
@@ -71,7 +71,7 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
     believed_objects = (
         ((thing, "", None) for thing in belief.objects or ())
         if matching is None
-        else fates(belief, matching)
+        else match_results(belief, matching)
     )
     for thing, fate, pair in believed_objects:
         x, y = thing.position
@@ -94,9 +94,9 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
         folder: The run folder, to which file names are relative.
         evidence: The candidates of the turn.
     """
-    yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
+    yield f"chosen ({evidence.agent}): {explain_choice(evidence)}"
     labels = [member.label for member in members(evidence)]
-    for standing in standings(evidence):
+    for standing in candidate_scores(evidence):
         candidate = standing.candidate
         mark = ">" if standing.chosen else " "
         move = "; ".join(describe_action(candidate.action)) or "nothing"
@@ -117,7 +117,7 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
         yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % for {ballot.winner}{spread})"
 
 
-def _scored(standing: Standing, labels: list[str]) -> str:
+def _scored(standing: CandidateScore, labels: list[str]) -> str:
     if standing.why is not None:
         return f" [not scored: {standing.why}]"
     if not standing.scores:

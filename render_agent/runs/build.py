@@ -28,16 +28,16 @@ from render_agent.engines.make_engine import (
 from render_agent.errors import SceneError, UsageError
 from render_agent.options import AUTO, RunConfig, parse_options
 from render_agent.render.start_pose import parse_start
-from render_agent.render.subprocess_renderer import make_guarded
+from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.reasons import short_repr
 from render_agent.views.free_views import FreeViews, PolicyViews
-from render_agent.views.picture_store import Pictures
+from render_agent.views.picture_store import ImageStore
 from render_agent.views.provider import NoViews, ViewProvider
 from render_agent.views.scene_graph import GraphTold
 from render_agent.views.stress.image_stress import PictureStress
@@ -358,11 +358,11 @@ def wording_of(parts: Parts) -> Wording:
     return general()
 
 
-MakeViews = Callable[[Parts, SceneCache, Pictures, Sequence[Question]], ViewProvider]
+MakeViews = Callable[[Parts, SceneCache, ImageStore, Sequence[Question]], ViewProvider]
 
 
 def make_views(
-    parts: Parts, scenes: SceneCache, pictures: Pictures, questions: Sequence[Question]
+    parts: Parts, scenes: SceneCache, pictures: ImageStore, questions: Sequence[Question]
 ) -> ViewProvider:
     """Return the view provider for some questions; the renderer is created for the first view.
 
@@ -371,7 +371,7 @@ def make_views(
     """
     config = parts.config
     if parts.toolset.graph:
-        return GraphTold(known_facts(questions, config.annotations), parts.prompt.wording)
+        return GraphTold(load_facts(questions, config.annotations), parts.prompt.wording)
     if parts.blind:
         return NoViews()
 
@@ -381,7 +381,9 @@ def make_views(
             prepare(partial(scenes.get, questions[0]))
 
     def make_viewer() -> Viewer:
-        return Viewer(make_guarded(config.renderer), config.image_size, config.field_of_view)
+        return Viewer(
+            make_isolated_renderer(config.renderer), config.image_size, config.field_of_view
+        )
 
     image_store = parts.picture_stress.painted(pictures, config.seed)
     opening = parts.opening_kinds
@@ -390,7 +392,7 @@ def make_views(
         return PolicyViews(
             make_viewer, scenes, image_store, opening, config.start, opening, policy=policy
         )
-    facts = known_facts(questions, config.annotations) if parts.toolset.measures else None
+    facts = load_facts(questions, config.annotations) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
         make_viewer, scenes, image_store, config.kinds, config.start, opening, facts, wording

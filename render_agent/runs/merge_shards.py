@@ -16,7 +16,7 @@ from render_agent.options import RunConfig
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside
-from render_agent.util.display import tracked
+from render_agent.util.display import track
 
 
 def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
@@ -44,7 +44,7 @@ def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]
         record["choosing"] = records_with_note[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions])
     with closing(RunLog.create(output, "batched", record)) as log:
-        for shard in tracked(shards, "copying shards"):
+        for shard in track(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
         os.sync()  # once for all images, before lines name them
         for shard in shards:

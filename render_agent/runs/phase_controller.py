@@ -16,7 +16,7 @@ from render_agent.runs.failures import Failures
 from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler, step_fault
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.turn_cost import TurnCost
-from render_agent.util.redact import without_keys
+from render_agent.util.redact import redact_keys
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Observer(Protocol):
         return
 
 
-class Silent(Observer):
+class NullObserver(Observer):
     """Observer that ignores all events; errors still reach the log."""
 
 
@@ -109,7 +109,7 @@ class PhaseController:
         self, state: QuestionState, phase: Phase, error: RenderAgentError, cost: TurnCost
     ) -> None:
         """Log the error that stopped a question; other questions continue."""
-        sentence = without_keys(str(error))
+        sentence = redact_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         of_scene = isinstance(error, SceneError | RenderError)
         state.fail(sentence, cost.events)

@@ -19,7 +19,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.input_files import annotation_files, sha256
-from render_agent.tasks.selection import is_file_of_questions, question_files
+from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import size
 
 # Options that select questions.
@@ -159,7 +159,7 @@ def _named(parts: Parts, questions: Sequence[Question]) -> Iterator[tuple[regist
     yield "reply protocol", config.reply_protocol
     # A question file is not needed for resuming: the run folder contains the questions.
     is_part = config.benchmark in registry.names("benchmark")
-    if config.batch and is_part and not is_file_of_questions(config):
+    if config.batch and is_part and not is_question_file(config):
         yield "benchmark", config.benchmark
     for metric in sorted({q.metric for q in questions if q.metric is not None}):
         yield "metric", metric

@@ -12,7 +12,7 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.engines.engine import Request, within_bounds
+from render_agent.engines.engine import Request, limit_reply
 from render_agent.tasks.mentions import named_categories
 
 
@@ -50,7 +50,7 @@ def ask_beliefs(
         probe=ProbeRequest(tuple(plan.keys), categories, turn.camera),
     )
     (reply,) = yield Ask((request,))
-    reply = within_bounds(reply, request)
+    reply = limit_reply(reply, request)
     text = reply.samples[0] if reply.error is None else ""
     return Probe(
         asked=message["content"][0]["text"],

@@ -13,9 +13,9 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
 from render_agent.runs.log.row import scored_answers
-from render_agent.score.intervals import estimates_of
+from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally
-from render_agent.util.display import Display, counted, duration
+from render_agent.util.display import Display, count_noun, format_duration
 
 LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # between updates of the line and of the score
 
@@ -57,10 +57,10 @@ class Progress:
         if phase == "batched":
             turn = min(len(state.turns) for state in states) + 1
             self.place = f"batched turn {turn} of {self.max_batched_turns}"
-            self.display.note(f"{self.place}: {counted(len(states), 'question')}")
+            self.display.note(f"{self.place}: {count_noun(len(states), 'question')}")
         else:
             self.place = "finishing"
-            number = counted(len(states), "unfinished question")
+            number = count_noun(len(states), "unfinished question")
             self.display.note(f"continuing {number} independently")
 
     def took(self, state: QuestionState, turn: Turn) -> None:
@@ -103,7 +103,7 @@ class Progress:
         parts = [
             f"{len(self.states) - statuses[Status.ACTIVE]}/{len(self.states)} questions",
             f"{failed} failed" if failed else "",
-            "" if remaining is None else f"about {duration(remaining)} left",
+            "" if remaining is None else f"about {format_duration(remaining)} left",
             self._score_so_far(),
             self.place,
             f"{self.taken} turns",
@@ -133,7 +133,7 @@ class Progress:
             self._score_due = now + SCORE_SECONDS
             answers = tally(self._scored)
             if len(answers.sums):
-                low, high = estimates_of(answers)[MACRO].score_interval
+                low, high = make_estimates(answers)[MACRO].score_interval
                 spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
                 self._score = f"score {100 * answers.means[MACRO]:.0f}{spread}"
         return self._score

@@ -21,8 +21,8 @@ from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
-from render_agent.util.contained_paths import refuse_ways_out
-from render_agent.util.reasons import did_you_mean, shortened
+from render_agent.util.contained_paths import check_links
+from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
 from render_agent.util.whole_files import read_json, read_lines
 
@@ -58,7 +58,7 @@ class RunData:
         self.name = path.name
         if not (path / "config.json").is_file():
             raise RunLogError(f"{path} is not a run folder: it has no config.json", "not a run")
-        refuse_ways_out(path)
+        check_links(path)
         file = path / "config.json"
         self.record: dict[str, Any] = read_json(file)
         check_format(path, self.record)
@@ -98,7 +98,7 @@ class RunData:
         except SetupError as error:
             raise RunLogError(
                 f"{self.path} cannot be read: {error}. It was written by render_agent"
-                f" {shortened(self.record['program'], 40)}. Use that version, or a newer one."
+                f" {truncate(self.record['program'], 40)}. Use that version, or a newer one."
             ) from error
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.dialogue.chat import Message, pictures
-from render_agent.engines.token_estimate import CHARACTERS_A_TOKEN, picture_tokens, text_tokens
+from render_agent.dialogue.chat import Message, image_files
+from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, picture_tokens, text_tokens
 from render_agent.runs.build import Parts
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most take about 40
@@ -52,7 +52,7 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> Estima
     turns, reply = config.max_turns, config.max_new_tokens
     thought = config.thinking_budget or 0
     picture = picture_tokens(parts.model_name, *config.image_size)
-    first = text_tokens(opening) + len(pictures(list(opening))) * picture
+    first = text_tokens(opening) + len(image_files(list(opening))) * picture
     turn_tokens = reply + FOLLOWING_TOKENS + (picture if parts.free else 0)
     step = turn_tokens + (picture * (agent.samples - 1) if agent.shows_all else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
@@ -90,7 +90,7 @@ def sentence(estimate: Estimate) -> str:
     text = (
         f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
         f" ({estimate.cached_tokens:,} of them from a prefix cache, if the server has one) and"
-        f" {estimate.reply_tokens:,} written (estimated at {CHARACTERS_A_TOKEN} characters per token and the model's"
+        f" {estimate.reply_tokens:,} written (estimated at {CHARACTERS_PER_TOKEN} characters per token and the model's"
         " usual tokens per image)"
     )
     if estimate.judge_requests:

@@ -18,15 +18,15 @@ from typing import Any
 from render_agent import __version__
 from render_agent.agents.agent import Tools
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.probe import ProbePlan, keys_of
+from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine, describe_engine
+from render_agent.engines.make_engine import EngineFactory, describe_engine
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
-from render_agent.render.start_pose import refuse_outside
+from render_agent.render.start_pose import check_inside
 from render_agent.runs.build import (
     MakeViews,
     Parts,
@@ -51,9 +51,9 @@ from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
 from render_agent.util.display import stage
-from render_agent.util.interrupts import raise_again
+from render_agent.util.interrupts import reraise
 from render_agent.views.free_views import FreeViews
-from render_agent.views.picture_store import Pictures
+from render_agent.views.picture_store import ImageStore
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
@@ -93,7 +93,7 @@ class Run:
     def go(
         self,
         observer: Observer,
-        make_engine: MakeEngine = make_engine,
+        make_engine: EngineFactory = make_engine,
         make_views: MakeViews = make_views,
     ) -> dict[str, Any]:
         """Run all active questions to completion, write the results and return them.
@@ -121,7 +121,7 @@ class Run:
                 questions = [state.question for state in self.states]
                 with stage(f"starting the engine {config.engine}", announced=True):
                     new_engine = make_engine(config, questions)
-                    raise_again()
+                    reraise()
                 with closing(new_engine) as engine:
                     reuse = getattr(engine, "reuse", None)
                     play_here(self.parts, engine, self.scenes, self.log, observer, self.states)
@@ -157,7 +157,7 @@ def play(
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     probe = None
     if config.probe and engine.capabilities.probes:
-        probe = ProbePlan(keys_of(config.probe, free=parts.free), prompt.wording)
+        probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
     tools = Tools(prompt, views, verifiers, config.seed)
     controller = PhaseController(
         TurnTaker(engine, log, config, parts.agent, tools, probe),
@@ -194,7 +194,7 @@ def preview(parts: Parts, folder: Path) -> Preview:
     config = parts.config
     questions = replace(parts, config=replace(config, allow_missing=True)).questions()
     check_choices(parts, questions, at_hand=False)
-    scenes, pictures = parts.scenes(questions), Pictures(folder)
+    scenes, pictures = parts.scenes(questions), ImageStore(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
     views = make_views(parts, scenes, pictures, [first])
     observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=parts.blind))
@@ -244,7 +244,7 @@ def start_run(
     scenes = parts.scenes(questions)
     if reads_scan and config.ply is not None and not parts.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
-            refuse_outside(scenes.get(questions[0]), config.start)
+            check_inside(scenes.get(questions[0]), config.start)
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",

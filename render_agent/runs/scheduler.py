@@ -15,7 +15,7 @@ from render_agent.agents.agent import Ask, Draw, Need
 from render_agent.agents.verifiers.verifier import Case, Verifier
 from render_agent.engines.engine import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
-from render_agent.util.interrupts import raise_again
+from render_agent.util.interrupts import reraise
 from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class TurnScheduler:
             while self._start(pending, together):
                 self._serve_next()
                 self.settle()
-                raise_again()
+                reraise()
         finally:
             for _, future in self._drawing:
                 future.cancel()

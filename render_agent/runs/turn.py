@@ -19,13 +19,13 @@ from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.evidence import Candidate, Evidence
-from render_agent.dialogue.moves import Outcome, carry_out, describe
+from render_agent.dialogue.moves import Outcome, apply_action, describe_outcome
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Phase, Turn
-from render_agent.engines.engine import Engine, Reply, Request, within_bounds
+from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
 from render_agent.runs.log.writer import TurnLog
@@ -179,7 +179,7 @@ class TurnTaker:
                 return result
             served_value = yield need
             if isinstance(need, Ask):
-                served_value = [*map(within_bounds, served_value, need.requests)]
+                served_value = [*map(limit_reply, served_value, need.requests)]
                 questions = {request.about or request.question_id for request in need.requests}
                 retained = {name for about in questions for name in self.agent.dialogues(about)}
                 names = [request.question_id for request in need.requests]
@@ -249,8 +249,8 @@ def respond(
     if observation.space is None:
         feedback.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
         return " ".join(feedback), observation.camera, None
-    camera, outcome = carry_out(action, observation.camera, observation.space)
-    feedback.append(_sentence(describe(action, observation.camera, camera, outcome, say)))
+    camera, outcome = apply_action(action, observation.camera, observation.space)
+    feedback.append(_sentence(describe_outcome(action, observation.camera, camera, outcome, say)))
     num_views = len({view.number for view in context.views})
     if isinstance(action.view, int) and action.view >= num_views:
         feedback.append(say("feedback.no_such_view", view=action.view, last=num_views - 1))

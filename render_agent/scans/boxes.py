@@ -54,7 +54,9 @@ class OrientedBox:
         return OrientedBox(self.centre, self.size + 2 * margin, self.axes)
 
 
-def upright(low: Array, high: Array, degrees: float = 0.0, at: Array | None = None) -> OrientedBox:
+def upright_box(
+    low: Array, high: Array, degrees: float = 0.0, at: Array | None = None
+) -> OrientedBox:
     """Return the box between two corners, (3,) metres, rotated about z at the origin, then moved by `at`."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     turn = rotation(degrees)

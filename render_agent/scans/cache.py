@@ -16,7 +16,7 @@ from render_agent.options import AUTO, AnyUnit, Up
 from render_agent.scans.scene import Scene
 from render_agent.scans.stand_in.annotations import (
     SceneAnnotation,
-    is_annotations,
+    is_annotation_file,
     read_annotations,
 )
 
@@ -43,7 +43,7 @@ class SceneReference(Protocol):
         """Name of the scene."""
 
 
-class SceneFiles:
+class SceneReader:
     """Reads scenes from scan files, or builds them from annotation files, which are parsed once.
 
     Args:
@@ -59,10 +59,10 @@ class SceneFiles:
 
     def read(self, path: Path, name: str) -> Scene:
         """Return scene `name` of file `path`; raise SceneError if it cannot be read."""
-        if is_annotations(path):
-            from render_agent.scans.stand_in.annotated_room import annotated_scene
+        if is_annotation_file(path):
+            from render_agent.scans.stand_in.annotated_room import build_annotated_room
 
-            return annotated_scene(self._annotation(path, name), path)
+            return build_annotated_room(self._annotation(path, name), path)
         from render_agent.scans.formats.load import load_scene
 
         scene = load_scene(path, name, self.up, self.unit)
@@ -104,7 +104,7 @@ class SceneCache:
 
     Args:
         limit: Maximum bytes of all scenes together; the scene in use is kept even if it alone is larger.
-        load: Reads a scene by file and name; defaults to `SceneFiles`.
+        load: Reads a scene by file and name; defaults to `SceneReader`.
         replacements: Scenes to load in place of others.
 
     Attributes:
@@ -119,7 +119,7 @@ class SceneCache:
     ) -> None:
         self.limit = limit
         self.loads = 0
-        self._load = load or SceneFiles().read
+        self._load = load or SceneReader().read
         self._replacements = replacements or {}
         self._entries: OrderedDict[Place, _Entry] = OrderedDict()
         self._lock = Lock()

@@ -21,7 +21,7 @@ from render_agent.util.safe_parse import Count, Finite
 Boxes = Mapping[str, Sequence[OrientedBox]]
 """Boxes by label, in metres, in the frame of the scan file."""
 
-Thing = tuple[str, int]
+ObjectKey = tuple[str, int]
 """An object: its label and its index among the boxes with that label."""
 
 # Distance by which an object's surface may exceed its box. The second is tried for objects not found
@@ -68,7 +68,7 @@ class Edit(Struct, frozen=True):
         return OrientedBox(self.moved(box.centre), self.factor * box.size, new_axes)
 
 
-def edited_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
+def edit_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
     """Return the boxes of a scene after some edits; a copy is appended to the boxes of its label."""
     edited = {label: list(boxes_of_label) for label, boxes_of_label in boxes.items()}
     for edit in edits:
@@ -88,7 +88,7 @@ def edited_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[Oriented
     return edited
 
 
-def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
+def edit_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
     """Return a scene after some edits.
 
     An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
@@ -99,17 +99,17 @@ def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
         edits: Applied in order.
 
     Raises:
-        SceneError: An edit names an object that `Parts` cannot isolate.
+        SceneError: An edit names an object that `ObjectParts` cannot isolate.
     """
     if not any(edit.label for edit in edits):
         return reduce(_edit_all, edits, scene)
-    parts = Parts(scene, boxes)
+    parts = ObjectParts(scene, boxes)
     for edit in edits:
         scene = _edit_all(scene, edit) if edit.label is None else _edit_one(scene, parts, edit)
     return scene
 
 
-class Parts:
+class ObjectParts:
     """The objects of a mesh with vertex colours, found by their boxes.
 
     Mesh parts are the objects of the scan's instance labels if it has any, else connected components. Each part
@@ -138,7 +138,7 @@ class Parts:
             labels = connected_components(graph, directed=False)[1]
         self._part_of = labels - labels.min()
         self._labelled = labels.min() < 0
-        self.things: dict[Thing, NDArray[np.intp]] = {}
+        self.things: dict[ObjectKey, NDArray[np.intp]] = {}
         points = scene.points.astype(np.float64) + scene.origin
         named = {
             (name, n): box
@@ -149,7 +149,7 @@ class Parts:
             remaining = {key: box for key, box in named.items() if key not in self.things}
             self._find(points, remaining, margin)
 
-    def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
+    def _find(self, points: Array, boxes: Mapping[ObjectKey, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
         free = np.ones(len(sizes), bool)
         free[0] = not self._labelled  # part 0 is unlabelled surface if there are labels
@@ -193,7 +193,7 @@ def _edit_all(scene: Scene, edit: Edit) -> Scene:
     )
 
 
-def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
+def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
     """Return the scene with one object edited; vertices keep their indices."""
     key = str(edit.label), edit.index
     if key not in parts.things or scene.faces is None:

@@ -12,10 +12,10 @@ from render_agent.scans.free_space.surface import (
     areas_and_normals,
     cut,
     face_corners,
+    first_per_cell,
     longest_edges,
-    one_each,
 )
-from render_agent.scans.solid import solid_samples
+from render_agent.scans.solid import sample_solid
 
 PIECE_METRES = 0.25  # longest edge of the mesh pieces whose areas are summed
 
@@ -82,7 +82,7 @@ def measure_extent(scan: Scan) -> Extent:
     peak above the floor, the top of the bounds. The direction of faces is ignored, because many meshes are inside out.
     """
     if scan.gaussians is not None:
-        scan = Scan(solid_samples(scan.points, scan.gaussians, CELL_METRES))
+        scan = Scan(sample_solid(scan.points, scan.gaussians, CELL_METRES))
     pieces = _cloud_pieces(scan) if scan.faces is None else _mesh_pieces(scan)
     bounds = _bounds(scan, pieces)
     inside = ((pieces.centres >= bounds[0]) & (pieces.centres <= bounds[1])).all(axis=1)
@@ -125,7 +125,7 @@ def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[
 
 def _cloud_pieces(scan: Scan) -> _Pieces:
     points = scan.points[:: max(1, len(scan.points) // MAX_POINTS)]
-    centres = points[one_each(points, CELL_METRES)]
+    centres = points[first_per_cell(points, CELL_METRES)]
     return _Pieces(centres, np.full(len(centres), np.float32(CELL_METRES * CELL_METRES)), None)
 
 

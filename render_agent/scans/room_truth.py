@@ -89,7 +89,7 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class TrueObject:
+class AnnotatedObject:
     """An object and its tight oriented box.
 
     Attributes:
@@ -122,7 +122,7 @@ class TrueObject:
 
 
 @dataclass(frozen=True, eq=False)
-class RoomTruth:
+class RoomGroundTruth:
     """Ground truth of a home.
 
     Attributes:
@@ -141,14 +141,14 @@ class RoomTruth:
     height: float
     rooms: list[Room]
     ways: list[Box2]
-    objects: list[TrueObject]
+    objects: list[AnnotatedObject]
 
     @cached_property
     def counts(self) -> Counter[str]:
         """Number of objects by label."""
         return Counter(thing.label for thing in self.objects)
 
-    def apart(self, first: TrueObject, second: TrueObject) -> float:
+    def apart(self, first: AnnotatedObject, second: AnnotatedObject) -> float:
         """Return the distance in metres between the closest points of two objects' boxes."""
         key = frozenset((id(first), id(second)))
         if key not in self._distances:
@@ -159,13 +159,13 @@ class RoomTruth:
     def _distances(self) -> dict[frozenset[int], float]:
         return {}
 
-    def only(self, label: str) -> TrueObject:
+    def only(self, label: str) -> AnnotatedObject:
         """Return the only object with a label; raise ValueError if there are none or several."""
         (single,) = (thing for thing in self.objects if thing.label == label)
         return single
 
 
-def to_json(truth: RoomTruth) -> dict[str, Any]:
+def to_json(truth: RoomGroundTruth) -> dict[str, Any]:
     """Return the ground truth as JSON data.
 
     `normalizedAxes` has the nine numbers of `axes` row by row. `on` and `number` are indices into the objects.
@@ -208,7 +208,7 @@ def to_json(truth: RoomTruth) -> dict[str, Any]:
     }
 
 
-def _distances(truth: RoomTruth) -> list[list[Any]]:
+def _distances(truth: RoomGroundTruth) -> list[list[Any]]:
     unique = sorted(label for label, count in truth.counts.items() if count == 1)
     return [
         [first, second, round(truth.apart(truth.only(first), truth.only(second)), 4)]
@@ -217,7 +217,7 @@ def _distances(truth: RoomTruth) -> list[list[Any]]:
     ]
 
 
-def read_truth(path: Path) -> RoomTruth:
+def read_ground_truth(path: Path) -> RoomGroundTruth:
     """Read the ground truth file of a generated room; raise QuestionsError if it is not one."""
     try:
         home: _Home = decode(read_bounded(path), _Home)
@@ -226,7 +226,7 @@ def read_truth(path: Path) -> RoomTruth:
             f"{path} is not a ground truth file written by make-rooms: {error}"
         ) from error
     numbered = {
-        box.number: TrueObject(
+        box.number: AnnotatedObject(
             label,
             np.array(box.centre, float),
             np.array(box.size, float),
@@ -239,7 +239,7 @@ def read_truth(path: Path) -> RoomTruth:
         for box in boxes
     }
     rooms = [Room(room.purpose, np.array(room.polygon, float)) for room in home.rooms]
-    return RoomTruth(
+    return RoomGroundTruth(
         home.scene,
         home.kind,
         sum(room.area for room in rooms),

@@ -77,7 +77,7 @@ def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.in
     return keys
 
 
-def solid_samples(
+def sample_solid(
     points: NDArray[np.float32], gaussians: Gaussians, spacing: float
 ) -> NDArray[np.float32]:
     """Return samples of a splat's surface, (s, 3) metres, on the opaque part of its Gaussians' discs.
@@ -131,4 +131,4 @@ def surface_points(scene: Scene, spacing: float) -> NDArray[np.float32]:
     """Return surface points of a scene, (s, 3) metres: its points, or samples of a splat."""
     if scene.gaussians is None:
         return scene.points
-    return solid_samples(scene.points, scene.gaussians, spacing)
+    return sample_solid(scene.points, scene.gaussians, spacing)

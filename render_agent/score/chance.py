@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
 
-NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
+FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
 
 
 def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
@@ -22,8 +22,8 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
     # Counterparts may use other units.
     originals = split_counterparts(questions)[0] or questions
     types = {question.type for question in questions}
-    best = {name: commonest([q for q in originals if q.type == name]) for name in types}
-    return {question.id: as_answer(question, best[question.type]) for question in questions}
+    best = {name: most_frequent_answer([q for q in originals if q.type == name]) for name in types}
+    return {question.id: format_answer(question, best[question.type]) for question in questions}
 
 
 def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | None]]:
@@ -38,7 +38,8 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
         "random": [
             scored_question(question, score)
             for question in scorable
-            if (score := metric_of(question).chance(len(letters(question.options)))) is not None
+            if (score := metric_of(question).chance(len(options_by_letter(question.options))))
+            is not None
         ],
         "frequency": [
             scored_question(question, score_answer(question, answers[question.id]))
@@ -48,14 +49,14 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     return {name: means(entries) for name, entries in scores.items()}
 
 
-def commonest(questions: Sequence[Question]) -> str | None:
+def most_frequent_answer(questions: Sequence[Question]) -> str | None:
     """Return the constant answer with the highest score on questions of one type; None without ground truth."""
-    answered = [(q.truth, letters(q.options)) for q in questions if q.truth is not None]
+    answered = [(q.truth, options_by_letter(q.options)) for q in questions if q.truth is not None]
     return metric_of(questions[0]).most_frequent(answered) if answered else None
 
 
-def as_answer(question: Question, commonest: str | None) -> str:
+def format_answer(question: Question, commonest: str | None) -> str:
     """Convert the most frequent answer of a type to an answer to this question."""
     if commonest is None:
-        return NOTHING_KNOWN[question.wanted]
-    return metric_of(question).as_answer(commonest, letters(question.options))
+        return FALLBACK_ANSWERS[question.wanted]
+    return metric_of(question).as_answer(commonest, options_by_letter(question.options))

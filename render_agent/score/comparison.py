@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from render_agent.errors import UsageError
-from render_agent.score.intervals import Estimate, add_holm, estimates_of
+from render_agent.score.intervals import Estimate, add_holm, make_estimates
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.summary import OFFICIAL, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
@@ -231,7 +231,7 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
             "difference": percent(float(estimate.mean)),
             **_uncertainty(estimate),
         }
-        for name, estimate in estimates_of(paired).items()
+        for name, estimate in make_estimates(paired).items()
     }
 
 

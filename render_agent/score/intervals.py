@@ -144,7 +144,7 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
     return by_name
 
 
-def estimates_of(counted: Tally) -> dict[str, Estimate]:
+def make_estimates(counted: Tally) -> dict[str, Estimate]:
     """Return an estimate per named mean, task and type of a tally; empty without scenes."""
     return estimates(counted.types, counted.sums, counted.counts) if len(counted.sums) else {}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from render_agent.score.intervals import estimates_of
+from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER, Scored, tally
 from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
@@ -58,7 +58,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         type, None with too few scenes; `errors`, the standard errors behind the intervals.
     """
     counted = tally(scored)
-    estimated = estimates_of(counted)
+    estimated = make_estimates(counted)
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
     numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))

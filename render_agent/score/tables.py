@@ -145,7 +145,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     for name, (ours, theirs) in compared.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_as_typed(ours)}, b {_as_typed(theirs)}"
     for side, work in compared.get("work", {}).items():
-        table.caption += f"\n- {side}, mean per question: {took(work)}" if work else ""
+        table.caption += f"\n- {side}, mean per question: {describe_cost(work)}" if work else ""
     for side, notes in compared.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
@@ -187,7 +187,9 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     )
     for rung in ladder["rungs"]:
         table.caption += (
-            f"\n- {rung['tools']}, mean per question: {took(rung['work'])}" if rung["work"] else ""
+            f"\n- {rung['tools']}, mean per question: {describe_cost(rung['work'])}"
+            if rung["work"]
+            else ""
         )
     return table
 
@@ -344,7 +346,7 @@ def _caption(results: Mapping[str, Any]) -> str:
         for name, label in COUNT_LABELS.items()
         if counts.get(name) or (name in ALWAYS_SHOWN and name in counts)
     ]
-    work, reuse = work_words(results), results.get("reuse")
+    work, reuse = describe_mean_cost(results), results.get("reuse")
     reused = [REUSE_WORDS.get(reuse, f"reused between turns: {reuse}")] if reuse else []
     lines = [" · ".join(statuses), *([work] if work else []), *reused]
     return "\n".join([*lines, *(f"- {note}" for note in results["notes"])])
@@ -359,10 +361,10 @@ REUSE_WORDS = {
 }
 
 
-def work_words(results: Mapping[str, Any]) -> str | None:
+def describe_mean_cost(results: Mapping[str, Any]) -> str | None:
     """Describe the mean cost per question; None if the results have none."""
     work = results.get("totals", {}).get("per_question")
-    return f"mean per question: {took(work)}" if work else None
+    return f"mean per question: {describe_cost(work)}" if work else None
 
 
 def _as_typed(value: Any) -> str:
@@ -372,7 +374,7 @@ def _as_typed(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def took(work: Mapping[str, float]) -> str:
+def describe_cost(work: Mapping[str, float]) -> str:
     """Describe the mean cost per question, from `per_question` of the results."""
     tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
     if not work["tokens_in"]:  # every prompt has tokens

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import Array, OrientedBox, distance
 from render_agent.scans.camera import wrapped
@@ -100,7 +100,7 @@ def true_answer(question: Question, facts: Facts) -> str | None:
     direction = DIRECTION_NAMES.get(kind, side)(bearing(*(group[0].centre for group in boxes)))
     if not question.options:
         return direction
-    texts = letters(question.options).items()
+    texts = options_by_letter(question.options).items()
     return next((letter for letter, text in texts if text == direction), None)
 
 
@@ -152,7 +152,7 @@ def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) 
 
     Keys are letters, or names if the question has no options.
     """
-    texts = letters(question.options)
+    texts = options_by_letter(question.options)
     if not texts and (
         match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)
     ):

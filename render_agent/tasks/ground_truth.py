@@ -12,12 +12,12 @@ import numpy as np
 
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
-from render_agent.scans.edits import Edit, edited_boxes
-from render_agent.scans.room_truth import TrueObject, read_truth
+from render_agent.scans.edits import Edit, edit_boxes
+from render_agent.scans.room_truth import AnnotatedObject, read_ground_truth
 from render_agent.scans.stand_in.annotations import (
     BoxedObject,
     annotation_files,
-    is_annotations,
+    is_annotation_file,
     read_annotations,
 )
 
@@ -37,7 +37,7 @@ class Facts:
     boxes: Mapping[str, Sequence[OrientedBox]]
 
 
-def known_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
+def load_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
     """Return the ground truth of the questions' scenes, by scene; edited rooms include their edits.
 
     Sources are the official annotations, including those that a scene is built from, and the files that
@@ -63,7 +63,7 @@ def known_facts(questions: Iterable[Question], annotations: str | None = None) -
     }
     for scene, scan in scans.items():
         if scene not in facts and scan is not None and scan.with_suffix(".json").is_file():
-            truth = read_truth(scan.with_suffix(".json"))
+            truth = read_ground_truth(scan.with_suffix(".json"))
             facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     for question in questions:
         if (change := question.change) is not None and change.scene in facts:
@@ -91,11 +91,11 @@ def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
             area *= edit.factor**2
         elif edit.label is not None and edit.verb in ("remove", "copy"):
             counts[edit.label] += 1 if edit.verb == "copy" else -1
-    return Facts(counts, area, edited_boxes(facts.boxes, edits))
+    return Facts(counts, area, edit_boxes(facts.boxes, edits))
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:
-    """Return the distinct files that `known_facts` may read.
+    """Return the distinct files that `load_facts` may read.
 
     Raises:
         QuestionsError: A file has an unknown format.
@@ -109,7 +109,7 @@ def facts_files(questions: Iterable[Question], annotations: str | None = None) -
 
 def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:
     """Return the official annotations: files that scenes are built from, and the path in `annotations`."""
-    files = {scan for scan in scans if scan is not None and is_annotations(scan)}
+    files = {scan for scan in scans if scan is not None and is_annotation_file(scan)}
     return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 
 
@@ -155,7 +155,7 @@ def _transform_box(
     return OrientedBox(centre, box.size, axes)
 
 
-def _by_label(objects: Iterable[TrueObject | BoxedObject]) -> dict[str, list[OrientedBox]]:
+def _by_label(objects: Iterable[AnnotatedObject | BoxedObject]) -> dict[str, list[OrientedBox]]:
     boxes: dict[str, list[OrientedBox]] = {}
     for thing in objects:
         boxes.setdefault(thing.label, []).append(OrientedBox(thing.centre, thing.size, thing.axes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 
 # VSI-Bench's templates: question type -> pattern with a group for each object that the question is about.
@@ -36,7 +36,7 @@ def subjects(question: Question) -> list[str]:
 
     Returns a single empty name if the question does not match VSI-Bench's template, or its type has none.
     """
-    match = re.search(SUBJECT_PATTERNS.get(kind_of(question), NO_MATCH), question.text)
+    match = re.search(SUBJECT_PATTERNS.get(base_question_type(question), NO_MATCH), question.text)
     return list(match.groups()) if match else [""]
 
 
@@ -45,17 +45,17 @@ def named_categories(question: Question) -> tuple[str, ...]:
 
     Includes the objects to choose from. Empty for room sizes and for questions that match no template.
     """
-    kind = kind_of(question)
+    kind = base_question_type(question)
     names = subjects(question)
     if kind == "route_planning":
         names = re.findall(ROUTE_PATTERN, question.text)
     if match := re.search(LIST_PATTERNS.get(kind, NO_MATCH), question.text):
         names += match[1].split(",")
     if kind == "object_rel_distance":
-        names += letters(question.options).values()
+        names += options_by_letter(question.options).values()
     return tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
 
 
-def kind_of(question: Question) -> str:
+def base_question_type(question: Question) -> str:
     """Return the type of a question without its difficulty suffix."""
     return question.type.removesuffix("_easy").removesuffix("_medium").removesuffix("_hard")

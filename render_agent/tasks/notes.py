@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
 from render_agent.options import OPTIONS, RunConfig
-from render_agent.scans.stand_in.annotations import is_annotations
+from render_agent.scans.stand_in.annotations import is_annotation_file
 
 STAND_INS = (
     "stand-ins instead of scans: rooms of coloured boxes built from the official annotations"
@@ -61,4 +61,4 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
 def _kind(question: Question) -> str:
     if question.scan is None:
         return "missing"
-    return "annotations" if is_annotations(question.scan) else "scans"
+    return "annotations" if is_annotation_file(question.scan) else "scans"

@@ -12,8 +12,8 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
 from render_agent.tasks.rows import question_from_row
-from render_agent.util.memory import bounded_memory
-from render_agent.util.reasons import reason_of, short_repr, shortened
+from render_agent.util.memory import limit_memory
+from render_agent.util.reasons import reason_of, short_repr, truncate
 from render_agent.util.safe_parse import parse_json, read_bounded
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")  # any other suffix is read as jsonl
@@ -52,7 +52,7 @@ def load_questions(path: Path, benchmark: str) -> list[Question]:
         except QuestionsError as error:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
         if question.id in questions:
-            raise QuestionsError(f"{path}, row {number}: duplicate id {shortened(question.id)}")
+            raise QuestionsError(f"{path}, row {number}: duplicate id {truncate(question.id)}")
         questions[question.id] = question
     return list(questions.values())
 
@@ -115,7 +115,7 @@ def _parquet(path: Path) -> list[Any]:
     from pyarrow import parquet
 
     try:
-        with bounded_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
+        with limit_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
             rows: list[Any] = parquet.read_table(path, use_threads=False).to_pylist()
     # ValueError for text that is not UTF-8, OverflowError for timestamps out of Python's range
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:

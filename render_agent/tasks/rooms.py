@@ -10,7 +10,7 @@ from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.scan_folders import find_beside
+from render_agent.tasks.scan_folders import find_in_folder
 
 BUNDLED = (
     Path(__file__).parents[1] / "bundled"
@@ -41,7 +41,7 @@ class QuestionFile(Benchmark):
             UsageError: An option does not apply to this benchmark.
         """
         refuse_vsibench_options(config)
-        return load_beside(self.path, self.benchmark)
+        return load_with_scans(self.path, self.benchmark)
 
     def files(self, config: RunConfig) -> list[Path]:
         """Return the file."""
@@ -84,10 +84,10 @@ def load_rooms(folder: Path) -> list[Question]:
         raise QuestionsError(
             f"no rooms found in {folder}. Create some with: render-agent make-rooms --to {folder}"
         )
-    return load_beside(path, "rooms")
+    return load_with_scans(path, "rooms")
 
 
-def load_beside(path: Path, benchmark: str) -> list[Question]:
+def load_with_scans(path: Path, benchmark: str) -> list[Question]:
     """Read a question file whose scans are in the same folder, named SCENE.ply, SCENE.glb and so on.
 
     Args:
@@ -99,7 +99,7 @@ def load_beside(path: Path, benchmark: str) -> list[Question]:
     """
     questions = load_questions(path, benchmark)
     scenes = {question.scene for question in questions}
-    scans = {scene: find_beside(path.parent, scene) for scene in scenes}
+    scans = {scene: find_in_folder(path.parent, scene) for scene in scenes}
     if not any(scans.values()):
         others = f" (and {len(scenes) - 1} more)" if len(scenes) > 1 else ""
         raise QuestionsError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.answer import AnswerForm
-from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
+from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError
 from render_agent.tasks.question_types import ANSWER_FORMS, TYPES
 from render_agent.util.numbers import is_number
@@ -71,7 +71,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         start=_start(row.get("start")),
     )
     if question.too_long:
-        raise QuestionsError(f"the question has more than {MAX_QUESTION_LETTERS:,} characters")
+        raise QuestionsError(f"the question has more than {MAX_QUESTION_CHARS:,} characters")
     return question
 
 

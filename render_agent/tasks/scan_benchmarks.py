@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
+from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.tasks.question_files import read_rows
@@ -263,8 +263,8 @@ def _question(
         check_name(column, str(name))
     texts = answers if isinstance(answers, list) else []
     texts = [answer.get("answer") if isinstance(answer, dict) else answer for answer in texts]
-    if len(text) > MAX_QUESTION_LETTERS:
-        raise QuestionsError(f"a question has more than {MAX_QUESTION_LETTERS:,} characters")
+    if len(text) > MAX_QUESTION_CHARS:
+        raise QuestionsError(f"a question has more than {MAX_QUESTION_CHARS:,} characters")
     correct = [str(answer) for answer in texts if isinstance(answer, str | int | float)]
     return Question(
         str(entry["question_id"]),

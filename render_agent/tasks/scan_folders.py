@@ -91,7 +91,7 @@ def with_scans(
 
 def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     """Return the path of a scene's scan; None if it was not found."""
-    if not is_name(scene):
+    if not is_safe_name(scene):
         return None
     layouts = LAYOUTS.get(dataset, ())
     # Prefer meshes in any root over clouds. Do not resolve links: companion files are next to the link.
@@ -105,11 +105,11 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     return next((path.absolute() for path in paths if path.is_file()), None)
 
 
-def find_beside(folder: Path, scene: str) -> Path | None:
+def find_in_folder(folder: Path, scene: str) -> Path | None:
     """Return the scan in a folder that is named after a scene, preferring KINDS in order; None if there is none."""
     from render_agent.scans.formats.readers import SCAN_SUFFIXES, scan_kind
 
-    if not is_name(scene):
+    if not is_safe_name(scene):
         return None
     names = (folder / f"{scene}{suffix}" for suffix in SCAN_SUFFIXES)
     files = [path.absolute() for path in names if path.is_file()]
@@ -118,7 +118,7 @@ def find_beside(folder: Path, scene: str) -> Path | None:
     return next(iter(files), None)
 
 
-def is_name(scene: str) -> bool:
+def is_safe_name(scene: str) -> bool:
     """True if a scene's name is a safe file name: not a path, and not too long."""
     if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > MAX_SCENE_NAME_BYTES:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from render_agent import registry
-from render_agent.dialogue.answer import MAX_OPTIONS, letters
+from render_agent.dialogue.answer import MAX_OPTIONS, options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
@@ -18,9 +18,9 @@ from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
 from render_agent.tasks.scan_folders import refuse_missing
 from render_agent.tasks.vsibench import read_ids
-from render_agent.util.display import counted
+from render_agent.util.display import count_noun
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.sanitize import plain_name
+from render_agent.util.sanitize import escape_name
 
 
 def choose_questions(
@@ -41,7 +41,7 @@ def choose_questions(
     if config.ply is not None:
         return [single_question(config)]
     benchmark = find_benchmark(config)
-    questions = narrowed(benchmark.questions(config), config)
+    questions = filter_questions(benchmark.questions(config), config)
     if not questions:
         raise QuestionsError(
             "no question matches --type, --dataset, --scene, --id and --exclude together. Omit one of them."
@@ -83,7 +83,7 @@ def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]
     ]
     if not selected:
         raise QuestionsError(
-            f"--shard {shard} is empty: the questions are about {counted(len(scenes), 'scene')}. Use fewer shards."
+            f"--shard {shard} is empty: the questions are about {count_noun(len(scenes), 'scene')}. Use fewer shards."
         )
     return selected
 
@@ -115,16 +115,16 @@ def single_question(config: RunConfig) -> Question:
         id="question",
         benchmark="single",
         dataset="single",
-        scene=plain_name(scan.stem),
+        scene=escape_name(scan.stem),
         type="single",
         text=config.question or "",
         wanted="letter" if config.option else "text",
-        options=lettered(config.option),
+        options=add_letters(config.option),
         scan=scan,
     )
 
 
-def lettered(options: Sequence[str]) -> tuple[str, ...]:
+def add_letters(options: Sequence[str]) -> tuple[str, ...]:
     """Add letters to choices, unless all of them already have one.
 
     Raises:
@@ -140,13 +140,13 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
         option for option, count in Counter(map(str.strip, options)).items() if count > 1
     ]:
         raise UsageError(f"--option {short_repr(repeated[0])} is repeated. Remove the duplicate.")
-    texts = letters(options)
+    texts = options_by_letter(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
     return tuple(f"{letter}. {text}" for letter, text in texts.items())
 
 
-def is_file_of_questions(config: RunConfig) -> bool:
+def is_question_file(config: RunConfig) -> bool:
     """True if `--benchmark` is a file; built-in benchmarks take precedence over files, and files over packages."""
     is_built_in = config.benchmark in registry.built_in("benchmark")
     return not is_built_in and Path(config.benchmark).is_file()
@@ -158,7 +158,7 @@ def find_benchmark(config: RunConfig) -> Benchmark:
     Raises:
         SetupError: The benchmark does not exist.
     """
-    if is_file_of_questions(config):
+    if is_question_file(config):
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)
     if config.benchmark not in registry.names("benchmark"):
@@ -176,7 +176,7 @@ def find_benchmark(config: RunConfig) -> Benchmark:
     return part if isinstance(part, Benchmark) else PackageBenchmark(config.benchmark, part)
 
 
-def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
+def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Question]:
     """Filter questions by `--type`, `--dataset`, `--scene`, `--id` and `--exclude`.
 
     Raises:

@@ -24,7 +24,7 @@ OWN = (
 )  # fmt: skip
 
 
-def refuse_ways_out(folder: Path) -> None:
+def check_links(folder: Path) -> None:
     """Raise RunLogError if a file of the run leads out of its folder or is not an ordinary file."""
     for name in OWN:
         path = folder / name
@@ -45,24 +45,24 @@ def check_inside(folder: Path, path: Path) -> None:
         )
 
 
-def refuse_pipe(path: Path) -> None:
+def check_not_pipe(path: Path) -> None:
     """Raise RunLogError if a path is a pipe, a socket or a device: reading it could block forever."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise RunLogError(f"{path} is neither a file nor a folder; remove it")
 
 
-def is_picture(file: object) -> bool:
+def is_image_name(file: object) -> bool:
     """Return True if `file` is a valid image name: a PNG below `views` with a plain name."""
     return isinstance(file, str) and re.search(PICTURE, file) is not None
 
 
-def picture_path(folder: Path, file: str) -> Path:
+def image_path(folder: Path, file: str) -> Path:
     """Return the path of an image of a run; raise RunLogError if it is outside the run folder."""
-    if not is_picture(file):
+    if not is_image_name(file):
         raise RunLogError(f"{short_repr(file)} is not an image of {folder}; its log was edited")
     path = folder / file
     check_inside(folder, path)
-    refuse_pipe(path)
+    check_not_pipe(path)
     return path
 
 

@@ -25,13 +25,13 @@ class _Amount(ProgressColumn):
         if not task.fields["amount"]:
             return Text()
         if not task.total:
-            return Text(duration(task.elapsed or 0.0))
+            return Text(format_duration(task.elapsed or 0.0))
         count = decimal if task.fields["in_bytes"] else "{:,}".format
         parts = [f"{count(int(task.completed))} of {count(int(task.total))}"]
         if task.fields["in_bytes"] and task.speed:
             parts.append(f"{decimal(int(task.speed))}/s")
         if task.time_remaining:
-            parts.append(f"about {duration(task.time_remaining)} left")
+            parts.append(f"about {format_duration(task.time_remaining)} left")
         return Text(" · ".join(parts))
 
 
@@ -92,7 +92,9 @@ _shown: list[Display] = []  # stack of active displays, innermost last
 
 
 @contextmanager
-def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
+def display_on(
+    console: Console, *, quiet: bool = False, verbose: bool = False
+) -> Iterator[Display]:
     """Show messages and progress on a console within the block."""
     display = Display(console, quiet=quiet, verbose=verbose)
     _shown.append(display)
@@ -141,7 +143,7 @@ def stage(
             progress.stop()
 
 
-def tracked(items: Sequence[Item], text: str) -> Iterator[Item]:
+def track(items: Sequence[Item], text: str) -> Iterator[Item]:
     """Yield the items one by one while showing progress."""
     with stage(text, len(items)) as part:
         for item in items:
@@ -149,7 +151,7 @@ def tracked(items: Sequence[Item], text: str) -> Iterator[Item]:
             part.advance()
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as text: "40 s", "12 min", "3 h 05 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -157,12 +159,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def count_noun(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 turn", "1,200 turns". Pass `plural` for irregular plurals."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names as a list in a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -172,7 +174,7 @@ def size(count: float) -> str:
     return decimal(int(count))
 
 
-def bar_class(shown: Stage) -> type[Any]:
+def stage_bar_class(shown: Stage) -> type[Any]:
     """Return a tqdm class that reports a library's progress to a stage and draws nothing.
 
     If the library opens several bars, the one with the highest count is shown. For a stage in bytes, only bars

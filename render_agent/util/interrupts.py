@@ -26,7 +26,7 @@ def install() -> None:
             signal.signal(number, _arrive)
 
 
-def raise_again() -> None:
+def reraise() -> None:
     """Raise the first signal's exception again, if a library swallowed it (some do during import)."""
     if _arrived:
         raise _arrived[0]

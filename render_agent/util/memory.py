@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 
-def main_memory(root: Path = Path("/")) -> tuple[int, int]:
+def available_memory(root: Path = Path("/")) -> tuple[int, int]:
     """Return total and available memory in bytes, within the limits of this process's control groups (v2)."""
     machine = psutil.virtual_memory()
     total, free = int(machine.total), int(machine.available)
@@ -37,7 +37,7 @@ def _control_groups(root: Path) -> list[Path]:
 
 
 @contextmanager
-def bounded_memory(limit: int) -> Iterator[None]:
+def limit_memory(limit: int) -> Iterator[None]:
     """Limit further allocations in this process to `limit` bytes; raise ValueError if exceeded. Linux only."""
     if sys.platform != "linux":
         yield

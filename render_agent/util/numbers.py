@@ -40,7 +40,7 @@ _LARGER = re.compile(
 )
 
 
-def quantity(value: object, units: dict[str, float]) -> float | None:
+def parse_quantity(value: object, units: dict[str, float]) -> float | None:
     """Return `value` as a finite number in the base unit of `units`, or None if it is not one.
 
     Text may contain one number, in digits or as a word up to twenty, and one unit. Booleans are not numbers.
@@ -57,7 +57,7 @@ def quantity(value: object, units: dict[str, float]) -> float | None:
     return _finite(_value(match[0]) * units.get(unit, 1.0))
 
 
-def only_number(text: str) -> str | None:
+def parse_only_number(text: str) -> str | None:
     """Return the only number in a text as plain digits; None if there are none or several.
 
     "about 3 chairs", "2.0", "twelve" and "1,234" contain one number; "3 or 4", "1,5" and "none" do not. A repeated

@@ -61,11 +61,11 @@ def map_in_processes(
         return
     context = get_context("spawn")  # threads and compiled kernels do not survive a fork
     parent = (os.getpid(),)
-    with ProcessPoolExecutor(processes, context, end_with_parent, parent) as pool:
+    with ProcessPoolExecutor(processes, context, die_with_parent, parent) as pool:
         yield from pool.map(function, tasks)
 
 
-def end_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent (process id `parent`) dies. Linux only."""
     if sys.platform == "linux":
         import ctypes
@@ -89,7 +89,7 @@ def signal_name(return_code: int) -> str:
         return f"signal {-return_code}"
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return the number of CPU cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

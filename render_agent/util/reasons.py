@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-LONGEST_REASON = 300  # characters of an error message
-LONGEST_VALUE = 80  # characters of a quoted value; the default of `shortened`
+MAX_REASON_CHARS = 300  # characters of an error message
+MAX_VALUE_CHARS = 80  # characters of a quoted value; the default of `shortened`
 
 
 def first_line(error: BaseException) -> str:
@@ -23,19 +23,19 @@ def reason_of(error: BaseException | str) -> str:
     """
     text = error.strerror if isinstance(error, OSError) else None
     reason = " ".join(str(text or error).split()) or type(error).__name__
-    return shortened(reason, LONGEST_REASON)
+    return truncate(reason, MAX_REASON_CHARS)
 
 
-def shortened(value: object, longest: int = LONGEST_VALUE) -> str:
+def truncate(value: object, longest: int = MAX_VALUE_CHARS) -> str:
     """Return a value as text, truncated with an ellipsis if it exceeds `longest` characters."""
     text = str(value)
     return text if len(text) <= longest else text[:longest] + "…"
 
 
-def short_repr(value: object, longest: int = LONGEST_VALUE) -> str:
-    """Return the repr of a value, truncated like `shortened` but with its closing quote or bracket."""
+def short_repr(value: object, longest: int = MAX_VALUE_CHARS) -> str:
+    """Return the repr of a value, truncated like `truncate` but with its closing quote or bracket."""
     text = repr(value)
-    return text if len(text) <= longest else shortened(text, longest) + text[-1]
+    return text if len(text) <= longest else truncate(text, longest) + text[-1]
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-MIN_KEY_LETTERS = 8  # characters; shorter values are hardly keys and would match ordinary words
+MIN_KEY_CHARS = 8  # characters; shorter values are hardly keys and would match ordinary words
 
 # Suffixes of environment variable names. A tuple, because this runs for every reply and `endswith` beats a regex.
 _KEY_SUFFIXES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
@@ -22,12 +22,12 @@ _KEY_OPTION = re.compile(
 )
 
 
-def names_a_key(name: str) -> bool:
+def is_key_option(name: str) -> bool:
     """Return True if an option of this name contains a key, such as `hf_token` or `api_key`."""
     return _KEY_OPTION.search(name) is not None
 
 
-def known_keys() -> list[str]:
+def environment_keys() -> list[str]:
     """Return the keys, tokens and passwords in the environment, longest first."""
     keys: set[str] = set()
     for name in os.environ:
@@ -36,12 +36,12 @@ def known_keys() -> list[str]:
             keys.add(os.environ.get(name, "").strip())
         elif suffix.endswith(_URL_SUFFIXES) and "@" in (value := os.environ.get(name, "")):
             keys |= _url_credentials(value)
-    return sorted((key for key in keys if len(key) >= MIN_KEY_LETTERS), key=len, reverse=True)
+    return sorted((key for key in keys if len(key) >= MIN_KEY_CHARS), key=len, reverse=True)
 
 
-def without_keys(text: str) -> str:
+def redact_keys(text: str) -> str:
     """Return the text with every key of the environment replaced by "[key]"."""
-    return without(text, known_keys())
+    return without(text, environment_keys())
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -75,7 +75,7 @@ def public(value: Any, folders: Iterable[Path] = ()) -> Any:
         for written in {folder, html.escape(folder)} - {"/"}:
             name = "~" if folder == home else Path(folder).name
             value = value.replace(written + "/", "").replace(written, name)
-    return _ABSOLUTE.sub(lambda match: match[1] or match[2], without_keys(value))
+    return _ABSOLUTE.sub(lambda match: match[1] or match[2], redact_keys(value))
 
 
 def _url_credentials(address: str) -> set[str]:

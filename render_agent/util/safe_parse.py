@@ -43,7 +43,7 @@ else:
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e15)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+UnitInterval = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
 
 MAX_BYTES = 1 << 30  # largest regular file that is read into memory
@@ -54,7 +54,7 @@ MAX_LINE_BYTES = 64 << 20  # longest line of a JSON-lines file
 MAX_ENTRIES = 100_000  # entries in a YAML document after expanding aliases
 
 
-class MisfitError(ValueError):
+class ValidationError(ValueError):
     """A document does not match its declared type; msgspec's message names the field."""
 
 
@@ -71,7 +71,7 @@ def decode(text: bytes, type_: Any) -> Any:
     try:
         return _decoder(type_).decode(text)
     except msgspec.ValidationError as error:
-        raise MisfitError(str(error)) from None
+        raise ValidationError(str(error)) from None
     # Python's parser accepts lone surrogates and reports syntax errors with a position.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return convert(parse_json(text), type_)
@@ -82,9 +82,9 @@ def convert(data: Any, type_: Any) -> Any:
     try:
         return msgspec.convert(data, type_, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
-        raise MisfitError(str(error)) from None
+        raise ValidationError(str(error)) from None
     except RecursionError:
-        raise MisfitError("it is nested too deeply") from None
+        raise ValidationError("it is nested too deeply") from None
 
 
 def plain(data: Any) -> Any:

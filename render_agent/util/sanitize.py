@@ -21,22 +21,22 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return the text with unsafe characters and newlines escaped."""
     return visible(text).replace("\n", "\\n")
 
 
-def plain_name(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return the name with unsafe characters, newlines and tabs escaped."""
-    return one_line(name).replace("\t", "\\t")
+    return escape_line(name).replace("\t", "\\t")
 
 
 def is_plain(name: str) -> bool:
     """Return True if the name needs no escaping."""
-    return plain_name(name) == name
+    return escape_name(name) == name
 
 
-def json_text(data: Any) -> str:
+def printable_json(data: Any) -> str:
     """Return data as printable JSON, indented unless it is nested too deeply."""
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False)

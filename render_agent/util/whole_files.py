@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from render_agent.errors import RunLogError, SetupError, os_errors
 from render_agent.util.safe_parse import (
     MAX_LINE_BYTES,
-    MisfitError,
+    ValidationError,
     encode,
     parse_json,
     read_bounded,
@@ -28,13 +28,13 @@ T = TypeVar("T")
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
 
-def writing(path: Path | str) -> AbstractContextManager[None]:
+def write_errors(path: Path | str) -> AbstractContextManager[None]:
     """Turn an OSError raised while writing `path` into a RunLogError."""
     then = "make room or fix the permissions, then resume; everything logged so far is saved"
     return os_errors(RunLogError, f"write {path}", then)
 
 
-def refuse_unwritable(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Raise SetupError if no file can be created at `path` or in a folder of that name; leaves nothing behind."""
     from tempfile import TemporaryFile
 
@@ -45,7 +45,7 @@ def refuse_unwritable(path: Path) -> None:
         TemporaryFile(dir=target.parent if target.is_file() else existing).close()
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
+def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file atomically: after a crash of the process it is either complete or unchanged.
 
     Args:
@@ -57,12 +57,12 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
         RunLogError: The file cannot be written.
     """
     make_folders(path.parent, durable=durable)
-    with writing(path), suppress(FileNotFoundError):
+    with write_errors(path), suppress(FileNotFoundError):
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise OSError(errno.EINVAL, "not a regular file")
     # Path.open has no `opener` parameter.
-    with whole(path) as partial, open(partial, "wb", opener=_open_no_follow) as file:
+    with replacing_file(path) as partial, open(partial, "wb", opener=_open_no_follow) as file:
         file.write(content)
         if durable:
             file.flush()
@@ -72,7 +72,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def replacing_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` at the end, or is removed on error.
 
     Raises:
@@ -80,7 +80,7 @@ def whole(path: Path) -> Iterator[Path]:
     """
     partial = path.with_name(f".{path.name}.part")
     try:
-        with writing(path):
+        with write_errors(path):
             yield partial
             partial.replace(path)
     except BaseException:
@@ -93,14 +93,14 @@ def whole(path: Path) -> Iterator[Path]:
 def make_folders(folder: Path, *, durable: bool) -> None:
     """Create a folder and its parents. With `durable`, they survive a crash of the machine."""
     new = [path for path in (folder, *folder.parents) if durable and not path.exists()]
-    with writing(folder):
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path in new:
         sync_folder(path.parent)
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `path` if the block succeeds, or is removed on error.
 
     Raises:
@@ -126,7 +126,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk (fsync)."""
-    with writing(folder):
+    with write_errors(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
@@ -198,7 +198,7 @@ def read_lines(
                 break
             try:
                 lines.append(read(line))
-            except MisfitError as error:
+            except ValidationError as error:
                 raise RunLogError(
                     f"{path} is damaged: line {len(lines) + 1} is invalid: {error}"
                 ) from error

@@ -17,7 +17,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
-from render_agent.render.start_pose import moved_start, situated, start_camera
+from render_agent.render.start_pose import moved_start_note, question_pose, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, Vector, wrapped
@@ -27,7 +27,7 @@ from render_agent.views.measurement import measured
 from render_agent.views.picture_store import question_file, scene_file
 from render_agent.views.provider import Observation
 from render_agent.views.stress.image_stress import PictureKeeper
-from render_agent.views.view_policies.view_policy import FurtherViews, Policy, ViewContext
+from render_agent.views.view_policies.view_policy import AdditionalViews, Policy, ViewContext
 
 log = logging.getLogger(__name__)
 
@@ -221,7 +221,7 @@ class FreeViews:
             space = self.scenes.space(unchanged)
         if question.start is not None:
             scene = self.scenes.get(unchanged)
-            where = situated(scene, question.start)
+            where = question_pose(scene, question.start)
             return start_camera(scene, self.viewer.renderer, space, where, self.viewer.vertical_fov)
         if question.scene not in self._starts:
             scene = self.scenes.get(unchanged)
@@ -231,7 +231,7 @@ class FreeViews:
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
             else:
-                for note in moved_start(state.scene, self.start, camera):
+                for note in moved_start_note(state.scene, self.start, camera):
                     log.warning("scene %s: %s", question.scene, note)
             self._starts[question.scene] = camera
         return self._starts[question.scene]
@@ -250,7 +250,7 @@ class FreeViews:
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
         """Return notes for the first turn: how the scan was read, and whether the start was moved."""
         has_own_start = state.question.begins_apart
-        moved = () if has_own_start else moved_start(state.scene, self.start, camera)
+        moved = () if has_own_start else moved_start_note(state.scene, self.start, camera)
         return (*state.scene.description, *moved)
 
 
@@ -285,7 +285,9 @@ class PolicyViews(FreeViews):
         seconds = time.perf_counter() - began
         return Observation((*views, *additional), start, None, seconds, self._scan(state, start))
 
-    def _draw_additional(self, state: QuestionState, additional: FurtherViews) -> tuple[View, ...]:
+    def _draw_additional(
+        self, state: QuestionState, additional: AdditionalViews
+    ) -> tuple[View, ...]:
         scene = state.question.scene
         shared = additional.shared and state.question.start is None
         if shared and scene in self._shared:

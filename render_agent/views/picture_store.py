@@ -18,8 +18,8 @@ from PIL import Image
 
 from render_agent.errors import RunLogError
 from render_agent.render.png import encode
-from render_agent.util.contained_paths import picture_path
-from render_agent.util.whole_files import make_folders, write_whole
+from render_agent.util.contained_paths import image_path
+from render_agent.util.whole_files import atomic_write, make_folders
 
 MAX_DECODED_PICTURES = 256  # decoded images kept in memory
 
@@ -66,7 +66,7 @@ def _decoded(content: bytes) -> Image.Image:
     return Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
 
 
-class Pictures:
+class ImageStore:
     """The images of one run folder. Thread-safe.
 
     Args:
@@ -120,7 +120,7 @@ class Pictures:
         if writing is not None:  # evicted from memory before it was written
             writing.result()
         try:
-            image = _decoded(picture_path(self.folder, file).read_bytes())
+            image = _decoded(image_path(self.folder, file).read_bytes())
         except UNREADABLE as error:
             raise RunLogError(f"cannot read the image {self.folder / file}: {error}") from error
         self._remember(file, image)
@@ -135,7 +135,7 @@ class Pictures:
             file: Path of the image relative to the run folder.
             digest: Expected SHA-256; None only checks that the file is an image.
         """
-        path = picture_path(self.folder, file)
+        path = image_path(self.folder, file)
         if not path.is_file():
             return False
         with self._lock:
@@ -158,11 +158,11 @@ class Pictures:
         """Write an encoded PNG. Raises RunLogError if it cannot be written."""
         self._check_there()
         try:
-            path = picture_path(self.folder, file)
+            path = image_path(self.folder, file)
             with self._making_folders:  # so that no thread uses a folder before it is synced
                 make_folders(path.parent, durable=self.durable)
             with self._storing[hash(file) % len(self._storing)]:
-                write_whole(path, png, durable=self.durable)
+                atomic_write(path, png, durable=self.durable)
         except RunLogError:
             self._check_there()  # prefer an error about the folder to one about a file
             raise

@@ -9,7 +9,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 
 
 class Toolset(Choice):
@@ -39,7 +39,7 @@ class SceneGraph(Toolset):
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError if the objects of a scene are not annotated."""
         scenes = {question.scene for question in questions}
-        facts = known_facts(questions, config.annotations)
+        facts = load_facts(questions, config.annotations)
         if unknown := sorted(scenes - facts.keys()):
             raise SetupError(
                 f"--tools graph needs annotated objects, and {len(unknown)} of {len(scenes)} scenes have none"

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
-from render_agent.score.chance import NOTHING_KNOWN, as_answer, commonest
-from render_agent.score.intervals import Estimate, add_holm, estimates_of
+from render_agent.score.chance import FALLBACK_ANSWERS, format_answer, most_frequent_answer
+from render_agent.score.intervals import Estimate, add_holm, make_estimates
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.questions import is_scorable, metric_of, score_answer
 from render_agent.tasks.mentions import named_categories
@@ -181,7 +181,7 @@ def _summarize(
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean over question types of a per-question value, with its standard error over scenes."""
     scored = (Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
-    return estimates_of(tally(scored))[MACRO]
+    return make_estimates(tally(scored))[MACRO]
 
 
 def _cross_validate(
@@ -208,7 +208,7 @@ def _chance_scores(
 ) -> dict[str, float]:
     """Return the chance score of each question by id."""
     usual = guesses["frequency"]
-    levels = {q.id: metric_of(q).chance(len(letters(q.options))) for q in questions}
+    levels = {q.id: metric_of(q).chance(len(options_by_letter(q.options))) for q in questions}
     return {key: usual[key].score if level is None else level for key, level in levels.items()}
 
 
@@ -253,7 +253,7 @@ def _prune(
 
 def _fallback_answers(held_out: Sequence[Question]) -> Guesses:
     """Return the fallback answers, for types without questions in other scenes."""
-    return {q.id: _make_guess(q, NOTHING_KNOWN[q.wanted]) for q in held_out}
+    return {q.id: _make_guess(q, FALLBACK_ANSWERS[q.wanted]) for q in held_out}
 
 
 def _make_guess(question: Question, answer: str) -> Guess:
@@ -263,8 +263,8 @@ def _make_guess(question: Question, answer: str) -> Guess:
 
 def _answer_by_frequency(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer of the other scenes."""
-    common = commonest(training)
-    return {q.id: _make_guess(q, as_answer(q, common)) for q in held_out}
+    common = most_frequent_answer(training)
+    return {q.id: _make_guess(q, format_answer(q, common)) for q in held_out}
 
 
 def _answer_by_category(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
@@ -273,13 +273,14 @@ def _answer_by_category(training: Sequence[Question], held_out: Sequence[Questio
     for question in training:
         by_categories[named_categories(question)].append(question)
     common = {
-        names: commonest(group)
+        names: most_frequent_answer(group)
         for names, group in by_categories.items()
         if len(group) >= MIN_SIMILAR_QUESTIONS
     }
-    usual = commonest(training)
+    usual = most_frequent_answer(training)
     return {
-        q.id: _make_guess(q, as_answer(q, common.get(named_categories(q), usual))) for q in held_out
+        q.id: _make_guess(q, format_answer(q, common.get(named_categories(q), usual)))
+        for q in held_out
     }
 
 
@@ -306,7 +307,11 @@ def _answer_choices(
         [_option_features(option_texts, words) for option_texts in texts[: len(training)]]
     )
     right = np.array(
-        [letter == (q.truth or "").upper() for q in training for letter in letters(q.options)]
+        [
+            letter == (q.truth or "").upper()
+            for q in training
+            for letter in options_by_letter(q.options)
+        ]
     )
     if right.all() or not right.any():
         return _fallback_answers(held_out)
@@ -318,7 +323,7 @@ def _answer_choices(
     ends = np.cumsum([len(option_texts) for option_texts in features])
     choices = {}
     for question, probabilities in zip(held_out, np.split(chances, ends[:-1]), strict=True):
-        names = list(letters(question.options))
+        names = list(options_by_letter(question.options))
         right_one = (question.truth or "").upper()
         confidence = (
             float(probabilities[names.index(right_one)] / max(probabilities.sum(), 1e-12))
@@ -402,7 +407,7 @@ def _split_terms(text: str) -> list[str]:
 def _option_texts(question: Question) -> list[str]:
     """Return one text per option: its words, then the words of the question with a prefix."""
     words = " ".join(f"q:{word}" for word in question.text.split())
-    return [f"{option} {words}" for option in letters(question.options).values()]
+    return [f"{option} {words}" for option in options_by_letter(question.options).values()]
 
 
 def _option_features(texts: Sequence[str], words: _BagOfWords) -> NDArray[np.float32]:

@@ -57,11 +57,11 @@ def audit_command(
     from render_agent.options import RunConfig
     from render_agent.runs.build import build
     from render_agent.tasks.question_files import load_questions
-    from render_agent.tasks.selection import narrowed
+    from render_agent.tasks.selection import filter_questions
     from render_agent.tasks.vsibench import read_ids
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
-    from render_agent.util.whole_files import write_whole
+    from render_agent.util.sanitize import printable_json
+    from render_agent.util.whole_files import atomic_write
     from render_agent_lab.audit.audit import audit, overlap
 
     if to is not None and Path(to).is_dir():
@@ -71,7 +71,7 @@ def audit_command(
     config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
     file = Path(questions)
     chosen = (
-        narrowed(load_questions(file, file.stem), config)
+        filter_questions(load_questions(file, file.stem), config)
         if file.is_file()
         else build(config).questions()
     )
@@ -83,9 +83,9 @@ def audit_command(
         click.echo(f"no questions to prune; {to} not written", err=True)
     elif to is not None:
         lines = "".join(f"{question_id}\n" for question_id in figures["falling"])
-        write_whole(Path(to), lines.encode())
+        atomic_write(Path(to), lines.encode())
     if as_json:
-        click.echo(json_text(figures))
+        click.echo(printable_json(figures))
     else:
         plain_console().print(audit_table(figures))
 

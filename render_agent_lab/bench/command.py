@@ -95,7 +95,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
       render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
     """
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
     from render_agent_lab.bench.report import markdown, table
 
     config = _run_config(context, options)
@@ -108,7 +108,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
             (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
             (target / "bench.md").write_text(markdown(figures), "utf-8")
     if as_json:
-        click.echo(json_text(figures))
+        click.echo(printable_json(figures))
     else:
         plain_console().print(table(figures["variants"]))
 

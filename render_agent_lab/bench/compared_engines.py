@@ -41,7 +41,7 @@ class EngineFactory:
             return ScriptedEngine(self.script, size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
-        from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
+        from render_agent.engines.transformers.factory import build_engine, estimate_dialogue_tokens
         from render_agent.engines.transformers.model.load import open_model
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
@@ -53,9 +53,9 @@ class EngineFactory:
             pretrained=self.pretrained,
             script=None if self.script is None else self.script.reply,
         )
-        tokens = dialogue_tokens(loaded, config, options, build(config).workload)
+        tokens = estimate_dialogue_tokens(loaded, config, options, build(config).workload)
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
-        return engine_of(loaded, rows, options, tokens)
+        return build_engine(loaded, rows, options, tokens)
 
 
 def load_model(config: RunConfig, random_weights: str | None) -> Pretrained:

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
-from render_agent.engines.memory.device import MainMemory, memory_of
+from render_agent.engines.memory.device import MainMemory, device_memory
 from render_agent.options import RunConfig
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent_lab.bench.compared_engines import EngineFactory
@@ -68,7 +68,7 @@ class Bench:
                 return cast("Engine", made[0])  # only its attributes are read
 
             try:
-                run.go(Silent(), make)
+                run.go(NullObserver(), make)
             finally:
                 run.close()
             engine = made[0]
@@ -102,7 +102,7 @@ class MeteredEngine:
     ) -> None:
         self.inside = engines.make(variant, config, questions)
         model = engines.pretrained
-        self.memory = MainMemory() if model is None else memory_of(model.model)
+        self.memory = MainMemory() if model is None else device_memory(model.model)
         self.memory.reset_peak()
         self.peak: int | None = None
         self.calls = 0

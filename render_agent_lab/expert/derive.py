@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox, distance
 from render_agent.scans.camera import wrapped
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 UNKNOWN = "?"  # written instead of the position of an object not seen yet
@@ -77,7 +77,7 @@ def spot_at(x: float, y: float) -> Spot:
 def question_categories(question: Question) -> tuple[str, ...]:
     """Return the categories a question is about, in the order of its text."""
     names = named_categories(question)
-    if kind_of(question) == "object_rel_distance":
+    if base_question_type(question) == "object_rel_distance":
         return (*names[1:], *names[:1])  # the text names the options before the target
     return names
 
@@ -104,7 +104,7 @@ def derive_answer(question: Question, knowledge: Knowledge) -> str:
     names = question_categories(question)
     if not names or not all(knowledge.boxes.get(name) for name in names):
         return ""
-    kind = kind_of(question)
+    kind = base_question_type(question)
     if kind == COUNTING_TYPE:
         return f"{len(knowledge.boxes[names[0]])} seen"
     if kind == "object_size_estimation":
@@ -141,7 +141,7 @@ def final_reply(question: Question, knowledge: Knowledge, answer: str) -> tuple[
 
 def make_answer_reply(reasoning: str, question: Question, answer: str) -> str:
     """Return a reply that ends the dialogue. A letter is replaced by the words of its option."""
-    words = letters(question.options).get(answer, answer)
+    words = options_by_letter(question.options).get(answer, answer)
     return json.dumps({"reasoning": reasoning, "answer": words, "done": True})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomGroundTruth
 from render_agent.scans.scene import Scene
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
@@ -54,7 +54,7 @@ class Floor:
         scene: The loaded scene, which may be shifted or mirrored relative to the file.
     """
 
-    def __init__(self, truth: RoomTruth, scene: Scene) -> None:
+    def __init__(self, truth: RoomGroundTruth, scene: Scene) -> None:
         self.truth = truth
         self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
         self._mirrored_at = scene.mirrored_at

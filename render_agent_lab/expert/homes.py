@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from render_agent.dialogue.question import Question
-from render_agent.scans.room_truth import RoomTruth, read_truth
+from render_agent.scans.room_truth import RoomGroundTruth, read_ground_truth
 from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import is_annotations
-from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.scans.stand_in.annotations import is_annotation_file
+from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent_lab.expert.derive import Knowledge
 from render_agent_lab.expert.floor import Floor
 
@@ -21,7 +21,7 @@ class Home:
     """Ground truth of a scene, in the frame of its file. `truth` is None unless `make-rooms` wrote the scene."""
 
     facts: Facts
-    truth: RoomTruth | None
+    truth: RoomGroundTruth | None
     _floor: tuple[tuple[object, ...], Floor] | None = None
 
     @property
@@ -55,24 +55,24 @@ class Home:
 def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
     """Return the homes of the questions' scenes, without unknown scenes.
 
-    Raises QuestionsError like `known_facts`.
+    Raises QuestionsError like `load_facts`.
     """
     scans = {question.scene: question.scan for question in questions}
     return {
         scene: Home(facts, _read_ground_truth(scans[scene]))
-        for scene, facts in known_facts(questions, annotations).items()
+        for scene, facts in load_facts(questions, annotations).items()
     }
 
 
 def load_knowledge(questions: Sequence[Question]) -> dict[str, Knowledge]:
     """Return everything known of the questions' scenes, by scene, in the frames of their files.
 
-    Unknown scenes are left out. Raises QuestionsError like `known_facts`.
+    Unknown scenes are left out. Raises QuestionsError like `load_facts`.
     """
     return {scene: home.knowledge for scene, home in load_homes(questions, None).items()}
 
 
-def _read_ground_truth(scan: Path | None) -> RoomTruth | None:
-    if scan is None or is_annotations(scan) or not scan.with_suffix(".json").is_file():
+def _read_ground_truth(scan: Path | None) -> RoomGroundTruth | None:
+    if scan is None or is_annotation_file(scan) or not scan.with_suffix(".json").is_file():
         return None
-    return read_truth(scan.with_suffix(".json"))
+    return read_ground_truth(scan.with_suffix(".json"))

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
@@ -62,7 +62,7 @@ class Stumbler:
         words = [
             word
             for word in self._words[question.type]
-            if canonical(word, question.wanted, question.options) is None
+            if canonical_answer(word, question.wanted, question.options) is None
         ]
         similar = [word for word in words if word.count(",") == right.count(",")]
         return _random(question.id, self.seed, turn).choice(similar or words) if words else None
@@ -86,7 +86,7 @@ def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
     """Return the sorted, distinct option texts by question type."""
     words: dict[str, set[str]] = {}
     for question in questions:
-        words.setdefault(question.type, set()).update(letters(question.options).values())
+        words.setdefault(question.type, set()).update(options_by_letter(question.options).values())
     return {type_: sorted(words_of_type) for type_, words_of_type in words.items()}
 
 

@@ -20,7 +20,7 @@ from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
-from render_agent.views.stress.mirrored import mirrored_truth, names_sides
+from render_agent.views.stress.mirrored import mirrored_ground_truth, names_sides
 from render_agent_lab.expert.derive import (
     Knowledge,
     final_reply,
@@ -141,7 +141,7 @@ class Expert:
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
         )
         if room is not None and mirrored and names_sides(question):
-            answer_there = mirrored_truth(question) or true_answer(question, room.facts)
+            answer_there = mirrored_ground_truth(question) or true_answer(question, room.facts)
             return answer_there or self._frequent[question.id]
         if question.truth is not None:
             return question.truth

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_PLACES
 from render_agent.dialogue.view import View
@@ -28,7 +28,7 @@ from render_agent.scans.camera import AnyCamera, FloatArray
 from render_agent.scans.scene import Scene
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
-from render_agent.tasks.mentions import kind_of, subjects
+from render_agent.tasks.mentions import base_question_type, subjects
 from render_agent.views.measurement import (
     Spot,
     Thing,
@@ -88,7 +88,7 @@ class Surveyor:
 
     def _plan(self, question: Question) -> list[list[Target]]:
         """Return the lists of places to measure, the first of each against the others; empty if not answerable."""
-        eyes, kind = self.guide.eyes, kind_of(question)
+        eyes, kind = self.guide.eyes, base_question_type(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
         things: dict[str, list[Thing]] = {}
@@ -99,7 +99,7 @@ class Surveyor:
             return []
         if kind != "object_rel_distance":
             return [[("", candidates[0]) for candidates in named]]
-        options = letters(question.options).items()
+        options = options_by_letter(question.options).items()
         others = [(letter, thing) for letter, name in options for thing in things.get(name, [])]
         each = MAX_PLACES - 1
         chunks = [others[start : start + each] for start in range(0, len(others), each)]
@@ -183,7 +183,7 @@ def _answer(
     """Return the answer that follows from the measurements, None if they do not determine it."""
     if not lines:
         return None
-    kind = kind_of(question)
+    kind = base_question_type(question)
     if kind == "object_size_estimation":
         size = re.search(SIZE_PATTERN, lines[0])
         return f"{100 * max(map(float, size.groups())):.0f}" if size else None
@@ -202,7 +202,7 @@ def _answer(
         return None
     degrees = float(turn[1]) * (1 if turn[2] == "left" else -1)
     name = DIRECTION_NAMES.get(question.type, side)(degrees)
-    texts = letters(question.options).items()
+    texts = options_by_letter(question.options).items()
     return next((letter for letter, text in texts if text == name), None)
 
 

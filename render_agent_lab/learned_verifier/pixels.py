@@ -18,7 +18,7 @@ from PIL import Image
 
 from render_agent.dialogue.question import Question
 from render_agent.scans.camera import Camera, MapCamera
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 
 VERSION = 1  # incremented when the features of an image change
@@ -81,7 +81,7 @@ class PixelEncoder(Encoder):
 
     def encode_question(self, question: Question) -> Floats:
         """Return a token for every cell, and tokens for the question type and the named categories."""
-        words = [kind_of(question), *named_categories(question)][:NAME_TOKENS]
+        words = [base_question_type(question), *named_categories(question)][:NAME_TOKENS]
         names = np.zeros((NAME_TOKENS, self.features))
         for place, word in enumerate(words):
             names[place] = _hash_vector(word, self.features)

@@ -12,12 +12,12 @@ from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, known_facts, placed
+from render_agent.tasks.ground_truth import Facts, load_facts, placed
 from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import named_categories
-from render_agent.views.view_policies.tour import Tour, in_short_order
+from render_agent.views.view_policies.tour import Tour, shortest_order
 from render_agent.views.view_policies.view_policy import (
-    FurtherViews,
+    AdditionalViews,
     Policy,
     ViewContext,
     ViewPolicy,
@@ -51,7 +51,7 @@ class NamedObjects:
     def __post_init__(self) -> None:
         self.tour = Tour(self.count)
 
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return views of the named objects, ordered for a short path from the start."""
         around = self.tour.further(question, context)
         targets = self._wanted(question, context.scene)
@@ -61,7 +61,7 @@ class NamedObjects:
             self._scene, self._search = context.scene, ViewpointSearch(context)
         cameras = greedy_views(self._search, targets, self.count)
         cameras += around.cameras[: self.count - len(cameras)]
-        return FurtherViews(in_short_order(context.start, cameras), shared=False)
+        return AdditionalViews(shortest_order(context.start, cameras), shared=False)
 
     def _wanted(self, question: Question, scene: Scene) -> list[TargetBox]:
         """Return the boxes of the named categories; each category has a total weight of one."""
@@ -133,7 +133,7 @@ def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, F
     Raises SetupError if those of a scene with a scan are unknown.
     """
     looked_at = [question for question in questions if question.scan is not None]
-    facts = known_facts(looked_at, config.annotations)
+    facts = load_facts(looked_at, config.annotations)
     unknown = sorted({question.scene for question in looked_at} - facts.keys())
     if unknown:
         raise SetupError(

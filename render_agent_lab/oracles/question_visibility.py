@@ -10,11 +10,16 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import Room, Rooms, boxes_seen, named_boxes
+from render_agent.render.visibility.room_visibility import (
+    Room,
+    Rooms,
+    clearly_visible_boxes,
+    named_boxes,
+)
 from render_agent.runs.build import Parts
 from render_agent.scans.cache import SceneCache
-from render_agent.tasks.ground_truth import Facts, known_facts
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
 Thing = str | int  # a category, or the index of a box if every object of the category counts
@@ -22,7 +27,7 @@ Thing = str | int  # a category, or the index of a box if every object of the ca
 
 def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
     """Map boxes to the things of a question: the boxes themselves when counting, else their categories."""
-    if kind_of(question) == COUNTING_TYPE:
+    if base_question_type(question) == COUNTING_TYPE:
         return frozenset(boxes)
     return frozenset(room.labels[number] for number in boxes)
 
@@ -47,7 +52,7 @@ class QuestionVisibility:
     def of(cls, parts: Parts, questions: Sequence[Question]) -> Self:
         """Create one for the views of a run. Raises QuestionsError if a ground-truth file has an unknown format."""
         config = parts.config
-        facts = known_facts(questions, config.annotations)
+        facts = load_facts(questions, config.annotations)
         return cls(parts.scenes(questions), facts, config.image_size)
 
     @cached_property
@@ -68,7 +73,7 @@ class QuestionVisibility:
         """
         names = named_categories(question)
         facts = self.facts.get(question.scene)
-        if facts is None or not names or kind_of(question) in (ROOM_SIZE_TYPE, ORDER):
+        if facts is None or not names or base_question_type(question) in (ROOM_SIZE_TYPE, ORDER):
             return frozenset()
         labels = {label.lower() for label, some in facts.boxes.items() if some}
         if not labels.issuperset(names):
@@ -79,7 +84,9 @@ class QuestionVisibility:
     def seen(self, question: Question, views: Iterable[View]) -> frozenset[Thing]:
         """Return the things that the views show clearly. Raises RenderError if a view cannot be rendered."""
         room = self.room(question)
-        return as_things(question, room, boxes_seen(question, room, views, self.renderer))
+        return as_things(
+            question, room, clearly_visible_boxes(question, room, views, self.renderer)
+        )
 
     def close(self) -> None:
         """Release the renderer."""

@@ -15,20 +15,20 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import (
-    FITTED,
-    Explorer,
-    FixedAnswers,
-    RandomAnswer,
+    FITTED_NOTE,
+    ExplorerPolicy,
+    FixedAnswerPolicy,
+    RandomPolicy,
     random_move,
 )
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
-from render_agent.report.diagnosis.sufficiency import first_shown, was_shown
+from render_agent.render.visibility.room_visibility import clearly_visible_boxes, named_boxes
+from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
@@ -81,8 +81,8 @@ class SightedOracle:
         self.eyes = eyes
         self.walks = walks
         self.wanders = wanders
-        self._explorer = Explorer(questions, seed)
-        self._chance = RandomAnswer(questions, seed)
+        self._explorer = ExplorerPolicy(questions, seed)
+        self._chance = RandomPolicy(questions, seed)
 
     def reply(self, request: Request) -> str:
         """Return the next step of the walk, or the answer (correct or guessed)."""
@@ -115,7 +115,7 @@ class SightedOracle:
 
 
 def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
-    """Return what the views have shown of a question; see `was_shown`.
+    """Return what the views have shown of a question; see `saw_all_objects`.
 
     Raises SceneError or RenderError if the scene cannot be rendered.
     """
@@ -123,14 +123,14 @@ def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[Vi
         return NOTHING_SHOWN
     room = eyes.room(question)
     which = named_boxes(question, room)
-    seen = boxes_seen(question, room, views, eyes.renderer)
+    seen = clearly_visible_boxes(question, room, views, eyes.renderer)
     first = first_shown(
         question,
         [room.labels[number] for number in which],
         {place: 0 for place, number in enumerate(which) if number in seen},
     )
     coverage = room.coverage(views, eyes.renderer) if question.type == ROOM_SIZE_TYPE else None
-    shown = was_shown(question, first, coverage)
+    shown = saw_all_objects(question, first, coverage)
     answer = true_answer(question, room.facts) if shown else None
     return ShownFacts(shown, answer, len(seen) if question.type == COUNTING_TYPE else 0)
 
@@ -162,7 +162,7 @@ def sighted_oracle(
 
 def oracle(
     questions: Sequence[Question], seed: int = 0, annotations: str | None = None
-) -> FixedAnswers:
+) -> FixedAnswerPolicy:
     """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer.
 
     Args:
@@ -173,10 +173,10 @@ def oracle(
     Raises:
         QuestionsError: A ground-truth file has an unknown format.
     """
-    facts = known_facts(questions, annotations)
+    facts = load_facts(questions, annotations)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
     known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
-    return FixedAnswers(frequent_answers(questions) | known)
+    return FixedAnswerPolicy(frequent_answers(questions) | known)
 
 
 def _answer(reasoning: str, answer: str) -> str:
@@ -188,7 +188,7 @@ ORACLE = NamedPolicy(
         questions, seed, None if config is None else config.annotations
     ),
     "answers from the scenes' annotations; if they do not determine the answer, with the most frequent one,"
-    f" {FITTED}",
+    f" {FITTED_NOTE}",
     knows_boxes=True,
 )
 WITNESS = NamedPolicy(

@@ -13,7 +13,7 @@ from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray
-from render_agent.views.view_policies.tour import spread_out
+from render_agent.views.view_policies.tour import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent.views.view_policies.visible_surface import (
     Frustums,
@@ -95,7 +95,7 @@ class ViewpointSearch:
             pixel_angles(*context.size, context.start.vertical_fov).sum()
         )  # steradians per image
         self._free = context.space.standing_places(EYE_HEIGHT_METRES)
-        spread = spread_out(self._free, context.start.position, MAX_PLACES - 1)
+        spread = farthest_point_sample(self._free, context.start.position, MAX_PLACES - 1)
         self._around = [
             look_around(context.scene, context.renderer, position)
             for position in (context.start.position, *spread)
@@ -185,7 +185,7 @@ class ViewpointSearch:
         ring = self._free[(away >= RING_METRES[0]) & (away <= RING_METRES[1])]
         x, y, z = (float(value) for value in target.box.centre)
         numbers = []
-        for position in spread_out(ring, (x, y, z), MAX_NEARBY_PLACES):
+        for position in farthest_point_sample(ring, (x, y, z), MAX_NEARBY_PLACES):
             turned = replace(self.context.start, position=position).looking_at((x, y, z))
             self._around.append(
                 look_around(

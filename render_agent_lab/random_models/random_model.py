@@ -65,10 +65,10 @@ def random_model(
     """
     import torch
 
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     place = choose_device(device)
-    cure_torchvision()
+    patch_torchvision()
     silence_libraries()
     from transformers import AutoModelForImageTextToText
 

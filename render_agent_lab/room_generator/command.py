@@ -11,7 +11,7 @@ from render_agent.cli.shared_options import option, to_folder
 from render_agent.errors import SetupError, os_errors
 
 if TYPE_CHECKING:
-    from render_agent.scans.room_truth import RoomTruth
+    from render_agent.scans.room_truth import RoomGroundTruth
 
 COUNT, SEED, EACH, SPACING = 8, 1, 20, 0.07
 QUESTIONS = "questions.jsonl"
@@ -59,7 +59,7 @@ def make_rooms(
 
 def make_room(
     folder: Path, seed: int, number: int, spacing: float, as_scan: bool = False
-) -> RoomTruth:
+) -> RoomGroundTruth:
     """Write the scan and the ground truth of home `number` of a seed, and return the ground truth."""
     # imported here, so that the command line starts quickly
     import numpy as np
@@ -115,8 +115,8 @@ def make_rooms_command(
       render-agent make-rooms --to my_rooms --count 4 --seed 7
       render-agent --batch --benchmark my_rooms/questions.jsonl
     """
-    from render_agent.util.display import counted
+    from render_agent.util.display import count_noun
 
     written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6
-    click.echo(f"{counted(count, 'home')} in {folder}: {len(written)} files, {size:.1f} MB")
+    click.echo(f"{count_noun(count, 'home')} in {folder}: {len(written)} files, {size:.1f} MB")

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from render_agent.scans.boxes import Array, OrientedBox, rotation, upright
+from render_agent.scans.boxes import Array, OrientedBox, rotation, upright_box
 from render_agent_lab.room_generator.furniture.catalogue import BuiltPiece
 from render_agent_lab.room_generator.shapes import Mesh
 
@@ -34,7 +34,7 @@ class Item:
     def box(self) -> OrientedBox:
         """Tight bounding box along its own axes."""
         low, high = self.built.mesh.bounds
-        return upright(low, high, self.turn, self.position)
+        return upright_box(low, high, self.turn, self.position)
 
     @property
     def mesh(self) -> Mesh:

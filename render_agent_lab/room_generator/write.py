@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.scans.formats.ply.binary import binary_ply
-from render_agent.scans.room_truth import RoomTruth, TrueObject, to_json
+from render_agent.scans.room_truth import AnnotatedObject, RoomGroundTruth, to_json
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.shapes import Mesh
 
@@ -25,7 +25,7 @@ def write_scan(mesh: Mesh, path: Path) -> None:
     path.write_bytes(binary_ply(points, colours, mesh.faces, "made by render-agent make-rooms"))
 
 
-def write_truth(truth: RoomTruth, path: Path) -> None:
+def write_truth(truth: RoomGroundTruth, path: Path) -> None:
     """Write the ground truth as JSON."""
     path.write_text(json.dumps(to_json(truth), separators=(",", ":")) + "\n", "utf-8")
 
@@ -35,7 +35,7 @@ def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-def ground_truth_of(home: Home, scene: str) -> RoomTruth:
+def ground_truth_of(home: Home, scene: str) -> RoomGroundTruth:
     """Return the ground truth of a generated home."""
     numbers = {id(item): number for number, item in enumerate(home.items)}
     objects = []
@@ -43,7 +43,7 @@ def ground_truth_of(home: Home, scene: str) -> RoomTruth:
         box = item.box
         support = None if item.support is None else numbers[id(item.support)]
         objects.append(
-            TrueObject(
+            AnnotatedObject(
                 item.label,
                 np.round(box.centre, 5),
                 np.round(box.size, 5),
@@ -54,4 +54,4 @@ def ground_truth_of(home: Home, scene: str) -> RoomTruth:
             )
         )
     plan = home.plan
-    return RoomTruth(scene, home.kind, plan.area, plan.height, plan.rooms, plan.ways, objects)
+    return RoomGroundTruth(scene, home.kind, plan.area, plan.height, plan.rooms, plan.ways, objects)

@@ -11,7 +11,7 @@ import numpy as np
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate
-from render_agent.dialogue.moves import carry_out, describe
+from render_agent.dialogue.moves import apply_action, describe_outcome
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
@@ -20,12 +20,17 @@ from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_seen, named_boxes
+from render_agent.render.visibility.room_visibility import (
+    NOTHING,
+    Room,
+    clearly_visible_boxes,
+    named_boxes,
+)
 from render_agent.runs.read import RunData
 from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.views.picture_store import Pictures
+from render_agent.views.picture_store import ImageStore
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 
@@ -80,7 +85,7 @@ class DecisionReader:
         self.scenes = scenes
         self.geometry = geometry
         # shared by all contexts, because features are cached per image loader
-        self._picture = Pictures(folder.path).get
+        self._picture = ImageStore(folder.path).get
 
     def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
         """Return the decisions of the questions about one scene."""
@@ -151,8 +156,8 @@ def _apply_move(context: TurnContext, number: int, action: Action) -> Candidate:
     """Return a move as a candidate. Its image was never rendered; only its camera is known."""
     observation = context.observation
     assert observation.space is not None, "the scan is available"
-    camera, outcome = carry_out(action, observation.camera, observation.space)
-    description = describe(action, observation.camera, camera, outcome, general())
+    camera, outcome = apply_action(action, observation.camera, observation.space)
+    description = describe_outcome(action, observation.camera, camera, outcome, general())
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
@@ -167,7 +172,7 @@ def _gains(
     question = context.state.question
 
     def things(views: Sequence[View]) -> frozenset[Thing]:
-        return as_things(question, room, boxes_seen(question, room, views, renderer))
+        return as_things(question, room, clearly_visible_boxes(question, room, views, renderer))
 
     has_boxes = bool(named_boxes(question, room))
     shown = things(context.views)

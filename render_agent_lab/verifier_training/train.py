@@ -13,7 +13,7 @@ import numpy as np
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.runs.read import RunData
 from render_agent.tasks.input_files import sha256
-from render_agent.util.display import counted
+from render_agent.util.display import count_noun
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder
@@ -126,7 +126,7 @@ def choose_held_out(
         held = {scenes[place] for place in order[:count]}
     if not 0 < len(held) < len(scenes):
         raise SetupError(
-            f"cannot split {counted(len(scenes), 'scene')} into training and held-out scenes: both need at least one"
+            f"cannot split {count_noun(len(scenes), 'scene')} into training and held-out scenes: both need at least one"
         )
     return held
 

@@ -19,7 +19,7 @@ from factories.runs import (
 from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_engine, options_of
 
 from render_agent.engines.engine import Reply
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run
@@ -161,16 +161,16 @@ def test_failed_preview_fails_its_question_only(folder, questions, whole, monkey
 
 
 def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, whole, monkeypatch):
-    from render_agent.views.picture_store import Pictures
+    from render_agent.views.picture_store import ImageStore
 
-    write = Pictures._write
+    write = ImageStore._write
 
     def full(self, file, picture):
         if file.endswith("1_candidate-2.png"):
             raise RunLogError(f"cannot write {file}: No space left on device")
         write(self, file, picture)
 
-    monkeypatch.setattr(Pictures, "_write", full)
+    monkeypatch.setattr(ImageStore, "_write", full)
     before = set((folder / "runs").iterdir())
     with pytest.raises(RunLogError, match="No space left on device"):
         choose(folder, questions, AGENT, mixed_engine())
@@ -206,7 +206,7 @@ class Repeated:
     """Returns K copies of one text per turn."""
 
     def __init__(self, texts):
-        self.replies = Replies({"*": texts})
+        self.replies = ReplayPolicy({"*": texts})
 
     def reply(self, request):
         return self.replies.reply(request)

@@ -11,7 +11,7 @@ from factories.runs import make_config, make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.engines.scripted.blind_policies import WandererPolicy
 from render_agent.errors import SetupError
 from render_agent.runs.build import build
 from render_agent.runs.preflight import input_hashes
@@ -135,7 +135,7 @@ def test_changed_learned_verifier_prevents_resuming(tmp_path):
 
 def run_wanderer(folder, questions, **options):
     config = make_config(folder, questions, **options)
-    engine = ScriptedEngine(Wanderer(build(config).questions(), 0))
+    engine = ScriptedEngine(WandererPolicy(build(config).questions(), 0))
     return play(folder, questions, engine, **options)[0]
 
 

@@ -12,8 +12,8 @@ from factories.runs import STEP, in_rooms, make_questions, play, walking
 from PIL import Image
 
 import render_agent
-from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.score.tables import overall_lines, took
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.score.tables import describe_cost, overall_lines
 
 HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""
 VOID = {"img", "br", "meta", "link", "input", "hr"}
@@ -53,7 +53,7 @@ def run(tmp_path_factory):
     rows[1]["options"] = [f"A. {HOSTILE}", "B. right"]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = json.dumps({"reasoning": HOSTILE, "answer": HOSTILE, "forward_meters": 0.3})
-    replies = Replies({"*": [said, f"no JSON {HOSTILE}", STEP]})
+    replies = ReplayPolicy({"*": [said, f"no JSON {HOSTILE}", STEP]})
     path, _ = play(folder, questions, ScriptedEngine(replies), max_turns=3)
     return render_agent.load_run(path)
 
@@ -122,7 +122,7 @@ def test_run_display_shows_labelled_scores(page, tmp_path, run):
         assert row.split() == [name, str(result["n"]), f"{result['score']:.1f}"]
     for stamp in run.stamps:
         assert stamp in text
-    assert took(run.results["totals"]["per_question"]) in text
+    assert describe_cost(run.results["totals"]["per_question"]) in text
     means = overall_lines(run.results)
     assert page.locator("th[scope=row]").count() == len(run.results["types"]) + len(means)
     assert all(line.label in text for line in means)

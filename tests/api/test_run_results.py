@@ -13,10 +13,10 @@ from PIL import Image
 import render_agent
 from render_agent.cli.commands.export import export_command
 from render_agent.cli.main import cli
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError, UsageError
 from render_agent.runs.log.row import COLUMNS
-from render_agent.util.sanitize import json_text
+from render_agent.util.sanitize import printable_json
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_types_frame_matches_the_results(rooms):
 
 
 def test_empty_frame_has_the_same_columns_and_types(folder, questions, walked):
-    path, _ = play(folder, questions, ScriptedEngine(Replies({})), max_turns=1, limit=1)
+    path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy({})), max_turns=1, limit=1)
     full, empty = render_agent.load_run(walked), render_agent.load_run(path)
     kinds = [{n: str(k) for n, k in frame.dtypes.items()} for frame in (full.turns, empty.turns)]
     assert kinds[0] == kinds[1]
@@ -151,7 +151,9 @@ def test_dialogue_has_turns_and_images(walked):
 
 def test_map_matches_the_run(folder, questions):
     steps = [STEP, STEP, json.dumps({"view": "top"}), json.dumps({"answer": "4", "done": True})]
-    path, _ = play(folder, questions, ScriptedEngine(Replies({"*": steps})), limit=1, max_turns=4)
+    path, _ = play(
+        folder, questions, ScriptedEngine(ReplayPolicy({"*": steps})), limit=1, max_turns=4
+    )
     dialogue = render_agent.load_run(path).dialogue("0")
     shown = dialogue.views[dialogue.turns[3].views[0].number]
     assert shown.kind == "top"
@@ -187,7 +189,7 @@ def test_compare_matches_the_command(rooms, walked):
     called = CliRunner().invoke(cli, ["compare", str(explorer.path), str(oracle.path), "--json"])
     printed = json.loads(called.output)
     assert printed.pop("warnings") == list(compared.warnings) == []
-    assert json.loads(json_text(compared.found)) == printed
+    assert json.loads(printable_json(compared.found)) == printed
     for entry in compared.found["differences"].values():
         assert entry["difference"] == pytest.approx(entry["b"] - entry["a"])
     micro = compared.found["differences"]["micro"]

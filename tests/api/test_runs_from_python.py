@@ -17,7 +17,7 @@ from render_agent.agents.verifiers.judge.batch_score import scorer
 from render_agent.api.engines import SharedEngine
 from render_agent.cli.main import cli
 from render_agent.engines.engine import Capabilities, Scores
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.runs.read import RunData, list_runs
@@ -146,7 +146,7 @@ OWN = {
     "policy": Policy,
     "function": lambda: by_function,
     "engine": lambda: ScriptedEngine(
-        Replies({"*": [STEP, DONE]}), picture_tokens=picture_tokens("", 96, 72)
+        ReplayPolicy({"*": [STEP, DONE]}), picture_tokens=picture_tokens("", 96, 72)
     ),
 }
 
@@ -183,7 +183,7 @@ class Scoring(ScriptedEngine):
 
 
 def test_shared_engine_keeps_optional_methods():
-    shared = SharedEngine(Scoring(Replies({"*": [DONE]})))
+    shared = SharedEngine(Scoring(ReplayPolicy({"*": [DONE]})))
     assert scorer(shared).score(["a request"], [("yes", "no")]) == [Scores((0.0, 0.0))]
     assert shared.reuse == "keys"
 
@@ -204,7 +204,7 @@ class Interrupted(ScriptedEngine):
 
 def test_interrupted_run_can_be_resumed(tmp_path):
     questions = make_questions(tmp_path)
-    replies = Replies({"*": [STEP, STEP, DONE]})
+    replies = ReplayPolicy({"*": [STEP, STEP, DONE]})
     options = {"benchmark": questions, "output": tmp_path / "runs", "image_size": (96, 72)}
     whole = render_agent.run(**options, engine=ScriptedEngine(replies, batch_size=3))
     engine = Interrupted(replies, batch_size=3)

@@ -13,7 +13,7 @@ import pytest
 from conftest import test_data
 from factories.runs import make_questions, transcripts
 
-from render_agent.engines.bundled_models import instead
+from render_agent.engines.bundled_models import suggest_models
 from render_agent.runs.read import list_runs
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
@@ -165,7 +165,11 @@ def test_failed_question_gives_exit_code_1_and_no_score(type_in, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, f"or use {instead()}"),
+        (
+            ("--batch", "--benchmark", "rooms", "--model", "no/such"),
+            1,
+            f"or use {suggest_models()}",
+        ),
         (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
         (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),

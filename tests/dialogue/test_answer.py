@@ -2,7 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.dialogue.answer import MAX_ANSWER_CHARACTERS, answer_form, canonical, letters
+from render_agent.dialogue.answer import (
+    MAX_ANSWER_CHARACTERS,
+    answer_form,
+    canonical_answer,
+    options_by_letter,
+)
 from render_agent.dialogue.wording import general
 
 OPTIONS = ["A. left", "B. right", "C. back", "D. a table lamp"]
@@ -18,7 +23,7 @@ PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
      "A because a chair is near", '["A"]', "A\x00"],
 )  # fmt: skip
 def test_spellings_of_an_option(text):
-    assert canonical(text, "letter", OPTIONS) == "A"
+    assert canonical_answer(text, "letter", OPTIONS) == "A"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +34,7 @@ def test_spellings_of_an_option(text):
      "A's", "A-frame", "Ａ", "the"],
 )  # fmt: skip
 def test_ambiguous_or_missing_option_is_no_answer(text):
-    assert canonical(text, "letter", OPTIONS) is None
+    assert canonical_answer(text, "letter", OPTIONS) is None
 
 
 @pytest.mark.parametrize(
@@ -40,11 +45,11 @@ def test_ambiguous_or_missing_option_is_no_answer(text):
     ],
 )  # fmt: skip
 def test_articles_are_not_letters(text, letter):
-    assert canonical(text, "letter", OPTIONS) == letter
+    assert canonical_answer(text, "letter", OPTIONS) == letter
 
 
 def test_letter_inside_an_option_text_is_not_a_second_answer():
-    for letter, text in letters(PLANS).items():
+    for letter, text in options_by_letter(PLANS).items():
         for answer_text in (
             letter,
             text,
@@ -52,37 +57,42 @@ def test_letter_inside_an_option_text_is_not_a_second_answer():
             f"{letter} {text}",
             f"Option {letter}: {text}",
         ):
-            assert canonical(answer_text, "letter", PLANS) == letter
+            assert canonical_answer(answer_text, "letter", PLANS) == letter
 
 
 def test_numeric_and_duplicate_option_texts():
-    assert canonical("3", "letter", ["A. 2", "B. 3"]) == "B"
-    assert canonical("same", "letter", ["A. same", "B. same"]) is None
-    assert canonical("B. same", "letter", ["A. same", "B. same"]) == "B"
-    assert canonical("", "letter", ["A.", "B. x"]) is None
+    assert canonical_answer("3", "letter", ["A. 2", "B. 3"]) == "B"
+    assert canonical_answer("same", "letter", ["A. same", "B. same"]) is None
+    assert canonical_answer("B. same", "letter", ["A. same", "B. same"]) == "B"
+    assert canonical_answer("", "letter", ["A.", "B. x"]) is None
 
 
 def test_letters_of_options():
-    assert letters(OPTIONS) == {"A": "left", "B": "right", "C": "back", "D": "a table lamp"}
-    assert letters(["left", "right"]) == {"A": "left", "B": "right"}
-    assert letters(["(a) left", "(b) right"]) == {"A": "left", "B": "right"}
-    assert letters(["left", "A. right"]) == {"A": "left", "B": "A. right"}
-    assert letters([]) == {}
+    assert options_by_letter(OPTIONS) == {
+        "A": "left",
+        "B": "right",
+        "C": "back",
+        "D": "a table lamp",
+    }
+    assert options_by_letter(["left", "right"]) == {"A": "left", "B": "right"}
+    assert options_by_letter(["(a) left", "(b) right"]) == {"A": "left", "B": "right"}
+    assert options_by_letter(["left", "A. right"]) == {"A": "left", "B": "A. right"}
+    assert options_by_letter([]) == {}
 
 
 @pytest.mark.parametrize(("text", "answer"), [(" red ", "red"), ("none", "none"), ("A", "A")])
 def test_texts_are_kept(text, answer):
-    assert canonical(text, "text") == answer
+    assert canonical_answer(text, "text") == answer
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "null", "NULL"])
 def test_empty_text_is_no_answer(text):
-    assert canonical(text, "text") is None
+    assert canonical_answer(text, "text") is None
 
 
 def test_long_text_is_neither_a_letter_nor_a_number():
-    assert canonical("A" + " x" * MAX_ANSWER_CHARACTERS, "letter", OPTIONS) is None
-    assert canonical("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
+    assert canonical_answer("A" + " x" * MAX_ANSWER_CHARACTERS, "letter", OPTIONS) is None
+    assert canonical_answer("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
 
 
 def test_answer_form():
@@ -95,12 +105,15 @@ def test_answer_form():
 
 @given(some.text(), some.lists(some.text(), max_size=5))
 def test_canonical_letter_is_an_option_or_none(text, options):
-    answer = canonical(text, "letter", options)
-    assert answer is None or answer in letters(options)
-    assert answer is None or canonical(answer, "letter", options) in (answer, *letters(options))
+    answer = canonical_answer(text, "letter", options)
+    assert answer is None or answer in options_by_letter(options)
+    assert answer is None or canonical_answer(answer, "letter", options) in (
+        answer,
+        *options_by_letter(options),
+    )
 
 
 @given(some.text(), some.sampled_from(["number", "text"]))
 def test_canonical_is_idempotent(text, wanted):
-    answer = canonical(text, wanted)
-    assert answer is None or canonical(answer, wanted) == answer
+    answer = canonical_answer(text, wanted)
+    assert answer is None or canonical_answer(answer, wanted) == answer

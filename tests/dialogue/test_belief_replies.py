@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
-from render_agent.dialogue.probe import ProbePlan, keys_of
+from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
-from render_agent.engines.transformers.constrained_decoding import grammar_of
+from render_agent.engines.transformers.constrained_decoding import build_grammar
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
@@ -24,7 +24,7 @@ EVERYTHING = ("map", "counts", "pose", "seen")
 
 @cache
 def keys(names=EVERYTHING):
-    return keys_of(names, free=True)
+    return probe_keys(names, free=True)
 
 
 WHOLE = {
@@ -40,7 +40,7 @@ WHOLE = {
 def test_complete_reply_is_parsed():
     schema = ProbePlan(keys(), general()).schema
     jsonschema.validate(WHOLE, dict(schema))
-    assert not LLMatcher.validate_grammar(grammar_of(schema))  # usable for guided decoding
+    assert not LLMatcher.validate_grammar(build_grammar(schema))  # usable for guided decoding
     belief = read_belief(json.dumps(WHOLE), keys().keys())
     (chair,) = belief.objects
     assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip
@@ -118,6 +118,6 @@ def test_probes_without_views_or_moves_are_rejected():
         build(RunConfig(batch=True, benchmark="rooms", probe=("map",), views="none"))
     with pytest.raises(UsageError, match="--probe pose"):
         build(RunConfig(batch=True, benchmark="rooms", probe=("pose",), views="tour"))
-    passive = keys_of(("map",), free=False)
+    passive = probe_keys(("map",), free=False)
     assert {"position", "yaw_degrees"}.isdisjoint(passive)
     assert "objects" in passive

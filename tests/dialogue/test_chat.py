@@ -7,13 +7,13 @@ from hypothesis import strategies as some
 
 from render_agent.dialogue.chat import (
     assistant,
-    encodable,
-    harmless,
+    escape_special_tokens,
+    image_files,
+    image_piece,
     message,
-    picture,
-    pictures,
+    replace_unencodable,
+    split_thinking,
     text,
-    thinking_and_rest,
     without_thinking,
 )
 
@@ -42,8 +42,8 @@ def special_ids(tokenizer):
 @pytest.mark.parametrize("token", SPECIAL)
 def test_special_tokens_are_escaped(token):
     for words in (token, f"a{token}b", token * 3, f"<{token}>", token[:4] + token + token[4:]):
-        assert token not in harmless(words)
-        assert len(harmless(words)) == len(words)
+        assert token not in escape_special_tokens(words)
+        assert len(escape_special_tokens(words)) == len(words)
 
 
 def test_added_tokens_of_qwen_are_escaped(tokenizer):
@@ -59,7 +59,7 @@ def test_added_tokens_of_qwen_are_escaped(tokenizer):
             token[:5] + token + token[5:],
             token * 2,
         ):
-            ids = tokenizer.encode(harmless(words), add_special_tokens=False).ids
+            ids = tokenizer.encode(escape_special_tokens(words), add_special_tokens=False).ids
             assert not special & set(ids), words
 
 
@@ -71,7 +71,7 @@ PARTS = some.sampled_from(
 @settings(max_examples=100, deadline=None)
 @given(some.lists(PARTS, max_size=12).map("".join))
 def test_mixed_brackets_form_no_special_token(tokenizer, words):
-    ids = tokenizer.encode(harmless(words), add_special_tokens=False).ids
+    ids = tokenizer.encode(escape_special_tokens(words), add_special_tokens=False).ids
     assert not special_ids(tokenizer) & set(ids)
 
 
@@ -87,14 +87,14 @@ def test_vsibench_questions_are_unchanged():
     "words", ["a < b > c", "x<5", "3 <4 and 5> 2", "<>", "< image >", "->", "a|b", "[A]", "⟨x⟩"]
 )
 def test_text_without_special_tokens_is_unchanged(words):
-    assert harmless(words) == words
+    assert escape_special_tokens(words) == words
 
 
 @given(some.text(alphabet=some.characters(exclude_categories=())))
 def test_harmless_is_encodable_and_idempotent(words):
-    harmless(words).encode("utf-8")
-    assert "\0" not in encodable(words)
-    assert harmless(harmless(words)) == harmless(words)
+    escape_special_tokens(words).encode("utf-8")
+    assert "\0" not in replace_unencodable(words)
+    assert escape_special_tokens(escape_special_tokens(words)) == escape_special_tokens(words)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_harmless_is_encodable_and_idempotent(words):
     ],
 )
 def test_thinking_is_removed(reply, blocks, remainder):
-    assert thinking_and_rest(reply) == (blocks, remainder)
+    assert split_thinking(reply) == (blocks, remainder)
     assert without_thinking(reply) == remainder
 
 
@@ -124,9 +124,9 @@ def test_assistant_message_has_no_thinking_and_is_never_empty():
 
 
 def test_pictures_in_order():
-    first = message("user", text("one"), picture("1.png"), picture("2.png"))
-    assert pictures(
-        [first, message("assistant", text("ok")), message("user", picture("3.png"))]
+    first = message("user", text("one"), image_piece("1.png"), image_piece("2.png"))
+    assert image_files(
+        [first, message("assistant", text("ok")), message("user", image_piece("3.png"))]
     ) == [
         "1.png",
         "2.png",

@@ -10,7 +10,7 @@ from factories.scans import as_scene, block, joined, rectangle, room
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from render_agent.dialogue.moves import MIN_MOVE, Outcome, carry_out, describe
+from render_agent.dialogue.moves import MIN_MOVE, Outcome, apply_action, describe_outcome
 from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.dialogue.wording import general
 from render_agent.scans.camera import Camera
@@ -34,8 +34,8 @@ class Done(NamedTuple):
 
 
 def move(action, camera=START, where=None):
-    after, outcome = carry_out(action, camera, where or space())
-    return Done(after, outcome, describe(action, camera, after, outcome, general()))
+    after, outcome = apply_action(action, camera, where or space())
+    return Done(after, outcome, describe_outcome(action, camera, after, outcome, general()))
 
 
 def done(camera=START, where=None, **fields):
@@ -168,7 +168,7 @@ actions = st.builds(
 def test_any_walk_respects_the_limits(walk):
     camera = START
     for action in walk:
-        moved, _ = carry_out(action, camera, space())
+        moved, _ = apply_action(action, camera, space())
         assert math.dist(moved.position[:2], camera.position[:2]) <= math.hypot(2, 2) + 1e-9
         assert abs(moved.position[2] - camera.position[2]) <= 2 + 1e-9
         assert -60 <= moved.pitch <= 60
@@ -241,7 +241,7 @@ def test_outcome_round_trips_through_the_log(action):
     camera, outcome, feedback = move(action)
     logged = decode(encode(outcome), Outcome)
     assert logged == outcome
-    assert describe(action, START, camera, logged, general()) == feedback
+    assert describe_outcome(action, START, camera, logged, general()) == feedback
 
 
 @pytest.mark.parametrize(

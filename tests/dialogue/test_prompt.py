@@ -10,7 +10,7 @@ from factories.replies import read, reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import (
     KINDS,
@@ -94,7 +94,7 @@ def test_opening_has_instructions_question_and_views():
 def test_dialogue_is_append_only_and_shows_each_image_once():
     state = play(Prompt(5, 75.0), question())
     assert [entry["role"] for entry in state.dialogue] == ["system", *["user", "assistant"] * 5]
-    assert pictures(state.dialogue) == [
+    assert image_files(state.dialogue) == [
         "views/top.png",
         "views/ego.png",
         *(f"views/{n}.png" for n in (1, 2, 3, 4)),

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from render_agent.dialogue import reply, wording
 from render_agent.dialogue.json_object import last_object
-from render_agent.dialogue.moves import carry_out
+from render_agent.dialogue.moves import apply_action
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import FIELDS, KINDS, Action, Malformed, ReplyForm, describe_action
 from render_agent.dialogue.reply_protocol import ReplyProtocol, read_fields
@@ -50,7 +50,7 @@ def test_moves_are_clamped_to_the_declared_limits():
     for field in FIELDS:
         if field.amount is not None:
             action_beyond_limit = Action(**{field.attribute: field.amount.limit + 1})
-            limits = carry_out(action_beyond_limit, here, space)[1].limits
+            limits = apply_action(action_beyond_limit, here, space)[1].limits
             assert limits == (field.name,)
 
 

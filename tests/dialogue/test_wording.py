@@ -14,10 +14,10 @@ from render_agent.dialogue import wording
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, placeholders
 from render_agent.engines.bundled_models import FOLDER
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import SetupError
 from render_agent.runs.build import build, wording_of
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from training.phrases import phrases
@@ -71,7 +71,7 @@ def play(folder, **options):
     """Run two questions of the bundled rooms with `REPLIES`; return the run folder."""
     run = start_run(make_config(folder, "rooms", limit=2, **{"max_turns": len(REPLIES)} | options))
     try:
-        run.go(Silent(), lambda config, asked: ScriptedEngine(Replies({"*": REPLIES})))
+        run.go(NullObserver(), lambda config, asked: ScriptedEngine(ReplayPolicy({"*": REPLIES})))
     finally:
         run.close()
     return run.path

@@ -12,7 +12,7 @@ from render_agent.runs.run_estimate import FOLLOWING_TOKENS, Estimate, estimate
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),
-    chat.message("user", chat.text("u" * 80), chat.picture("a.png"), chat.picture("b.png")),
+    chat.message("user", chat.text("u" * 80), chat.image_piece("a.png"), chat.image_piece("b.png")),
 ]
 
 

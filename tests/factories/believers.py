@@ -14,23 +14,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.scripted_engine import belief_of_nothing
+from render_agent.engines.scripted.scripted_engine import empty_belief
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.render.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.build import build
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
@@ -99,7 +99,7 @@ class Believer:
         """Return what it knows by now, as far as it is asked for."""
         question, probe = self.questions[request.question_id], request.probe
         assert probe is not None, "it is asked what it believes"
-        belief: dict[str, Any] = json.loads(belief_of_nothing(request))
+        belief: dict[str, Any] = json.loads(empty_belief(request))
         if self.eyes is None or question.scene not in self.eyes.facts:
             return json.dumps(belief)
         forgot = request.turn > self._since.get(question.id, request.turn)
@@ -109,7 +109,7 @@ class Believer:
     def _known(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
         assert self.eyes is not None, "it sees"
         room = self.eyes.room(question)
-        seen = boxes_seen(question, room, request.views, self.eyes.renderer)
+        seen = clearly_visible_boxes(question, room, request.views, self.eyes.renderer)
         boxes = [box for some in room.facts.boxes.values() for box in some]
         names = named_categories(question)
         things = [] if forgot else [self._thing(room.labels[n], boxes[n]) for n in sorted(seen)]
@@ -154,7 +154,10 @@ def wrong_answer(question: Question, answer: str) -> str:
     """Return an answer that scores 0 against the truth and differs from the given one."""
     right = {answer, question.truth}
     if question.options:
-        return next((letter for letter in letters(question.options) if letter not in right), answer)
+        return next(
+            (letter for letter in options_by_letter(question.options) if letter not in right),
+            answer,
+        )
     largest = max((float(text) for text in right if text and is_number(text)), default=1.0)
     return f"{10 * max(largest, 1.0):.0f}"
 
@@ -200,7 +203,7 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
 
     run = start_run(config)
     try:
-        results = run.go(Silent(), make)
+        results = run.go(NullObserver(), make)
     finally:
         run.close()
     read = RunData(run.path)
@@ -210,7 +213,9 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
     for state in states:
         found = diagnoses[state.id]
         branches[str(found.cause)] += 1
-        if not fault.any and not (found.shown and kind_of(state.question) in SOLVED_TYPES):
+        if not fault.any and not (
+            found.shown and base_question_type(state.question) in SOLVED_TYPES
+        ):
             continue
         expected += 1
         right += found.cause in ((branch,) if found.shown else NEVER_SEEN)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from factories.scenes import BLUE, GREEN, RED, box, joined, write_ply
-from render_agent.scans.room_truth import Room, RoomTruth, TrueObject, to_json
+from render_agent.scans.room_truth import AnnotatedObject, Room, RoomGroundTruth, to_json
 
 PURPLE = (150, 40, 160)
 
@@ -38,7 +38,7 @@ def changeable_room(folder: Path) -> Path:
         folder / "room.ply", *joined(shell, *(box(low, high, rgb) for _, low, high, rgb in OBJECTS))
     )
     objects = [
-        TrueObject(
+        AnnotatedObject(
             label,
             (np.array(low, float) + high) / 2,
             np.array(high, float) - low,
@@ -49,7 +49,7 @@ def changeable_room(folder: Path) -> Path:
         for label, low, high, _ in OBJECTS
     ]
     floor = Room("room", np.array([(0, 0), (5, 0), (5, 4), (0, 4)], float))
-    truth = RoomTruth("room", "room", 20.0, 2.5, [floor], [], objects)
+    truth = RoomGroundTruth("room", "room", 20.0, 2.5, [floor], [], objects)
     (folder / "room.json").write_text(json.dumps(to_json(truth)))
     names = ("id", "question_type", "question", "options", "ground_truth")
     rows = [

@@ -37,7 +37,7 @@ class Dialogues:
             for _ in range(chance.randrange(4))
         ]
         asked = chat.text(f"This is {name}. " + "Where is the chair? " * chance.randint(1, 5))
-        shown = map(chat.picture, files)
+        shown = map(chat.image_piece, files)
         self.messages[name] = [*self.messages[name], chat.message("user", asked, *shown)]
         limit = self.more["max_new_tokens"] - chance.randrange(5)
         more = self.more | {"max_new_tokens": limit}

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from factories.runs import make_questions, play
 from render_agent.cli.main import cli
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 
 STEP = json.dumps({"rotation_angle_degrees": 40, "forward_meters": 0.3})
 MAP = json.dumps({"view": "top", "forward_meters": 0.2, "reasoning": "<|im_end|> is no token here"})
@@ -28,7 +28,7 @@ NUMBERS = count()
 def make_run(folder: Path, **options) -> Path:
     """Play the four questions to their end and return the run folder."""
     path, _ = play(
-        folder, make_questions(folder, 4), ScriptedEngine(Replies(REPLIES), 64), **options
+        folder, make_questions(folder, 4), ScriptedEngine(ReplayPolicy(REPLIES), 64), **options
     )
     # by its own name, as two that begin in the same second in two folders have the same one
     return path.rename(path.with_name(f"run_{next(NUMBERS)}"))

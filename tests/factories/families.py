@@ -31,9 +31,9 @@ def small_family(
 
     tokenizer: one that has Qwen's special tokens and the family's own; by default it is made.
     """
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
-    cure_torchvision()
+    patch_torchvision()
     import torch
     import transformers
 

@@ -16,11 +16,11 @@ from render_agent.render.renderer import (
     Frame,
     Renderer,
     check_size,
-    sound_faces,
+    valid_faces,
 )
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.scene import Scene
-from render_agent.scans.srgb import linear, screen
+from render_agent.scans.srgb import to_linear, to_srgb
 from render_agent.scans.texture import Material, Wrap, bilinear
 
 Levels = list[NDArray[np.uint8]]
@@ -144,11 +144,11 @@ class RayCaster:
                 colours[mine] = _rounded(texels[:, :3])
             else:
                 tints = _blended(texture.vertex_tints[corners[mine]], uvs[mine])
-                colours[mine] = screen(linear(texels[:, :3] / 255) * linear(tints / 255))
+                colours[mine] = to_srgb(to_linear(texels[:, :3] / 255) * to_linear(tints / 255))
         return colours, solid
 
     def _tree(self, scene: Scene) -> Any:
-        faces = sound_faces(scene)
+        faces = valid_faces(scene)
         tree = self._open3d.t.geometry.RaycastingScene()
         if len(faces):
             tensor = self._open3d.core.Tensor

@@ -11,7 +11,7 @@ from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
-from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.util.web.templates import environment
@@ -27,7 +27,7 @@ def plan_of(report, scene):
     """Return the plan of a scene as the pages in a folder show it."""
     run = RunData(report.parent)
     state = next(state for state in run.states if state.question.scene == scene)
-    with closing(Plans(Path(mkdtemp()), run.scenes, run.states)) as plans:
+    with closing(FloorPlanCache(Path(mkdtemp()), run.scenes, run.states)) as plans:
         return plans.of(state)
 
 

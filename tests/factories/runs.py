@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 from factories.scenes import room, write_ply
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
@@ -101,7 +101,7 @@ def play(folder, questions, engine, **options):
     """Run the questions with this engine to the end; return the run folder and the results."""
     run = start_run(make_config(folder, questions, **options))
     try:
-        results = run.go(Silent(), lambda config, asked: engine)
+        results = run.go(NullObserver(), lambda config, asked: engine)
     finally:
         run.close()
     return run.path, results
@@ -119,7 +119,7 @@ def go_on(path: Path, engine=None, **changes):
     """Continue a run to its end, with this engine or its own; return the results."""
     run = resume_run(RunData(path), changes)
     try:
-        return run.go(Silent(), *([lambda config, asked: engine] if engine else []))
+        return run.go(NullObserver(), *([lambda config, asked: engine] if engine else []))
     finally:
         run.close()
 
@@ -135,4 +135,4 @@ def walking(count, turns=3, batch_size=64):
         }
         done = json.dumps({"answer": "A" if number % 2 else "4", "done": True})
         replies[str(number)] = [json.dumps(step)] * (number % turns + 1) + [done]
-    return ScriptedEngine(Replies(replies), batch_size)
+    return ScriptedEngine(ReplayPolicy(replies), batch_size)

@@ -332,9 +332,9 @@ def decode_with_pil() -> None:
 
 def serve() -> None:
     """Be `transformers serve`."""
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
-    cure_torchvision()
+    patch_torchvision()
     decode_with_pil()
     from transformers.cli.transformers import main
 

@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 
 from factories.models import small_tokenizer
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
 NAMES = {
     "hidden_size": 32,
@@ -17,7 +17,7 @@ NAMES = {
 
 def small_siglip(folder, seed=0, text_width=32):
     """Write a SigLIP of pictures of 32 x 32 pixels in four patches; return the folder."""
-    cure_torchvision()
+    patch_torchvision()
     from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel, SiglipProcessor
 
     tokenizer = small_tokenizer()

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from benchmarks import fair_controls as controls
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.build import build
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.views.stress.image_stress import PictureStress
@@ -56,7 +56,7 @@ def play(questions, tmp_path_factory):
         kind = config.pictures
         if kind not in opened:
             opened[kind] = QuestionVisibility(
-                build(config).scenes(asked), known_facts(asked), config.image_size
+                build(config).scenes(asked), load_facts(asked), config.image_size
             )
         sees = kind in ("real", "mirrored") and not build(config).blind
         eyes = opened[kind] if sees else None
@@ -109,7 +109,7 @@ def test_mirrored_rooms_flip_left_and_right(runs, play):
     mirrored, original = result["mirrored"]["mirrored"], result["mirrored"]["original"]
     asked = [question for question in folder.questions if question.type in DIRECTION_TYPES]
     same = {
-        kind: [letters(q.options)[q.truth] == "back" for q in asked if q.type == kind]
+        kind: [options_by_letter(q.options)[q.truth] == "back" for q in asked if q.type == kind]
         for kind in DIRECTION_TYPES
     }
     for kind in DIRECTION_TYPES:

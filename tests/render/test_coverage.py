@@ -11,7 +11,7 @@ from render_agent.render.visibility.coverage import (
     SIDE_PIXELS,
     Surface,
     free_places,
-    spread,
+    sample_surface,
 )
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -50,8 +50,8 @@ def visible_points(surface, room, renderer, camera, side=120):
 
 def test_samples_are_on_the_surface_even_and_deterministic():
     room = scene()
-    points = spread(room)
-    assert (points == spread(room)).all()
+    points = sample_surface(room)
+    assert (points == sample_surface(room)).all()
     on_sides = [
         np.isclose(points[:, axis], end, atol=1e-5) for axis in range(3) for end in (0, SIZE[axis])
     ]
@@ -64,7 +64,7 @@ def test_samples_are_on_the_surface_even_and_deterministic():
 def test_empty_room_is_fully_visible_and_each_view_shows_its_part(cloud):
     room, renderer = scene(cloud=cloud), Rasteriser(1)
     surface = surface_of(room, renderer)
-    assert len(surface.points) >= 0.97 * len(spread(room))
+    assert len(surface.points) >= 0.97 * len(sample_surface(room))
     views = [Camera(MIDDLE, yaw, pitch, 90.0) for yaw, pitch in DIRECTIONS]
     seen = [visible_points(surface, room, renderer, camera) for camera in views]
     assert np.any(seen, axis=0).mean() == pytest.approx(1.0, abs=0.01)
@@ -104,7 +104,7 @@ def test_visible_surface_is_exact_with_few_images():
             return renderer.draw(*view)
 
     space = FreeSpace.of(room)
-    everywhere = Surface(spread(room))
+    everywhere = Surface(sample_surface(room))
     cameras = [Camera(p, *angles, 90.0) for p in free_places(space) for angles in DIRECTIONS]
     visible = [
         visible_points(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras
@@ -119,4 +119,4 @@ def test_degenerate_scene_has_no_surface():
         "n", np.zeros((3, 3), np.float32), np.zeros((3, 3), np.uint8),
         np.array([[0, 1, 2]], np.int32), 0.0, 1.0, np.zeros((2, 3)),
     )  # fmt: skip
-    assert spread(degenerate).shape == (0, 3)
+    assert sample_surface(degenerate).shape == (0, 3)

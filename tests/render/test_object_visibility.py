@@ -15,12 +15,12 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.rasteriser.zbuffer import cover
 from render_agent.render.renderer import Frame
 from render_agent.render.visibility.box_surfaces import _face_orientation
-from render_agent.render.visibility.object_visibility import Sight, Sighting
-from render_agent.scans.boxes import upright
+from render_agent.render.visibility.object_visibility import ObjectSighting, ObjectVisibility
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent.scans.scene import Scene
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))
@@ -143,9 +143,9 @@ def poses(scene, boxes, count):
 )
 def test_area_and_share_agree_with_ray_casting(scan):
     scene = load_scene(scan, scan.stem)
-    things = read_truth(scan.with_suffix(".json")).objects
+    things = read_ground_truth(scan.with_suffix(".json")).objects
     boxes = [thing.box for thing in things]
-    rays, sight = Rays(scene, boxes), Sight(Rasteriser(1), scene, boxes, SIZE)
+    rays, sight = Rays(scene, boxes), ObjectVisibility(Rasteriser(1), scene, boxes, SIZE)
     numbers = [number for number, thing in enumerate(things) if thing.label not in LEANING]
     num_compared = num_occluded = 0
     for camera in poses(scene, boxes, POSES):
@@ -161,7 +161,7 @@ def test_area_and_share_agree_with_ray_casting(scan):
 
 
 AHEAD = Camera((0.0, 0.0, 1.2), 0.0, 0.0, 60.0)
-TARGET = upright((3, -0.4, 0.6), (3.5, 0.4, 1.6))
+TARGET = upright_box((3, -0.4, 0.6), (3.5, 0.4, 1.6))
 
 
 def look_at_one(sight, camera=AHEAD):
@@ -176,11 +176,11 @@ def target(*others):
 
 
 def sight_of(scene, *boxes, size=(320, 240), renderer=None):
-    return Sight(renderer or Rasteriser(1), scene, boxes or (TARGET,), size)
+    return ObjectVisibility(renderer or Rasteriser(1), scene, boxes or (TARGET,), size)
 
 
 def test_unoccluded_object_is_fully_visible():
-    seen = look_at_one(Sight(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
+    seen = look_at_one(ObjectVisibility(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
     assert seen.share == pytest.approx(1.0, abs=0.01)
     assert seen.distance == pytest.approx(3.0)
     focal = 240 / math.tan(math.radians(30))
@@ -193,13 +193,13 @@ def test_half_occluded_object_has_half_the_share():
 
 
 def test_object_behind_the_camera_is_not_visible():
-    assert look_at_one(sight_of(target()), AHEAD.turned(180)) == Sighting(
+    assert look_at_one(sight_of(target()), AHEAD.turned(180)) == ObjectSighting(
         0, 0, 0.0, 0.0, pytest.approx(3.0)
     )
 
 
 def test_camera_inside_an_object():
-    hollow = upright((-0.6, -0.6, 0.2), (0.6, 0.6, 2.2))
+    hollow = upright_box((-0.6, -0.6, 0.2), (0.6, 0.6, 2.2))
     scene = room(box(hollow.bounds[0], hollow.bounds[1], RED))
     seen = look_at_one(sight_of(scene, hollow))
     assert seen.distance == 0
@@ -211,8 +211,8 @@ def test_camera_inside_an_object():
     assert seen.share == pytest.approx(angle / (4 * math.pi), rel=0.02)
 
 
-ON_THE_WALL = upright((4.98, -0.5, 1.0), (5.0, 0.3, 1.6))
-ON_THE_FLOOR = upright((2.0, -1.0, 0.0), (3.5, 0.8, 0.01))
+ON_THE_WALL = upright_box((4.98, -0.5, 1.0), (5.0, 0.3, 1.6))
+ON_THE_FLOOR = upright_box((2.0, -1.0, 0.0), (3.5, 0.8, 0.01))
 FLAT = {"picture": (ON_THE_WALL, -2.0), "rug": (ON_THE_FLOOR, -20.0)}
 
 
@@ -248,12 +248,12 @@ def test_table_and_object_on_it_are_separated():
         box((2.3, -0.2, 0.75), (2.6, 0.2, 0.765), RED),
         box((2.58, -0.2, 0.765), (2.6, 0.2, 1.0), RED),
     )
-    laptop = upright((2.3, -0.2, 0.75), (2.6, 0.2, 1.0))
+    laptop = upright_box((2.3, -0.2, 0.75), (2.6, 0.2, 1.0))
     scene = subdivided(room(table, base, screen))
     camera = AHEAD.turned(up=-12)
     colours = Rasteriser(1).draw(scene, camera, 320, 240).colours
     counts = [int((colours == colour).all(axis=2).sum()) for colour in (GREEN, RED)]
-    seen = sight_of(scene, upright((2, -0.8, 0.7), (3, 0.8, 0.75)), laptop).look(camera)
+    seen = sight_of(scene, upright_box((2, -0.8, 0.7), (3, 0.8, 0.75)), laptop).look(camera)
     assert [sighting.area for sighting in seen] == pytest.approx(counts, rel=0.01)
 
 
@@ -306,8 +306,8 @@ def test_depth_only_renderers_give_the_same_result():
 
 def test_downscaled_counting_gives_the_full_size_area():
     scene = target()
-    coarse = look_at_one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=160))
-    fine = look_at_one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
+    coarse = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), widest=160))
+    fine = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
     assert coarse.area == pytest.approx(fine.area, rel=0.05)
     assert coarse.share == pytest.approx(fine.share, abs=0.02)
 
@@ -334,4 +334,4 @@ def test_cover_marks_the_pixels_that_are_drawn():
 
 def test_without_boxes_there_are_no_sightings():
     assert sight_of(target()).with_size((96, 72)).look(AHEAD, []) == []
-    assert Sight(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []
+    assert ObjectVisibility(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []

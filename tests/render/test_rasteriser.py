@@ -17,10 +17,10 @@ from rich.console import Console
 from render_agent.errors import RenderError
 from render_agent.render.rasteriser.blocks import cloud_blocks
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.renderer import colourless
+from render_agent.render.renderer import without_colours
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.formats.load import load_scene
-from render_agent.util.display import shown_on
+from render_agent.util.display import display_on
 
 W, H = 320, 240
 
@@ -157,7 +157,7 @@ def test_colourless_frames_have_identical_depth_and_primitives(rasteriser, camer
     empty = replace(scene, points=scene.points + 9, faces=scene.faces[:0])
     for each in (scene, empty):
         expected = rasteriser.draw(each, camera, 90, 70)
-        frame = colourless(rasteriser).draw(each, camera, 90, 70)
+        frame = without_colours(rasteriser).draw(each, camera, 90, 70)
         assert not frame.colours.size
         assert frame.depth.tobytes() == expected.depth.tobytes()
         assert frame.primitive.tobytes() == expected.primitive.tobytes()
@@ -251,7 +251,7 @@ def test_prepare_compiles_only_uncached_kernels(tmp_path, monkeypatch, cached, k
     monkeypatch.setattr(
         "render_agent.render.rasteriser.rasteriser.compile_kernels", compiled.append
     )
-    with shown_on(Console(file=printed)):
+    with display_on(Console(file=printed)):
         Rasteriser.prepare(lambda: tessellated(1))
     assert compiled == ([kind] if kind else [])
     assert bool(printed.getvalue()) == bool(kind)

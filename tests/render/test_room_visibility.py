@@ -12,7 +12,7 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility import room_visibility
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.room_visibility import NEAR_METRES, Room, Rooms
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -20,7 +20,7 @@ from render_agent.tasks.ground_truth import Facts
 
 SIZE = (80, 60)
 FIELD = vertical_from_horizontal(75, *SIZE)
-LAMP, PLANT = upright((4, 0.3, 0), (4.6, 1, 0.8)), upright((0.3, 3, 0), (1, 3.7, 1.2))
+LAMP, PLANT = upright_box((4, 0.3, 0), (4.6, 1, 0.8)), upright_box((0.3, 3, 0), (1, 3.7, 1.2))
 FACTS = Facts({"Lamp": 1, "plant": 1}, 20.0, {"Lamp": [LAMP], "plant": [PLANT]})
 CELL = cell_size(SIZE)
 STAND = Camera((2.5, 2.0, 1.5), 30.0, -10.0, FIELD)

@@ -14,9 +14,9 @@ from render_agent.render.renderer import Frame
 from render_agent.render.start_pose import (
     CANDIDATE_YAWS,
     FAR_METRES,
-    moved_start,
+    count_visible_patches,
+    moved_start_note,
     parse_start,
-    seen_patches,
     start_camera,
     surface,
 )
@@ -93,7 +93,7 @@ def test_free_pose_is_used_unchanged(renderer):
     assert camera == start_camera(
         scene, renderer, FreeSpace.of(scene), ((1.25, -0.5, 1.4), 90.0), FOV
     )
-    assert moved_start(scene, "1.25,-0.5,1.4,450", camera) == ()
+    assert moved_start_note(scene, "1.25,-0.5,1.4,450", camera) == ()
 
 
 @pytest.mark.parametrize("place", ["0,0,1.6,30", "2.95,0,1.6,30", "40,0,1.6,30", "0,0,-9,30"])
@@ -105,12 +105,12 @@ def test_occupied_pose_is_moved_and_noted(renderer, place):
     assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert camera.yaw == pytest.approx(30)
     x, y, z = (float(number) for number in place.split(",")[:3])
-    (note,) = moved_start(scene, place, camera)
+    (note,) = moved_start_note(scene, place, camera)
     assert f"[{x:.2f}, {y:.2f}, {z:.2f}]" in note
     assert f"{math.dist((x, y, z), camera.position):.2f} m" in note
     mirrored = scene.mirrored()
     mirrored_start = start_camera(mirrored, renderer, FreeSpace.of(mirrored), place, FOV)
-    (mirrored_note,) = moved_start(mirrored, place, mirrored_start)
+    (mirrored_note,) = moved_start_note(mirrored, place, mirrored_start)
     assert mirrored_note.rsplit(":")[1] == note.rsplit(":")[1]
 
 
@@ -157,7 +157,7 @@ def test_surface_points_project_back_to_their_pixels(renderer):
     limits = np.array([[-3, -3, 0], [3, 3, 2.7]])
     assert (points >= limits[0] - 1e-3).all()
     assert (points <= limits[1] + 1e-3).all()
-    assert 0 < seen_patches(scene, renderer, camera) <= 160 * 120
+    assert 0 < count_visible_patches(scene, renderer, camera) <= 160 * 120
 
 
 @pytest.mark.parametrize(
@@ -176,5 +176,5 @@ def test_start_is_free_in_real_scans(renderer, name):
     camera = start_camera(scene, renderer, space, "best", FOV)
     assert space.clearance(camera.position) > 0
     turned = [camera.turned(yaw) for yaw in CANDIDATE_YAWS]
-    counts = [seen_patches(scene, renderer, view) for view in turned]
-    assert seen_patches(scene, renderer, camera) == max(counts) > 50
+    counts = [count_visible_patches(scene, renderer, view) for view in turned]
+    assert count_visible_patches(scene, renderer, camera) == max(counts) > 50

@@ -17,7 +17,7 @@ from render_agent.errors import RenderError, SetupError
 from render_agent.render import subprocess_renderer
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.subprocess_renderer import SubprocessRenderer, make_guarded
+from render_agent.render.subprocess_renderer import SubprocessRenderer, make_isolated_renderer
 from render_agent.scans.camera import Camera, MapCamera
 
 sys.path.insert(0, str(TREE / "tests" / "faults"))
@@ -103,7 +103,7 @@ def test_pyrender_draws_the_same_in_a_child_process():
         local = make_renderer("pyrender")
     except SetupError as error:
         pytest.skip(str(error))
-    remote = make_guarded("pyrender")
+    remote = make_isolated_renderer("pyrender")
     assert isinstance(remote, SubprocessRenderer)
     scene = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     for camera in (CAMERA, MapCamera((2.0, 0.0), 2.5, 0.1)):
@@ -151,13 +151,13 @@ def test_hung_renderer_times_out(crashing, monkeypatch):
 
 def test_renderer_that_cannot_be_created_is_a_setup_error(crashing, monkeypatch):
     with pytest.raises(SetupError, match="crayon"):
-        make_guarded("crayon")
+        make_isolated_renderer("crayon")
     monkeypatch.setenv("CRASHING_RENDERER", "{")
     with pytest.raises(SetupError, match="crashing"):
-        make_guarded("crashing")
+        make_isolated_renderer("crashing")
 
 
 def test_rasteriser_runs_in_this_process():
-    renderer = make_guarded("rasteriser")
+    renderer = make_isolated_renderer("rasteriser")
     assert isinstance(renderer, Rasteriser)
     renderer.close()

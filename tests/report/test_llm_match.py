@@ -8,7 +8,7 @@ from factories.runs import make_questions, play, walking
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.question import Question
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.llm_match import mark_answers, prompt, read_mark
 from render_agent.runs.read import RunData
 
@@ -51,7 +51,7 @@ def run(tmp_path):
     path.write_text("".join(json.dumps(row | {"id": number}) + "\n" for number in range(4)))
     answers = {"0": "a red door", "1": "a sofa", "2": "something odd", "3": None}
     replies = {name: [json.dumps({"answer": text, "done": True})] for name, text in answers.items()}
-    return play(tmp_path, path, ScriptedEngine(Replies(replies)), max_turns=1, views="none")
+    return play(tmp_path, path, ScriptedEngine(ReplayPolicy(replies)), max_turns=1, views="none")
 
 
 def test_marks_are_saved_separately_from_official_results(run, tmp_path, type_in):

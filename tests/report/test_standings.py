@@ -11,7 +11,7 @@ from factories.samples import mixed_engine, options_of
 from render_agent.cli.main import cli
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.report.standings import how_chosen, members, standings
+from render_agent.report.standings import candidate_scores, explain_choice, members
 from render_agent.runs.progress import choice_summary, turn_summary
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
@@ -51,7 +51,7 @@ def test_scores_belong_to_candidates_and_members():
         "geometry named",
         "random",
     ]
-    by_number = {standing.candidate.number: standing for standing in standings(WEIGHED)}
+    by_number = {standing.candidate.number: standing for standing in candidate_scores(WEIGHED)}
     assert list(by_number) == [0, 1, 2, 3]
     assert by_number[2].scores == (0.2, None, 0.6)
     assert by_number[2].reasons == (("geometry", "a wall"),)
@@ -75,7 +75,7 @@ def test_scores_belong_to_candidates_and_members():
     ],
 )
 def test_sentence_on_how_a_reply_was_chosen(evidence, expected):
-    assert expected in how_chosen(evidence)
+    assert expected in explain_choice(evidence)
 
 
 def test_progress_names_the_chosen_candidate_and_its_score():
@@ -92,7 +92,7 @@ def test_show_prints_the_candidates_of_a_run(tmp_path):
     for turn in state.turns:
         line = turn_summary(state, turn)
         assert line.endswith(f"({choice_summary(turn.evidence)})")
-        for standing in standings(turn.evidence):
+        for standing in candidate_scores(turn.evidence):
             mark = " > " if standing.chosen else "   "
             assert f"\n{mark}{standing.name}: " in output
             if standing.candidate.view:

@@ -9,17 +9,17 @@ from factories.models import small_model
 from factories.runs import make_config, make_questions, play
 
 from render_agent.cli.dry_run import dry_run
-from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.chat import image_files
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.engines.scripted.blind_policies import WandererPolicy
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.engines.transformers.factory import (
     FEEDBACK,
     INSTRUCTIONS,
     USUAL_REPLY,
-    dialogue_tokens,
+    estimate_dialogue_tokens,
 )
-from render_agent.engines.vllm.arguments import options_of
+from render_agent.engines.vllm.arguments import vllm_options
 from render_agent.runs.build import build
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.run_estimate import estimate
@@ -27,7 +27,7 @@ from render_agent.runs.run_estimate import estimate
 TURNS, QUESTIONS = 4, 3
 
 
-class Rewording(Wanderer):
+class Rewording(WandererPolicy):
     """Wanders, and returns alternative wordings on request."""
 
     def samples(self, request):
@@ -47,7 +47,7 @@ class Counting(ScriptedEngine):
         self.requests += len(requests)
         self.replies += sum(request.samples for request in requests)
         self.pictures += sum(
-            request.samples * len(pictures(list(request.messages))) for request in requests
+            request.samples * len(image_files(list(request.messages))) for request in requests
         )
         return super().answer(requests)
 
@@ -150,8 +150,10 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
 def test_engine_capacity_covers_images_and_rows(tmp_path, options, pictures, candidates):
     config = config_of(tmp_path, **options)
     workload = build(config).workload
-    assert options_of(config, {}, workload.pictures).pictures == pictures
+    assert vllm_options(config, {}, workload.pictures).pictures == pictures
     loaded = load(small_model())
     one = loaded.inputs.family.picture_tokens(*config.image_size, loaded.inputs.processor, {})
     texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)
-    assert dialogue_tokens(loaded, config, {}, workload) == candidates * (texts + pictures * one)
+    assert estimate_dialogue_tokens(loaded, config, {}, workload) == candidates * (
+        texts + pictures * one
+    )

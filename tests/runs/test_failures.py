@@ -12,7 +12,7 @@ from factories.states import question
 from render_agent.agents.agent import Agent
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import EngineError, RunStoppedError
 from render_agent.runs.failures import IN_A_ROW, Failures, allowed_failures
 from render_agent.runs.log import writer
@@ -75,7 +75,7 @@ def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
     assert results["counts"]["failed"] == 0
 
 
-class Some(Replies):
+class Some(ReplayPolicy):
     """Replies that some questions never receive."""
 
     def reply(self, request):

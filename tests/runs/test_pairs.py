@@ -9,7 +9,7 @@ from factories.changes import changeable_room
 from factories.reports import question_html
 from factories.runs import Silent, make_config, play
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
@@ -103,7 +103,7 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
         "type": ("object_counting", "object_abs_distance", "object_rel_distance"), "image_size": (64, 48),
     }  # fmt: skip
     objects = [{"category": "lamp", "position": [4.45, 3.35], "sure": 90}]
-    engine = ScriptedEngine(Replies({"*": [reply, reply, last]}))
+    engine = ScriptedEngine(ReplayPolicy({"*": [reply, reply, last]}))
     engine.policy.believe = lambda request: json.dumps({"objects": objects})
     path, results = play(
         folder, folder / "questions.jsonl", engine, output=str(tmp_path), **options

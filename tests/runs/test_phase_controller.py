@@ -19,7 +19,7 @@ from factories.runs import (
 )
 
 from render_agent.engines.engine import Capabilities, Reply
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -32,11 +32,11 @@ def order(path):
 def test_batching_saves_calls_and_finish_together_1_is_sequential(tmp_path):
     questions = make_questions(tmp_path, 10)
     never = {"*": [STEP]}
-    engine = ScriptedEngine(Replies(never))
+    engine = ScriptedEngine(ReplayPolicy(never))
     options = {"max_turns": 8, "finish_together": 1}
     path, _ = play(tmp_path, questions, engine, max_batched_turns=4, **options)
     assert engine.calls == 44
-    alone = ScriptedEngine(Replies(never))
+    alone = ScriptedEngine(ReplayPolicy(never))
     other, _ = play(tmp_path, questions, alone, max_batched_turns=0, **options)
     assert alone.calls == 80
     assert transcripts(path) == transcripts(other)

@@ -8,16 +8,16 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import go_on, make_config, make_questions, play, transcripts, walking
 
-from render_agent.dialogue.chat import pictures as pictures_of
+from render_agent.dialogue.chat import image_files as pictures_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
@@ -142,7 +142,7 @@ class Dying(ScriptedEngine):
 def test_turn_is_repeated_if_the_engine_fails_during_its_probe(tmp_path, questions):
     run = start_run(make_config(tmp_path, questions, **ALL))
     with pytest.raises(EngineError, match="gone"):
-        run.go(Silent(), lambda config, asked: Dying(walking(5).policy))
+        run.go(NullObserver(), lambda config, asked: Dying(walking(5).policy))
     run.close()
     assert {line["turn"] for line in RunData(run.path).lines()} == {0}
 
@@ -153,7 +153,7 @@ MODEL = {"image_size": (64, 64), "max_new_tokens": 10, "no_guide": True, "max_tu
 @pytest.fixture(scope="module")
 def engine():
     """The tiny Qwen3-VL in the engine with a KV cache; runs leave it open."""
-    engine = engine_of(load(small_model()), 8, {}, 0)
+    engine = build_engine(load(small_model()), 8, {}, 0)
     assert isinstance(engine, ContinuousEngine)
     close, engine.close = engine.close, lambda: None
     yield engine

@@ -8,7 +8,7 @@ from rich.console import Console
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.runs.progress import Progress
-from render_agent.util.display import Display, bar_class, duration, shown_on, stage
+from render_agent.util.display import Display, display_on, format_duration, stage, stage_bar_class
 
 STEP, DONE = Action(forward=1.0), Action(answer="4", answer_text="4", done=True)
 
@@ -73,7 +73,7 @@ def test_remaining_time_follows_the_mean_dialogue_length(clock):
     assert progress.remaining_seconds() is None  # before 5 % of the turns
     take_all(progress, some[5:], clock, 5.0, done={str(n) for n in range(20, 40)})
     assert progress.remaining_seconds() == pytest.approx(20 * 2 * 5.0)
-    assert f"about {duration(200)} left" in progress.line
+    assert f"about {format_duration(200)} left" in progress.line
     take_all(progress, some, clock, 5.0)
     take_all(progress, some, clock, 10.0)
     assert progress.remaining_seconds() == pytest.approx(20 * 1 * (20 * 10 + 60 * 5) / 80)
@@ -93,7 +93,7 @@ def test_speed_is_that_of_recent_turns(clock):
 def test_line_fits_a_narrow_terminal(clock):
     console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
     some = states(400, truth="4", scene="room00", type="object_counting")
-    with shown_on(console) as display:
+    with display_on(console) as display:
         progress = Progress(some, display, max_batched_turns=2)
         progress.began("batched", some)
         take_all(progress, some[:200], clock, 2.0, done={s.id for s in some})
@@ -125,9 +125,9 @@ def test_plain_lines_are_throttled_and_have_no_control_characters(monkeypatch):
 
 def test_stage_shows_progress_on_a_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
-    with shown_on(console) as display:
+    with display_on(console) as display:
         with stage("fetching a model", in_bytes=True) as fetching:
-            bar = bar_class(fetching)(total=4e9, unit="B", desc="Reconstructing")
+            bar = stage_bar_class(fetching)(total=4e9, unit="B", desc="Reconstructing")
             bar.update(1e9)
             bar.refresh()
             display.progress.refresh()
@@ -141,7 +141,7 @@ def test_stage_shows_progress_on_a_terminal():
 
 def test_only_announced_stages_are_shown_without_a_terminal():
     console = Console(file=io.StringIO(), width=200)
-    with shown_on(console), stage("fetching a model", announced=True), stage("writing pages", 3):
+    with display_on(console), stage("fetching a model", announced=True), stage("writing pages", 3):
         pass
     assert console.file.getvalue() == "fetching a model\n"
 
@@ -156,4 +156,4 @@ def test_stages_are_silent_without_a_display(capfd):
     ("seconds", "words"), [(12, "12 s"), (600, "10 min"), (3 * 3600 + 300, "3 h 05 min")]
 )
 def test_durations_as_text(seconds, words):
-    assert duration(seconds) == words
+    assert format_duration(seconds) == words

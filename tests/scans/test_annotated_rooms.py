@@ -17,7 +17,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.stand_in.annotated_room import (
     ROOM_HEIGHT_METRES,
     TILE_COLOURS,
-    annotated_scene,
+    build_annotated_room,
     category_colour,
 )
 from render_agent.scans.stand_in.annotations import BoxedObject, SceneAnnotation, read_annotations
@@ -61,7 +61,7 @@ def official():
 def rooms(official, request):
     assert len(official) == 288
     names = list(official)[:: request.param]
-    return {name: annotated_scene(official[name]) for name in names}
+    return {name: build_annotated_room(official[name]) for name in names}
 
 
 def test_rooms_contain_their_boxes(official, rooms):
@@ -106,7 +106,7 @@ def test_start_position_is_outside_all_boxes(official, rooms):
 
 
 def test_box_is_rendered_in_place_in_its_category_colour():
-    scene = annotated_scene(annotation(box("oven", (2, 0, 0.5), (0.6, 0.8, 1.0)), area=30.0))
+    scene = build_annotated_room(annotation(box("oven", (2, 0, 0.5), (0.6, 0.8, 1.0)), area=30.0))
     renderer = make_renderer("rasteriser")
     camera = Camera((0.0, 0.0, 0.5), 0.0, 0.0, 60.0)
     frame = renderer.draw(scene, camera, 320, 240)
@@ -128,7 +128,7 @@ def test_box_is_rendered_in_place_in_its_category_colour():
 def test_box_inside_a_box_is_visible():
     shelf = box("bookshelf", (2, 0, 1), (1, 2, 2), ABOUT)
     book = box("book", (2, 0, 1), (0.3, 0.3, 0.3))
-    scene = annotated_scene(annotation(shelf, book, area=60.0))
+    scene = build_annotated_room(annotation(shelf, book, area=60.0))
     assert np.abs(scene.points - shelf.corners[0]).max(axis=1).min() < 1e-5
     renderer = make_renderer("rasteriser")
     depth = renderer.draw(scene, Camera((-1.0, 0.0, 1.0), 0.0, 0.0, 60.0), 64, 64).depth
@@ -159,7 +159,7 @@ def test_category_colours_are_the_same_in_every_process():
 )  # fmt: skip
 def test_unusable_annotations_are_rejected(things, message):
     with pytest.raises(SceneError, match=message):
-        annotated_scene(annotation(*things))
+        build_annotated_room(annotation(*things))
 
 
 def write_annotations(folder, *scenes):

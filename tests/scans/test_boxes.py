@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from render_agent.scans.boxes import OrientedBox, distance, overlap, rotation, upright
+from render_agent.scans.boxes import OrientedBox, distance, overlap, rotation, upright_box
 
 
 def random_boxes(seed, count):
@@ -40,7 +40,7 @@ def test_boxes_overlap_if_their_distance_is_zero():
 
 
 def test_rotated_box_has_the_right_corners_and_axes():
-    box = upright(np.array([-1, -0.5, 0]), np.array([1, 0.5, 2]), 30, np.array([3.0, 4.0, 1.0]))
+    box = upright_box(np.array([-1, -0.5, 0]), np.array([1, 0.5, 2]), 30, np.array([3.0, 4.0, 1.0]))
     assert np.allclose(box.centre, [3, 4, 2])
     assert np.allclose(np.abs(box.local(box.corners)), [1, 0.5, 1])
     assert np.allclose(box.bounds[1, 2] - box.bounds[0, 2], 2)
@@ -49,10 +49,10 @@ def test_rotated_box_has_the_right_corners_and_axes():
 
 
 def test_distances_of_simple_boxes():
-    unit = upright(np.zeros(3), np.ones(3))
-    assert distance(unit, upright(np.array([2, 0, 0]), np.array([3, 1, 1]))) == pytest.approx(1)
-    assert distance(unit, upright(np.array([2, 2, 2]), np.array([3, 3, 3]))) == pytest.approx(
+    unit = upright_box(np.zeros(3), np.ones(3))
+    assert distance(unit, upright_box(np.array([2, 0, 0]), np.array([3, 1, 1]))) == pytest.approx(1)
+    assert distance(unit, upright_box(np.array([2, 2, 2]), np.array([3, 3, 3]))) == pytest.approx(
         3**0.5
     )
-    assert distance(unit, upright(np.array([0.5, 0.5, 0.5]), np.array([3, 3, 3]))) == 0
-    assert distance(unit, upright(np.array([1, 0, 0]), np.array([2, 1, 1]))) == pytest.approx(0)
+    assert distance(unit, upright_box(np.array([0.5, 0.5, 0.5]), np.array([3, 3, 3]))) == 0
+    assert distance(unit, upright_box(np.array([1, 0, 0]), np.array([2, 1, 1]))) == pytest.approx(0)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from render_agent.errors import SceneError
 from render_agent.scans.formats import point_cloud as cloud
 from render_agent.scans.formats.cleaning import Scan
-from render_agent.scans.free_space.surface import areas_and_normals, cut, one_each
+from render_agent.scans.free_space.surface import areas_and_normals, cut, first_per_cell
 
 
 def test_thinning_keeps_positions_and_colours():
@@ -70,7 +70,7 @@ def test_cut_returns_none_if_there_are_too_many_pieces():
 
 @given(points=arrays(np.float32, (40, 3), elements=st.floats(-2, 2, width=32)))
 def test_one_each_keeps_one_point_per_cell(points):
-    kept = points[one_each(points, 0.5)]
+    kept = points[first_per_cell(points, 0.5)]
     cells = np.floor((points - points.min(axis=0)) / np.float32(0.5))
     assert len(kept) == len(np.unique(cells, axis=0))
     assert np.linalg.norm(points[:, None] - kept[None], axis=2).min(axis=1).max() <= 0.5 * 3**0.5

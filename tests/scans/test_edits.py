@@ -10,10 +10,10 @@ from factories.scenes import GREEN, RED, write_ply
 
 from render_agent.errors import SceneError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.scans.boxes import upright
-from render_agent.scans.cache import SceneFiles
+from render_agent.scans.boxes import upright_box
+from render_agent.scans.cache import SceneReader
 from render_agent.scans.camera import Camera
-from render_agent.scans.edits import Edit, Parts, edited_boxes, edited_scene
+from render_agent.scans.edits import Edit, ObjectParts, edit_boxes, edit_scene
 
 # Looks from the middle of the room towards the second chair, which appears left of the image centre.
 AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
@@ -23,14 +23,14 @@ AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
 def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("edits")
     changeable_room(folder)
-    return SceneFiles().read(folder / "room.ply", "room")
+    return SceneReader().read(folder / "room.ply", "room")
 
 
 @pytest.fixture(scope="module")
 def boxes():
     by_label = {}
     for label, low, high, _ in OBJECTS:
-        by_label.setdefault(label, []).append(upright(low, high))
+        by_label.setdefault(label, []).append(upright_box(low, high))
     return by_label
 
 
@@ -43,10 +43,10 @@ def red(scene):
 
 def test_removed_object_disappears_from_images_and_boxes(scene, boxes):
     edits = [Edit("remove", "chair", 0), Edit("remove", "shelf")]
-    gone = edited_scene(scene, boxes, edits)
-    one, none = red(gone)[0], red(edited_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
+    gone = edit_scene(scene, boxes, edits)
+    one, none = red(gone)[0], red(edit_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
     assert red(scene)[0] > one > none == 0
-    remaining = edited_boxes(boxes, edits)
+    remaining = edit_boxes(boxes, edits)
     assert remaining["shelf"] == []
     assert remaining["chair"] == boxes["chair"][1:]
     assert len(gone.points) == len(scene.points)
@@ -55,32 +55,32 @@ def test_removed_object_disappears_from_images_and_boxes(scene, boxes):
 
 def test_moved_object_is_inside_its_moved_box(scene, boxes):
     edit = Edit("transform", "chair", 1, degrees=90.0, shift=(3.4, -1.0, 0.0))
-    moved = edited_scene(scene, boxes, [edit])
-    box = edited_boxes(boxes, [edit])["chair"][1]
-    own = Parts(scene, boxes).things["chair", 1]
+    moved = edit_scene(scene, boxes, [edit])
+    box = edit_boxes(boxes, [edit])["chair"][1]
+    own = ObjectParts(scene, boxes).things["chair", 1]
     assert np.abs(box.local(moved.points[own])).max(0) == pytest.approx(box.size / 2, abs=1e-5)
     others = np.setdiff1d(np.arange(len(scene.points)), own)
     assert (moved.points[others] == scene.points[others]).all()
 
 
 def test_object_moves_from_left_to_right_in_the_image(scene, boxes):
-    left = edited_scene(scene, boxes, [Edit("remove", "chair", 0)])
-    right = edited_scene(left, boxes, [Edit("transform", "chair", 1, shift=(-2.0, 0.0, 0.0))])
+    left = edit_scene(scene, boxes, [Edit("remove", "chair", 0)])
+    right = edit_scene(left, boxes, [Edit("transform", "chair", 1, shift=(-2.0, 0.0, 0.0))])
     assert red(left)[1] < 80 < red(right)[1]
 
 
 def test_copy_adds_an_object(scene, boxes):
     edit = Edit("copy", "chair", 0, shift=(0.8, 0.9, 0.0))
-    copied = edited_scene(scene, boxes, [edit])
-    new_boxes = edited_boxes(boxes, [edit])
+    copied = edit_scene(scene, boxes, [edit])
+    new_boxes = edit_boxes(boxes, [edit])
     assert red(copied)[0] > red(scene)[0]
-    assert Parts(copied, new_boxes).things.keys() == Parts(scene, boxes).things.keys() | {
-        ("chair", 2)
-    }
+    assert ObjectParts(copied, new_boxes).things.keys() == ObjectParts(
+        scene, boxes
+    ).things.keys() | {("chair", 2)}
 
 
 def test_recolour_changes_only_colours(scene, boxes):
-    recoloured = edited_scene(scene, boxes, [Edit("recolour", "chair", n, degrees=240.0) for n in (0, 1)])  # fmt: skip
+    recoloured = edit_scene(scene, boxes, [Edit("recolour", "chair", n, degrees=240.0) for n in (0, 1)])  # fmt: skip
     changed = (recoloured.colours != scene.colours).any(1)
     assert (scene.colours[changed] == RED).all()
     assert changed.sum() == (scene.colours == RED).all(1).sum()
@@ -93,7 +93,7 @@ def test_recolour_changes_only_colours(scene, boxes):
 def test_transformed_room_looks_the_same_from_the_transformed_camera(scene, boxes, degrees, factor):  # fmt: skip
     edit = Edit("transform", degrees=degrees, factor=factor, shift=(1.0, -2.0, 0.3))
     origin = (10.0, 20.0, 0.5)
-    transformed = edited_scene(replace(scene, origin=origin), boxes, [edit])
+    transformed = edit_scene(replace(scene, origin=origin), boxes, [edit])
     position = edit.moved(np.array(AT_CHAIR.position), np.array(origin))
     camera = replace(AT_CHAIR, position=tuple(map(float, position)), yaw=AT_CHAIR.yaw + degrees)
     before = make_renderer().draw(scene, AT_CHAIR, 160, 120)
@@ -104,7 +104,7 @@ def test_transformed_room_looks_the_same_from_the_transformed_camera(scene, boxe
     assert transformed.ceiling - transformed.floor == pytest.approx(
         factor * (scene.ceiling - scene.floor)
     )
-    (box,), (old,) = edited_boxes(boxes, [edit])["shelf"], boxes["shelf"]
+    (box,), (old,) = edit_boxes(boxes, [edit])["shelf"], boxes["shelf"]
     assert box.size == pytest.approx(factor * old.size)
     assert box.corners == pytest.approx(edit.moved(old.corners), abs=1e-9)
 
@@ -116,12 +116,12 @@ def test_floor_is_added_only_where_none_was_scanned(scene, boxes):
     under = level & (middle[:, 0] < 1.4) & (middle[:, 1] > 2.9)
     bare = replace(scene, faces=scene.faces[~under])
     for room, has_new_floor in ((bare, True), (scene, False)):
-        gone = edited_scene(room, boxes, [Edit("remove", "sofa")])
+        gone = edit_scene(room, boxes, [Edit("remove", "sofa")])
         depth = make_renderer().draw(gone, down, 64, 48).depth
         assert depth[17:31, 27:37] == pytest.approx(2.2, abs=0.02)
         assert (len(gone.points) > len(scene.points)) is has_new_floor
     shelf = Edit("transform", "shelf", shift=(-3.85, 2.7, 0.0))
-    swapped = edited_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
+    swapped = edit_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
     assert not (swapped.colours[len(scene.points) :] == GREEN).all(1).any()
 
 
@@ -134,9 +134,9 @@ def test_objects_that_cannot_be_isolated_are_not_edited(scene, boxes):
         faces=np.concatenate([scene.faces, np.int32([(wall, wall + 1, len(scene.points))])]),
     )
     with pytest.raises(SceneError, match="chair 1"):
-        edited_scene(welded, boxes, [Edit("remove", "chair")])
+        edit_scene(welded, boxes, [Edit("remove", "chair")])
     with pytest.raises(SceneError, match="not a mesh"):
-        edited_scene(replace(scene, faces=None), boxes, [Edit("remove", "chair")])
+        edit_scene(replace(scene, faces=None), boxes, [Edit("remove", "chair")])
 
 
 def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tmp_path):
@@ -145,20 +145,20 @@ def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tm
     web = [(0, int(corner), int(chair[0])) for corner in chair]
     faces = np.concatenate([scene.faces, np.array(web, np.int32)])
     path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", scene.points, scene.colours, faces)
-    grown = SceneFiles().read(path, "scene0_00")
+    grown = SceneReader().read(path, "scene0_00")
     with pytest.raises(SceneError, match="chair 1"):
-        edited_scene(grown, boxes, [Edit("remove", "chair")])
+        edit_scene(grown, boxes, [Edit("remove", "chair")])
 
     segments = np.isin(np.arange(len(scene.points)), chair) * 7
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": segments.tolist()}))  # fmt: skip
     (tmp_path / "scene0_00.aggregation.json").write_text(json.dumps({"segGroups": [{"objectId": 0, "segments": [7], "label": "office chair"}]}))  # fmt: skip
-    gone = edited_scene(grown, boxes, [Edit("remove", "chair")])
+    gone = edit_scene(grown, boxes, [Edit("remove", "chair")])
     assert not np.isin(gone.faces, chair).any()
-    assert red(gone)[0] == red(edited_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
-    assert Parts(grown, boxes).things.keys() == {("chair", 0)}
+    assert red(gone)[0] == red(edit_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
+    assert ObjectParts(grown, boxes).things.keys() == {("chair", 0)}
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text('{"segIndices": [7, 7]}')
     with pytest.raises(SceneError, match="2 vertices"):
-        Parts(grown, boxes)
+        ObjectParts(grown, boxes)
 
 
 def test_no_gap_remains_around_a_labelled_object_connected_to_the_floor(tmp_path):
@@ -174,9 +174,9 @@ def test_no_gap_remains_around_a_labelled_object_connected_to_the_floor(tmp_path
     path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", points, colours, faces)
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": chair.ravel().astype(int).tolist()}))  # fmt: skip
     (tmp_path / "scene0_00.aggregation.json").write_text('{"segGroups": [{"segments": [1]}]}')
-    scene = SceneFiles().read(path, "scene0_00")
-    boxes = {"chair": [upright((1.5, 1.5, 0.0), (2.5, 2.5, 0.8))]}
+    scene = SceneReader().read(path, "scene0_00")
+    boxes = {"chair": [upright_box((1.5, 1.5, 0.0), (2.5, 2.5, 0.8))]}
     down = Camera((2.0, 2.0, 1.5), 0.0, -90.0)
     for edit in (Edit("remove", "chair"), Edit("transform", "chair", shift=(9.0, 0.0, 0.0))):
-        depth = make_renderer().draw(edited_scene(scene, boxes, [edit]), down, 64, 48).depth
+        depth = make_renderer().draw(edit_scene(scene, boxes, [edit]), down, 64, 48).depth
         assert depth == pytest.approx(1.5, abs=0.01)

@@ -18,7 +18,7 @@ from render_agent.scans.formats import meshes
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured import image_files
 from render_agent.scans.formats.textured.gltf import nodes
-from render_agent.scans.srgb import linear, screen
+from render_agent.scans.srgb import to_linear, to_srgb
 
 RED, GREEN, BLUE, YELLOW = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
 POINTS, FACES = rectangle((0, 0, 0), (4, 3, 0))
@@ -144,7 +144,7 @@ def test_texture_transform_is_applied(tmp_path):
 def test_factors_are_linear_light_and_plain_colours_are_shaded(tmp_path):
     factor = {"pbrMetallicRoughness": {"baseColorFactor": [0.5, 0.2, 1, 1]}}
     unlit = factor | {"extensions": {"KHR_materials_unlit": {}}}
-    expected = screen(np.array([0.5, 0.2, 1])).astype(int)
+    expected = to_srgb(np.array([0.5, 0.2, 1])).astype(int)
     unshaded = load_scene(glb(tmp_path, unlit))
     assert unshaded.texture is None
     assert (unshaded.colours == expected).all()
@@ -207,7 +207,7 @@ def test_vertex_colours_factor_and_texture_are_multiplied_in_linear_light(tmp_pa
     material = textured()
     material["pbrMetallicRoughness"]["baseColorFactor"] = [1, 0.5, 1, 1]
     scene = load_scene(glb(tmp_path, material, image_bytes(), colours=tints))
-    half = int(screen(np.array([0.5]))[0])
+    half = int(to_srgb(np.array([0.5]))[0])
     assert (
         np.abs(
             scene.colours.astype(int) - [(0, 0, 255), (half, half, 0), (0, half, 0), (half, 0, 0)]
@@ -434,5 +434,5 @@ def test_obj_with_a_very_long_line_is_rejected(tmp_path):
 
 def test_srgb_conversions_are_inverse():
     levels = np.arange(256, dtype=np.uint8)
-    assert (screen(linear(levels)) == levels).all()
-    assert linear(np.uint8([188]))[0] == pytest.approx(0.5, abs=0.005)
+    assert (to_srgb(to_linear(levels)) == levels).all()
+    assert to_linear(np.uint8([188]))[0] == pytest.approx(0.5, abs=0.005)

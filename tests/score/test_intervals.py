@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from render_agent.score.intervals import Estimate, estimates, estimates_of, holm, ratio
+from render_agent.score.intervals import Estimate, estimates, holm, make_estimates, ratio
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally
 from render_agent.score.summary import summary
 from render_agent.tasks.question_types import DIRECTION_TYPES, TYPES
@@ -100,8 +100,8 @@ def test_no_interval_with_few_scenes():
     assert result["intervals"]["object_counting"] is not None
     assert result["intervals"]["route_planning"] is None
     assert result["errors"]["route_planning"]["scenes"] == 1
-    assert np.isnan(estimates_of(tally(rows(5)))[MICRO].p)
-    assert estimates_of(tally([])) == {}
+    assert np.isnan(make_estimates(tally(rows(5)))[MICRO].p)
+    assert make_estimates(tally([])) == {}
     assert ratio([], []) is None
 
 

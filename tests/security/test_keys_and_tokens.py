@@ -24,7 +24,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.report.pages.build import build_report
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.util.redact import known_keys, names_a_key, public, without, without_keys
+from render_agent.util.redact import environment_keys, is_key_option, public, redact_keys, without
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"  # a password with characters that URLs must encode
@@ -46,8 +46,8 @@ def no_keys(monkeypatch):
 @pytest.mark.parametrize("name", VARIABLES)
 def test_environment_keys_are_redacted(monkeypatch, name):
     monkeypatch.setenv(name, f" {KEY}\n")
-    assert known_keys() == [KEY]
-    assert without_keys(f"refused: {KEY}, {KEY}") == "refused: [key], [key]"
+    assert environment_keys() == [KEY]
+    assert redact_keys(f"refused: {KEY}, {KEY}") == "refused: [key], [key]"
 
 
 @pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "HTTPS_PROXY", "http_proxy"])
@@ -56,7 +56,7 @@ def test_url_passwords_are_redacted_in_every_encoding(monkeypatch, name):
         name, "http://somebody:p%40ss%20word%2F%C3%A4%C3%B6%C3%BC@proxy.example:8/v1"
     )
     told = f"407 for somebody: {WORD} p%40ss%20word%2F%C3%A4%C3%B6%C3%BC"
-    assert without_keys(told) == "407 for somebody: [key] [key]"
+    assert redact_keys(told) == "407 for somebody: [key] [key]"
 
 
 def test_other_words_are_not_redacted(monkeypatch):
@@ -64,13 +64,13 @@ def test_other_words_are_not_redacted(monkeypatch):
     monkeypatch.setenv("SHORT_TOKEN", "view")
     monkeypatch.setenv("SOME_URL", "http://[broken@")
     monkeypatch.setenv("KEYBOARD_LAYOUT", "us-dvorak")
-    assert without_keys("a view of us-dvorak at [broken") == "a view of us-dvorak at [broken"
+    assert redact_keys("a view of us-dvorak at [broken") == "a view of us-dvorak at [broken"
 
 
 def test_longer_keys_are_redacted_first(monkeypatch):
     monkeypatch.setenv("A_KEY", "12345678")
     monkeypatch.setenv("B_KEY", "12345678-more")
-    assert without_keys("12345678-more 12345678") == "[key] [key]"
+    assert redact_keys("12345678-more 12345678") == "[key] [key]"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_harmless_options_are_accepted():
         "extra_body={prompt_cache_key: a, eos_token: x, keys: 1}",
     ]
     assert list(engine_options(given)) == ["max_tokens_field", "extra_body"]
-    assert not names_a_key("max_num_batched_tokens")
+    assert not is_key_option("max_num_batched_tokens")
 
 
 def test_password_repeated_by_a_server_is_redacted(monkeypatch):

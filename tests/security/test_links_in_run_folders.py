@@ -11,7 +11,7 @@ from factories.runs import Silent, cut, go_on, make_config, make_questions, play
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
-from render_agent.agents.verifiers.judge.batch_score import read_picture
+from render_agent.agents.verifiers.judge.batch_score import read_image
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.report.export.writers import ExportOptions, export
@@ -20,9 +20,9 @@ from render_agent.runs.merge_shards import merge
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
-from render_agent.util.contained_paths import OWN, is_picture, picture_path
-from render_agent.util.whole_files import write_whole
-from render_agent.views.picture_store import Pictures
+from render_agent.util.contained_paths import OWN, image_path, is_image_name
+from render_agent.util.whole_files import atomic_write
+from render_agent.views.picture_store import ImageStore
 
 FOLDERS = ("views", "report")
 
@@ -102,7 +102,7 @@ def test_pipe_instead_of_a_file_does_not_block(run, name):
     picture.unlink()
     os.mkfifo(picture)
     with pytest.raises(RunLogError, match=picture.name):
-        picture_path(run, str(picture.relative_to(run)))
+        image_path(run, str(picture.relative_to(run)))
 
 
 def test_pipe_in_a_report_is_replaced(run):
@@ -129,7 +129,7 @@ def test_temporary_files_are_not_written_through_a_link(run, victim):
     with pytest.raises(RunLogError, match="cannot write"):
         cli.main(["rescore", str(run)], standalone_mode=False)
     with pytest.raises(RunLogError, match="cannot write"):
-        write_whole(run / "results.json", b"{}")
+        atomic_write(run / "results.json", b"{}")
     assert state_of(victim) == before
 
 
@@ -153,7 +153,7 @@ OUTSIDE = [
 @pytest.mark.parametrize("file", OUTSIDE)
 @pytest.mark.parametrize("where", ["view", "message"])
 def test_log_cannot_name_images_outside(run, file, where):
-    assert not is_picture(file)
+    assert not is_image_name(file)
     lines = [json.loads(line) for line in (run / "turns.jsonl").read_text().splitlines()]
     if where == "view":
         lines[0]["views"][0]["file"] = file
@@ -177,7 +177,7 @@ def test_invalid_scan_path_is_refused(run, file):
 def test_image_names_of_a_run_are_valid(made):
     files = [str(file.relative_to(made)) for file in (made / "views").rglob("*.png")]
     assert len(files) > 3
-    assert all(map(is_picture, files))
+    assert all(map(is_image_name, files))
 
 
 def linked_picture(run, victim):
@@ -191,9 +191,9 @@ def linked_picture(run, victim):
 def test_images_are_not_read_through_a_link(run, victim):
     file = linked_picture(run, victim)
     with pytest.raises(RunLogError, match="leads out of"):
-        picture_path(run, file)
+        image_path(run, file)
     with pytest.raises(RunLogError, match="leads out of"):
-        Pictures(run).get(file)
+        ImageStore(run).get(file)
 
 
 def test_linked_files_are_not_exported(run, victim, tmp_path):
@@ -234,9 +234,9 @@ def test_postscript_image_is_not_executed(run, ghostscript):
     file = next(file for file in (run / "views" / "0").iterdir())
     file.write_bytes(PROGRAM)
     with pytest.raises(RunLogError, match="cannot read the image"):
-        Pictures(run).get(str(file.relative_to(run)))
+        ImageStore(run).get(str(file.relative_to(run)))
     with pytest.raises(UnidentifiedImageError):
-        read_picture(str(file))
+        read_image(str(file))
     assert not ghostscript.exists()
 
 
@@ -269,7 +269,7 @@ def test_decompression_bomb_is_refused(run):
     file = next(file for file in (run / "views" / "0").iterdir())
     file.write_bytes(body)
     with pytest.raises(RunLogError, match="cannot read the image"):
-        Pictures(run).get(str(file.relative_to(run)))
+        ImageStore(run).get(str(file.relative_to(run)))
 
 
 @pytest.mark.parametrize("command", ["show", "report", "rescore", "diagnose", "view"])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from render_agent.errors import RenderAgentError
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.runner import start_run
 
 # Bytes that break parsers more often than random ones.
@@ -110,7 +110,7 @@ def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
 @SOME
 @given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
 def test_damaged_annotations_are_read_or_refused(tmp_path, content):
-    from render_agent.scans.stand_in.annotated_room import annotated_scene
+    from render_agent.scans.stand_in.annotated_room import build_annotated_room
     from render_agent.scans.stand_in.annotations import read_annotations
 
     path = tmp_path / "scannet_meta_info_val.json"
@@ -118,7 +118,7 @@ def test_damaged_annotations_are_read_or_refused(tmp_path, content):
 
     def read():
         for result in read_annotations(path).values():
-            assert np.isfinite(annotated_scene(result, path).points).all()
+            assert np.isfinite(build_annotated_room(result, path).points).all()
 
     refused_or(read)
 
@@ -126,7 +126,7 @@ def test_damaged_annotations_are_read_or_refused(tmp_path, content):
 @SOME
 @given(damaged((json.dumps(valid_files.TRUTH).encode(),)))
 def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content):
-    from render_agent.tasks.ground_truth import known_facts
+    from render_agent.tasks.ground_truth import load_facts
     from render_agent.tasks.rows import question_from_row
 
     scan = tmp_path / "room.ply"
@@ -134,7 +134,7 @@ def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content
     question = question_from_row(valid_files.ROWS[2], "rooms", scan)
 
     def read():
-        for facts in known_facts([question]).values():
+        for facts in load_facts([question]).values():
             boxes = [box for some in facts.boxes.values() for box in some]
             assert all(np.isfinite(box.corners).all() for box in boxes)
 
@@ -147,7 +147,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
     run = start_run(make_config(folder, make_questions(folder), max_turns=2))
     with closing(run):
-        run.go(Silent())
+        run.go(NullObserver())
     return run.path
 
 

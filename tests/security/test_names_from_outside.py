@@ -8,18 +8,18 @@ from factories.runs import make_config, make_questions, play, walking
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
 from render_agent.report.predictions import read_predictions
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.rooms import load_beside
+from render_agent.tasks.rooms import load_with_scans
 from render_agent.tasks.rows import question_from_row
-from render_agent.tasks.scan_folders import find_scan, is_name, with_scans
-from render_agent.util.contained_paths import is_picture
-from render_agent.util.safe_parse import MisfitError
+from render_agent.tasks.scan_folders import find_scan, is_safe_name, with_scans
+from render_agent.util.contained_paths import is_image_name
+from render_agent.util.safe_parse import ValidationError
 from render_agent.views.picture_store import question_file, safe_name, scene_file
 
 ODD = [
@@ -57,7 +57,7 @@ def test_odd_names_become_safe_distinct_path_components():
     for name in ODD:
         assert_one_harmless_part(safe_name(name))
         for file in (question_file(name, 3, "ego"), scene_file(name, "top")):
-            assert is_picture(file)
+            assert is_image_name(file)
     assert len({safe_name(name).lower() for name in ODD}) == len(set(ODD))
     assert len(safe_name("../x").rpartition(".")[2]) * 4 >= 128, "bits of the hash"
 
@@ -83,14 +83,14 @@ def test_scans_are_searched_only_in_their_folder(tmp_path, scene):
     for place in (tmp_path, tmp_path / "data", inner, inner / "a"):
         (place / "a.ply").write_bytes(b"ply\n")
     (inner / "a" / "a_vh_clean_2.ply").write_bytes(b"ply\n")
-    assert not is_name(scene)
+    assert not is_safe_name(scene)
     assert find_scan("scannet", scene, {"scannet": (str(tmp_path / "data"),)}) is None
     assert find_scan("scannet", "a", {"scannet": (str(tmp_path / "data"),)}) is not None
     file = inner / "questions.jsonl"
     lines = [json.dumps(row(id=str(n), scene_name=s)) for n, s in enumerate((scene, "a"))]
     (inner / "a.ply").write_bytes(b"ply\n")
     file.write_text("\n".join(lines))
-    result = {question.scene: question.scan for question in load_beside(file, "mine")}
+    result = {question.scene: question.scan for question in load_with_scans(file, "mine")}
     assert result == {scene: None, "a": inner / "a.ply"}
 
 
@@ -123,13 +123,13 @@ def test_requested_views_are_not_paths(tmp_path):
     said = [json.dumps({"view": view, "rotation_angle_degrees": 10}) for view in asked]
     questions = make_questions(tmp_path, 1)
     before = set(tmp_path.rglob("*"))
-    engine = ScriptedEngine(Replies({"*": said}))
+    engine = ScriptedEngine(ReplayPolicy({"*": said}))
     path, _ = play(tmp_path, questions, engine, max_turns=len(said) + 1)
     new = set(tmp_path.rglob("*")) - before - {path.parent, path}
     assert all(path in file.parents for file in new)
     shown = [str(file.relative_to(path)) for file in (path / "views").rglob("*.png")]
     assert len(shown) > len(asked)
-    assert all(map(is_picture, shown))
+    assert all(map(is_image_name, shown))
 
 
 @pytest.mark.parametrize("name", ["x" * 1_000_000, "\x1b[2J" * 100_000])
@@ -183,5 +183,5 @@ def test_question_length_is_limited():
         question_from_row(row | {"question": "<b>" * 40_000}, "x", None)
     line = question_to_json(question_from_row(row | {"question": "How many?"}, "x", None))
     assert question_from_json(json.loads(json.dumps(line))).text == "How many?"
-    with pytest.raises(MisfitError, match="100,000"):
+    with pytest.raises(ValidationError, match="100,000"):
         question_from_json(line | {"question": "<b>" * 40_000})

@@ -20,7 +20,7 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.pages.build import build_report
 from render_agent.report.pages.watch import routes
 from render_agent.runs.read import RunData
@@ -89,7 +89,7 @@ def hostile(tmp_path_factory):
     for answer in ("3", "4"):
         done = json.dumps({"answer": answer, "done": True, "reasoning": HOSTILE})
         said = [f"<think>{HOSTILE}</think>{step}", HOSTILE, done]
-        path, _ = play(folder, questions, ScriptedEngine(Replies({"*": said})), max_turns=4)
+        path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy({"*": said})), max_turns=4)
         record = json.loads((path / "config.json").read_text())
         record["notes"] = [HOSTILE]
         record["engine"] |= {"model": HOSTILE, "note": HOSTILE}

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.program_log import program_log
 from render_agent.util.console import plain_console
 from render_agent.util.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
-from render_agent.util.sanitize import is_plain, json_text, one_line, plain_name, visible
+from render_agent.util.sanitize import escape_line, escape_name, is_plain, printable_json, visible
 from render_agent.util.whole_files import read_json, read_lines
 
 COMMANDING = [
@@ -42,10 +42,10 @@ def test_control_characters_are_escaped(text):
 def test_visible_text_is_unchanged(text):
     seen = visible(text)
     assert visible(seen) == seen
-    assert is_plain(plain_name(text))
-    assert "\n" not in one_line(text)
-    assert json.loads(json_text([text, {text: text}])) == [text, {text: text}]
-    assert visible(json_text(text)) == json_text(text)
+    assert is_plain(escape_name(text))
+    assert "\n" not in escape_line(text)
+    assert json.loads(printable_json([text, {text: text}])) == [text, {text: text}]
+    assert visible(printable_json(text)) == printable_json(text)
 
 
 def test_ordinary_text_is_unchanged():
@@ -81,7 +81,7 @@ def hostile(tmp_path_factory):
     rows[0]["id"] = "[/red] [unclosed"
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = [HOSTILE, json.dumps({"answer": f"3 {HOSTILE}", "done": True})]
-    return play(folder, questions, ScriptedEngine(Replies({"*": said})), max_turns=3)[0]
+    return play(folder, questions, ScriptedEngine(ReplayPolicy({"*": said})), max_turns=3)[0]
 
 
 def assert_printable(text):

@@ -12,7 +12,7 @@ from render_agent.runs.build import build
 from render_agent.scans.boxes import overlap
 from render_agent.tasks.counterfactual.pairs import left_out
 from render_agent.tasks.exact_solver import true_answer
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_answer_changes_only_if_named_objects_move(family):
 
 def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
     questions = [q for q in family if q.change and q.type != "route_planning"]
-    facts = known_facts(questions)
+    facts = load_facts(questions)
     assert {q.change.asked for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
     for question in questions:
         before, after = question.change.before, question.truth
@@ -87,7 +87,7 @@ def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
 
 def test_moved_objects_overlap_nothing(family):
     questions = of(family, "move", "move:other", "add", "swap")
-    facts = known_facts(questions)
+    facts = load_facts(questions)
     for question in questions:
         boxes = [box for group in facts[question.scene].boxes.values() for box in group]
         assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])

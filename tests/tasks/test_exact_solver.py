@@ -6,7 +6,7 @@ from conftest import test_data
 
 from render_agent.score.questions import score_answer
 from render_agent.tasks.exact_solver import true_answer
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import BUNDLED, bundled
 
@@ -25,7 +25,7 @@ EXACT = {
 def test_official_annotations_reproduce_ground_truth():
     folder = test_data("vsibench")
     questions = load_questions(folder / "test.jsonl", "vsibench")
-    facts = known_facts(questions, str(folder))
+    facts = load_facts(questions, str(folder))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
     scores = {q.id: score_answer(q, answers[q.id]) for q in questions if answers[q.id]}
@@ -46,15 +46,15 @@ def test_stand_in_scenes_use_their_annotation_file():
         q for q in load_questions(folder / "test.jsonl", "vsibench") if q.dataset == "scannet"
     )
     scan = folder / "scannet_meta_info_val.json"
-    facts = known_facts([replace(question, scan=scan)])
+    facts = load_facts([replace(question, scan=scan)])
     assert facts.keys() == {question.scene}
-    assert known_facts([question]) == {}
+    assert load_facts([question]) == {}
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_bundled_rooms_reproduce_ground_truth():
     questions = bundled()
-    facts = known_facts(questions)
+    facts = load_facts(questions)
     for question in questions:
         answer = true_answer(question, facts[question.scene])
         if question.type == "route_planning":
@@ -65,7 +65,7 @@ def test_bundled_rooms_reproduce_ground_truth():
 
 def test_reworded_question_has_no_computed_answer():
     questions = bundled() if BUNDLED.is_dir() else pytest.skip("the bundled rooms are missing")
-    facts = known_facts(questions)
+    facts = load_facts(questions)
     for question in questions:
         if question.type != "room_size_estimation":
             reworded = replace(question, text="How come?")

@@ -2,7 +2,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.dialogue.question import Question
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import BUNDLED, bundled
@@ -48,7 +48,7 @@ def test_named_categories(kind, text, named):
 
 def test_all_vsibench_questions_name_their_objects():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
-    facts = known_facts(questions, str(test_data("vsibench")))
+    facts = load_facts(questions, str(test_data("vsibench")))
     num_with_box = num_without_box = 0
     for vsi_question in questions:
         names = named_categories(vsi_question)
@@ -63,7 +63,7 @@ def test_all_vsibench_questions_name_their_objects():
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_every_object_named_in_the_bundled_rooms_has_a_box():
     questions = bundled()
-    facts = known_facts(questions)
+    facts = load_facts(questions)
     assert all(
         name in facts[room_question.scene].boxes
         for room_question in questions

@@ -11,7 +11,7 @@ from factories.runs import SMALL, Silent
 from factories.scenes import room, write_ply
 from PIL import Image
 
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
@@ -82,7 +82,7 @@ def scannet(tmp_path_factory):
 def test_sqa3d_starts_at_its_situation_and_uses_exact_match(scannet, tmp_path):
     root, file = scannet
     answers = [json.dumps({"answer": "The Red.", "done": True})]
-    engine = ScriptedEngine(Replies({"220602000002": answers}))
+    engine = ScriptedEngine(ReplayPolicy({"220602000002": answers}))
     options = {"questions": str(file), "scannet": (str(root),)}
     config = RunConfig(batch=True, benchmark="sqa3d", output=str(tmp_path), **SMALL, **options)
     run = start_run(config)

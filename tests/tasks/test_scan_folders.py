@@ -12,7 +12,7 @@ from render_agent.errors import SetupError
 from render_agent.tasks.scan_folders import (
     LAYOUTS,
     Missing,
-    find_beside,
+    find_in_folder,
     find_scan,
     missing_scans,
     refuse_missing,
@@ -168,14 +168,14 @@ def test_find_beside_prefers_mesh_over_cloud_over_splat(
 ):
     points, faces = room()
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces))
-    assert find_beside(tmp_path, "a") == tmp_path / "a.ply"
+    assert find_in_folder(tmp_path, "a") == tmp_path / "a.ply"
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces[:0]))
     (tmp_path / "a.glb").write_bytes(b"glTF")
     (tmp_path / "a.compressed.ply").write_bytes(compressed_ply(some_splat()))
     (tmp_path / "a.txt").write_text("axisAlignment = 1")
-    assert find_beside(tmp_path, "a") == tmp_path / "a.glb"
+    assert find_in_folder(tmp_path, "a") == tmp_path / "a.glb"
     (tmp_path / "a.glb").unlink()
-    assert find_beside(tmp_path, "a") == tmp_path / "a.ply"
+    assert find_in_folder(tmp_path, "a") == tmp_path / "a.ply"
     (tmp_path / "a.ply").unlink()
-    assert find_beside(tmp_path, "a") == tmp_path / "a.compressed.ply"
-    assert find_beside(tmp_path, "b") is find_beside(tmp_path, "../a") is None
+    assert find_in_folder(tmp_path, "a") == tmp_path / "a.compressed.ply"
+    assert find_in_folder(tmp_path, "b") is find_in_folder(tmp_path, "../a") is None

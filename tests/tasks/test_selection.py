@@ -7,7 +7,7 @@ from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.tasks.selection import (
-    lettered,
+    add_letters,
     question_files,
     single_question,
 )
@@ -68,7 +68,7 @@ def test_filter_without_matches_is_named(chosen, options, named):
 
 def test_duplicate_choices_are_rejected():
     with pytest.raises(UsageError, match="'left'"):
-        lettered(["left", "right", "left "])
+        add_letters(["left", "right", "left "])
 
 
 def test_bundled_rooms_need_no_other_options():
@@ -195,10 +195,10 @@ def test_missing_scan_is_named(tmp_path):
     ],
 )
 def test_choices_without_letters_get_letters(choices, options):
-    assert lettered(choices) == options
+    assert add_letters(choices) == options
 
 
 @pytest.mark.parametrize("choices", [[""], ["left", " "], ["x"] * 27])
 def test_invalid_choices_are_rejected(choices):
     with pytest.raises(UsageError):
-        lettered(choices)
+        add_letters(choices)

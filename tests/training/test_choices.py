@@ -7,8 +7,8 @@ import pytest
 from factories.runs import play, transcripts
 
 from render_agent.dialogue import wording
-from render_agent.dialogue.answer import canonical, letters
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import question_categories
@@ -43,7 +43,7 @@ def test_answers_are_the_ground_truth_in_option_words(examples):
     for example in examples:
         question, reply = example.question, reply_of(example)
         assert reply["done"] is True
-        assert reply["answer"] == letters(question.options)[question.truth]
+        assert reply["answer"] == options_by_letter(question.options)[question.truth]
         assert example.learned.startswith(ANSWER)
         assert ANSWER not in example.given
 
@@ -56,7 +56,7 @@ def test_routes_from_wrong_positions_match_no_option(examples):
     wrong = [e for e in examples if ". facing" in reply_of(e)["reasoning"]]
     assert len(wrong) > len({example.question.id for example in wrong}) >= 5
     for example in wrong:
-        assert canonical(derived(example), "letter", example.question.options) is None
+        assert canonical_answer(derived(example), "letter", example.question.options) is None
         legs = reply_of(example)["reasoning"].split(". ", 1)[1].split(";")
         turns = [part.split(": ")[1].partition(".")[0] for part in legs]
         assert derived(example) == ", ".join(f"Turn {turn.capitalize()}" for turn in turns)
@@ -80,7 +80,7 @@ def test_rejections_have_the_text_of_a_real_run(examples, tmp_path):
     one = rejected[0]
     said, after = (message["content"][0]["text"] for message in one.before)
     assert json.loads(said)["answer"] == derived(one)
-    engine = ScriptedEngine(Replies({one.question.id: [said, one.given + one.learned]}), 64)
+    engine = ScriptedEngine(ReplayPolicy({one.question.id: [said, one.given + one.learned]}), 64)
     path, results = play(
         tmp_path, "rooms", engine, views="none", id=(one.question.id,), max_turns=9
     )
@@ -103,9 +103,9 @@ def test_invalid_names_are_given_and_the_ground_truth_is_learned():
     for one in made:
         question = one.question
         said = one.given.rpartition(": ")[2]
-        assert canonical(said, "letter", question.options) is None
+        assert canonical_answer(said, "letter", question.options) is None
         assert (said in SIDES) == (question.type in DIRECTION_NAMES)
-        assert reply_of(one)["answer"] == letters(question.options)[question.truth]
+        assert reply_of(one)["answer"] == options_by_letter(question.options)[question.truth]
         if one.before:
             reply, feedback = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said
@@ -128,7 +128,7 @@ def test_nearest_answer_is_the_smallest_stated_distance():
             assert part.startswith(f"{name} ")
         metres = [float(part.rpartition(" ")[2]) for part in parts]
         assert metres[options.index(smallest)] == min(metres)
-        assert canonical(reply["answer"], "letter", example.question.options) is not None
+        assert canonical_answer(reply["answer"], "letter", example.question.options) is not None
         assert (reply["answer"], reply["done"]) == (smallest, True)
         assert example.given + example.learned == json.dumps(reply)
         assert example.learned == f': {smallest}", "answer": "{smallest}", "done": true}}'

@@ -12,8 +12,8 @@ from PIL import Image
 from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant
 from render_agent.engines.engine import Request
-from render_agent.engines.families.pictures import QwenPictures
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.families.pictures import QwenImages
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.render.png import encode as png
 from render_agent.runs.read import RunData
@@ -46,7 +46,7 @@ def processor():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    engine = ScriptedEngine(Replies(REPLIES), 64)
+    engine = ScriptedEngine(ReplayPolicy(REPLIES), 64)
     path, _ = play(folder, make_questions(folder, 4), engine, image_size=(320, 240))
     return path
 
@@ -127,7 +127,7 @@ def test_tokens_match_those_of_the_processor(run, encoded, states, processor):
 def test_images_match_the_turns_and_are_deduplicated(run, encoded, states, processor):
     dialogues = load_dialogues(encoded / DIALOGUES_FILE)
     stored = load_images(encoded / IMAGES_FILE)
-    scaled = QwenPictures(processor, {}).resize
+    scaled = QwenImages(processor, {}).resize
     for number, state in enumerate(states):
         start, end = dialogues.picture_offsets[number : number + 2]
         rows = dialogues.pictures[start:end]

@@ -10,10 +10,10 @@ from factories.scenes import BLUE, GREEN, RED, room
 from render_agent.render.around import camera_ahead
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.viewer import Viewer
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 from training.labels import CELLS, SIZE, CellLabeller
@@ -31,9 +31,9 @@ NAMES = LABELS[3], LABELS[10], LABELS[20]
 COLOURS = dict(zip(NAMES, (RED, GREEN, BLUE), strict=True))
 # The red, the green and the blue box of the synthetic room.
 BOXES = [
-    upright((4, 0.3, 0), (4.6, 1, 0.8)),
-    upright((0.3, 3, 0), (1, 3.7, 1.2)),
-    upright((3.9, 3.1, 0), (4.7, 3.8, 0.5)),
+    upright_box((4, 0.3, 0), (4.6, 1, 0.8)),
+    upright_box((0.3, 3, 0), (1, 3.7, 1.2)),
+    upright_box((3.9, 3.1, 0), (4.7, 3.8, 0.5)),
 ]
 
 WIDTH, HEIGHT = SIZE
@@ -138,7 +138,7 @@ def test_map_targets_are_box_centres_in_the_map_frame(viewer, scene, labels):
 @pytest.fixture(scope="module")
 def home():
     scan = BUNDLED / "room00.ply"
-    return load_scene(scan), read_truth(scan.with_suffix(".json"))
+    return load_scene(scan), read_ground_truth(scan.with_suffix(".json"))
 
 
 @pytest.mark.parametrize("way", mostly_slow(range(8), 0, 3, 6))

@@ -5,9 +5,9 @@ import json
 import pytest
 from factories.runs import STEP, play, transcripts
 
-from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.wording import general
-from render_agent.engines.scripted import Replies
+from render_agent.engines.scripted import ReplayPolicy
 from render_agent.engines.scripted.scripted_engine import ScriptedEngine, make_scripted
 from render_agent.options import RunConfig
 from render_agent.runs.read import RunData
@@ -42,7 +42,7 @@ def corrected(folder, engine):
 def stubborn(tmp_path_factory):
     """Return the dialogues of a learner that moves once and then only gives unreadable answers, and their lines."""
     folder = tmp_path_factory.mktemp("stubborn")
-    return folder, *corrected(folder, ScriptedEngine(Replies({"*": [STEP, NO_OPTION]}), 64))
+    return folder, *corrected(folder, ScriptedEngine(ReplayPolicy({"*": [STEP, NO_OPTION]}), 64))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_ground_truth_is_learned_after_unreadable_replies(stubborn):
     ended = 0
     for name, some in lines.items():
         question = asked()[name]
-        truth = letters(question.options).get(question.truth, question.truth)
+        truth = options_by_letter(question.options).get(question.truth, question.truth)
         for line in some[2:]:
             assert general().beginning("feedback.unreadable") in said(line["messages"][-2])
         for line in some:
@@ -93,7 +93,7 @@ def test_ground_truth_is_learned_after_unreadable_replies(stubborn):
             assert (reply["answer"] is not None) == reply["done"]
             ended += reply["done"]
         assert json.loads(said(some[-1]["messages"][-1]))["done"]  # no turn follows
-        assert canonical("under the carpet", question.wanted, question.options) is None
+        assert canonical_answer("under the carpet", question.wanted, question.options) is None
     assert ended > len(lines)
 
 

@@ -9,7 +9,7 @@ import pytest
 from factories.derivations import answer_of
 from factories.runs import make_config
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.runs.build import build
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
@@ -81,7 +81,9 @@ def test_every_question_becomes_one_example_per_rotation(encoded, rooms, tokeniz
         assert question.text in before
         said = json.loads(reply.removesuffix("<|im_end|>\n"))
         assert said["done"] is True
-        assert said["answer"] == letters(question.options).get(question.truth, question.truth)
+        assert said["answer"] == options_by_letter(question.options).get(
+            question.truth, question.truth
+        )
 
 
 def test_derivations_in_rotated_rooms_lead_to_the_answer(examples):
@@ -91,7 +93,7 @@ def test_derivations_in_rotated_rooms_lead_to_the_answer(examples):
         question = example.question
         if question.type.startswith(("object_rel", "route", "object_counting")):
             derived = reasoning(example).partition(". ")[2]
-            truth = letters(question.options).get(question.truth, question.truth)
+            truth = options_by_letter(question.options).get(question.truth, question.truth)
             assert answer_of(question, derived) == truth
             num_derived += 1
     assert num_derived > 100 * VARIANTS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt
-from render_agent.engines.families.pictures import QwenPictures
+from render_agent.engines.families.pictures import QwenImages
 from render_agent.engines.transformers.constrained_decoding import Guides
 from training.phrases import LABELS, numbers
 from training.processor import CHAT_TEMPLATE, HEIGHT, IMAGE_TOKENS, WIDTH, save_processor
@@ -156,8 +156,8 @@ def test_view_is_70_tokens(processor):
     )
     assert made["image_grid_thw"].tolist() == [[1, HEIGHT // 16, WIDTH // 16]]
     assert made["input_ids"].shape == (1, IMAGE_TOKENS + 2)
-    assert QwenPictures(processor, {}).cost(320, 240).tokens == IMAGE_TOKENS
-    assert QwenPictures(processor, {}).cost(640, 480).tokens == IMAGE_TOKENS
+    assert QwenImages(processor, {}).cost(320, 240).tokens == IMAGE_TOKENS
+    assert QwenImages(processor, {}).cost(640, 480).tokens == IMAGE_TOKENS
 
 
 def test_special_tokens_in_messages_are_harmless(processor):

@@ -2,18 +2,18 @@
 
 import pytest
 
-from render_agent.util.display import counted, listed
+from render_agent.util.display import count_noun, join_names
 
 
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "0 turns"), (1, "1 turn"), (1200, "1,200 turns")]
 )
 def test_counted_chooses_singular_or_plural(number, words):
-    assert counted(number, "turn") == words
+    assert count_noun(number, "turn") == words
 
 
 def test_counted_accepts_an_irregular_plural():
-    assert [counted(number, "reply", "replies") for number in (1, 2)] == ["1 reply", "2 replies"]
+    assert [count_noun(number, "reply", "replies") for number in (1, 2)] == ["1 reply", "2 replies"]
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_counted_accepts_an_irregular_plural():
     [((), ""), (("a",), "a"), (("a", "b"), "a and b"), (("a", "b", "c"), "a, b and c")],
 )
 def test_listed_joins_names(names, words):
-    assert listed(names) == words
+    assert join_names(names) == words

@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.util.numbers import ANGLES, SMALL_NUMBERS, UNITS, only_number, quantity
+from render_agent.util.numbers import (
+    ANGLES,
+    SMALL_NUMBERS,
+    UNITS,
+    parse_only_number,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(("word", "number"), SMALL_NUMBERS.items())
 def test_words_up_to_twenty_are_numbers(word, number):
-    assert quantity(f"{word.title()} metres", UNITS) == number
-    assert only_number(f"About {word} chairs.") == str(number)
+    assert parse_quantity(f"{word.title()} metres", UNITS) == number
+    assert parse_only_number(f"About {word} chairs.") == str(number)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,7 @@ def test_words_up_to_twenty_are_numbers(word, number):
     ],
 )  # fmt: skip
 def test_angles(value, degrees):
-    assert quantity(value, ANGLES) == pytest.approx(degrees, abs=1e-12)
+    assert parse_quantity(value, ANGLES) == pytest.approx(degrees, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,7 @@ def test_angles(value, degrees):
     ],
 )  # fmt: skip
 def test_lengths(value, metres):
-    assert quantity(value, UNITS) == pytest.approx(metres, abs=1e-12)
+    assert parse_quantity(value, UNITS) == pytest.approx(metres, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,7 @@ def test_lengths(value, metres):
      "two hundred", "twenty-one", "one point five", "minus one", "twofold"],
 )  # fmt: skip
 def test_invalid_lengths_are_none(value):
-    assert quantity(value, UNITS) is None
+    assert parse_quantity(value, UNITS) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,7 @@ def test_invalid_lengths_are_none(value):
     ],
 )  # fmt: skip
 def test_texts_with_one_number(text, number):
-    assert only_number(text) == number
+    assert parse_only_number(text) == number
 
 
 @pytest.mark.parametrize(
@@ -69,17 +75,17 @@ def test_texts_with_one_number(text, number):
      "twenty-one", "two hundred", "two and a half", "minus two", "one point five", "forty"],
 )  # fmt: skip
 def test_texts_with_no_or_several_numbers(text):
-    assert only_number(text) is None
+    assert parse_only_number(text) is None
 
 
 @given(some.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_numbers_round_trip_through_text(number):
-    assert float(only_number(f"it is {number!r}, I think")) == number
-    assert quantity(repr(number), UNITS) == number
+    assert float(parse_only_number(f"it is {number!r}, I think")) == number
+    assert parse_quantity(repr(number), UNITS) == number
 
 
 @given(some.text())
 def test_arbitrary_text_never_raises(text):
-    value, number = quantity(text, UNITS), only_number(text)
+    value, number = parse_quantity(text, UNITS), parse_only_number(text)
     assert value is None or math.isfinite(value)
-    assert number is None or only_number(number) == number
+    assert number is None or parse_only_number(number) == number

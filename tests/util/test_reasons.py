@@ -3,12 +3,12 @@
 import pytest
 
 from render_agent.util.reasons import (
-    LONGEST_REASON,
-    LONGEST_VALUE,
+    MAX_REASON_CHARS,
+    MAX_VALUE_CHARS,
     first_line,
     reason_of,
     short_repr,
-    shortened,
+    truncate,
 )
 
 
@@ -20,7 +20,7 @@ from render_agent.util.reasons import (
         ("said", "said"),
         (PermissionError(13, "Permission denied", "a.json"), "Permission denied"),
         (OSError("without strerror"), "without strerror"),
-        (ValueError("x" * (LONGEST_REASON + 1)), "x" * LONGEST_REASON + "…"),
+        (ValueError("x" * (MAX_REASON_CHARS + 1)), "x" * MAX_REASON_CHARS + "…"),
     ],
 )
 def test_reason_of_returns_one_line(error, reason):
@@ -39,9 +39,11 @@ def test_first_line_starts_with_the_class_name(error, line):
     assert first_line(error) == line
 
 
-@pytest.mark.parametrize("value", ["", "a 'word'", "x" * LONGEST_VALUE, 7, None, ValueError("no")])
+@pytest.mark.parametrize(
+    "value", ["", "a 'word'", "x" * MAX_VALUE_CHARS, 7, None, ValueError("no")]
+)
 def test_short_values_are_unchanged(value):
-    assert shortened(value) == str(value)
+    assert truncate(value) == str(value)
     assert short_repr(value, 90) == repr(value)
 
 
@@ -58,12 +60,12 @@ def test_short_values_are_unchanged(value):
 )
 def test_long_values_are_truncated_and_keep_their_closing_bracket(value, begins, ends):
     text = short_repr(value)
-    assert (text[:LONGEST_VALUE], text[LONGEST_VALUE]) == (repr(value)[:LONGEST_VALUE], "…")
-    assert len(text) == LONGEST_VALUE + 2
+    assert (text[:MAX_VALUE_CHARS], text[MAX_VALUE_CHARS]) == (repr(value)[:MAX_VALUE_CHARS], "…")
+    assert len(text) == MAX_VALUE_CHARS + 2
     assert text.startswith(begins)
     assert text.endswith(ends)
 
 
 def test_maximum_length_can_be_chosen():
-    assert shortened("abcdef", 3) == "abc…"
+    assert truncate("abcdef", 3) == "abc…"
     assert short_repr("abcdef", 3) == "'ab…'"

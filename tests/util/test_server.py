@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Mount, Route
 
 from render_agent.errors import RunLogError, SetupError
-from render_agent.util.web.checks import MOST_BYTES, TOKEN_HEADER, PageFiles
+from render_agent.util.web.checks import MAX_POST_BYTES, TOKEN_HEADER, PageFiles
 from render_agent.util.web.server import LocalServer
 
 
@@ -219,7 +219,7 @@ def test_post_with_the_page_token_is_accepted(server, site):
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Length": None}, 411),
-        ({"Content-Length": str(MOST_BYTES + 1)}, 413),
+        ({"Content-Length": str(MAX_POST_BYTES + 1)}, 413),
         ({"Transfer-Encoding": "chunked"}, 411),
         ({"path": "/elsewhere"}, 405),
         ({"path": "/../take"}, 400),
@@ -237,8 +237,8 @@ def test_an_invalid_content_length_is_refused(server, site, length):
 
 
 def test_the_largest_accepted_body_is_most_bytes(server, site):
-    assert post(server, b"x" * (MOST_BYTES + 1))[0] == 413
-    assert post(server, b"x" * MOST_BYTES)[0] == 200
+    assert post(server, b"x" * (MAX_POST_BYTES + 1))[0] == 413
+    assert post(server, b"x" * MAX_POST_BYTES)[0] == 200
     assert len(site.bodies) == 1
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.util.whole_files import json_lines, read_lines, write_all, write_whole
+from render_agent.util.whole_files import atomic_write, json_lines, read_lines, write_all
 
 
 def test_a_torn_last_line_is_omitted(tmp_path):
@@ -44,7 +44,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunLogError, match="No space left on device"):
-        write_whole(path, b"new")
+        atomic_write(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -53,7 +53,7 @@ def test_a_pipe_is_not_replaced(tmp_path):
     path = tmp_path / "bundle.zip"
     os.mkfifo(path)
     with pytest.raises(RunLogError, match=r"bundle\.zip"):
-        write_whole(path, b"new")
+        atomic_write(path, b"new")
     assert path.is_fifo()
 
 

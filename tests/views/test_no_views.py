@@ -11,7 +11,7 @@ from factories.scenes import room, write_ply
 from PIL import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import FIELDS, Action, Malformed
@@ -40,7 +40,7 @@ def test_prompt_of_blind_run_offers_no_moves():
         if word in told.replace('{"', "")
     ]
     assert user["content"][0]["text"].endswith("one letter, A or B.\n\nTurn 1 of 9.")
-    assert pictures([system, user]) == []
+    assert image_files([system, user]) == []
     (later,) = prompt.following(8, "Done.", (), look.camera)
     assert [piece["text"] for piece in later["content"]] == [
         "Done.\n\nTurn 9 of 9.",

@@ -11,8 +11,8 @@ from factories.runs import cut, go_on, make_config, make_questions, outcome, pla
 
 from render_agent import registry
 from render_agent.cli.dry_run import dry_run
-from render_agent.dialogue.chat import pictures
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.dialogue.chat import image_files
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build
@@ -34,7 +34,7 @@ def stubborn(batch_size=64):
     last = {"reasoning": "…", "answer": "3", "done": True}
     texts = [entry if isinstance(entry, str) else json.dumps(entry) for entry in (*said, last)]
     by_id = {str(n): [*texts[:2], texts[2].replace("3", "A")] for n in (1, 3, 5)}
-    return ScriptedEngine(Replies({"*": texts} | by_id), batch_size)
+    return ScriptedEngine(ReplayPolicy({"*": texts} | by_id), batch_size)
 
 
 def run_to_completion(folder, engine=None, **options):
@@ -67,9 +67,9 @@ def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, s
         assert [view["kind"] for view in first["views"]] == shown
         assert [view["number"] for view in first["views"]] == list(range(len(shown)))
         assert len(later) == 2
-        assert not any(turn["views"] or pictures(turn["messages"]) for turn in later)
+        assert not any(turn["views"] or image_files(turn["messages"]) for turn in later)
         files[name] = [view["file"] for view in first["views"]]
-        assert pictures(first["messages"]) == files[name]
+        assert image_files(first["messages"]) == files[name]
         assert len(set(files[name])) == len(shown)
     assert len(shown) == registry.load("view policy", views)().most_views(kinds, 4)
     drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
@@ -199,7 +199,7 @@ def test_dry_run_counts_first_turn_images_once(tmp_path, capsys):
     config = make_config(tmp_path, make_questions(tmp_path, 3), **options)
     assert dry_run(config) == 0
     output = json.loads(capsys.readouterr().out)
-    assert len(pictures(output["messages"])) == 5
+    assert len(image_files(output["messages"])) == 5
     opening = text_tokens(output["messages"]) + 5 * picture_tokens("some", *config.image_size)
     later = config.max_new_tokens + FOLLOWING_TOKENS  # per earlier turn, without images
     assert output["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)

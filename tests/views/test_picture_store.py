@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.views.picture_store import Pictures, question_file
+from render_agent.views.picture_store import ImageStore, question_file
 
 
 def test_safe_ids_are_file_names():
@@ -14,28 +14,28 @@ def test_safe_ids_are_file_names():
 def test_stored_images_are_read_back(tmp_path):
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
-    pictures = Pictures(tmp_path)
+    pictures = ImageStore(tmp_path)
     pictures.keep("views/a/0_ego.png", shown).result()
     assert np.array_equal(np.asarray(pictures.get("views/a/0_ego.png")), shown)
     pictures.close()
-    assert np.array_equal(np.asarray(Pictures(tmp_path).get("views/a/0_ego.png")), shown)
+    assert np.array_equal(np.asarray(ImageStore(tmp_path).get("views/a/0_ego.png")), shown)
 
 
 def test_missing_image_raises_run_log_error(tmp_path):
     with pytest.raises(RunLogError, match=r"views/a/0_ego\.png"):
-        Pictures(tmp_path).get("views/a/0_ego.png")
+        ImageStore(tmp_path).get("views/a/0_ego.png")
 
 
 def test_unwritable_image_raises_run_log_error(tmp_path):
     (tmp_path / "views").write_text("in the way")
-    written = Pictures(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
+    written = ImageStore(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(RunLogError, match="cannot write"):
         written.result()
 
 
 def test_shared_image_is_not_written_concurrently(tmp_path):
     shown = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
-    pictures = Pictures(tmp_path)
+    pictures = ImageStore(tmp_path)
     drawn = [pictures.keep("views/scenes/room/0_top.png", shown) for _ in range(100)]
     for written in drawn:
         written.result()
@@ -46,7 +46,7 @@ def test_shared_image_is_not_written_concurrently(tmp_path):
 def test_evicted_images_are_read_from_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.views.picture_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
-    pictures = Pictures(tmp_path)
+    pictures = ImageStore(tmp_path)
     for number, picture in enumerate(shown):
         pictures.keep(f"views/a/{number}_ego.png", picture)
     for number, picture in enumerate(shown):

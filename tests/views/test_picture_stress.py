@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from render_agent import registry
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.render.make_renderer import make_renderer
@@ -32,7 +32,7 @@ from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.views.stress.blank import noise
 from render_agent.views.stress.mirrored import (
     SIDE_OF_THE_ROOM,
-    mirrored_truth,
+    mirrored_ground_truth,
     names_sides,
     sides_exchanged,
 )
@@ -66,8 +66,8 @@ def test_mirrored_ground_truth_of_vsibench():
     assert {question.type for question in questions} == {*DIRECTION_TYPES, "route_planning"}
     unknown = Counter()
     for question in questions:
-        options = letters(question.options)
-        result = mirrored_truth(question)
+        options = options_by_letter(question.options)
+        result = mirrored_ground_truth(question)
         if result is None:
             # The answer to a route question can be mirrored only if its mirror image is an option.
             offered = {text.lower() for text in options.values()}
@@ -78,7 +78,7 @@ def test_mirrored_ground_truth_of_vsibench():
         assert options[result].lower() == sides_exchanged(options[question.truth]).lower()
         same = sides_exchanged(options[question.truth]) == options[question.truth]
         assert (result == question.truth) == same
-        assert mirrored_truth(replace(question, truth=result)) == question.truth
+        assert mirrored_ground_truth(replace(question, truth=result)) == question.truth
     assert unknown == {"route_planning": 70}
     counts = Counter(question.type for question in questions)
     assert counts == {
@@ -95,10 +95,10 @@ def test_mirrored_ground_truth_is_unknown_without_sides_or_ground_truth():
     )
     assert not names_sides(question)
     sides = replace(question, options=("A. left", "B. right"))
-    assert mirrored_truth(sides) is None
-    assert mirrored_truth(replace(sides, truth="a")) == "B"
+    assert mirrored_ground_truth(sides) is None
+    assert mirrored_ground_truth(replace(sides, truth="a")) == "B"
     told = "until the bin is on your right. Which turn?"
-    assert mirrored_truth(replace(sides, truth="A", text=told)) is None
+    assert mirrored_ground_truth(replace(sides, truth="A", text=told)) is None
 
 
 def read_images(path):

@@ -15,7 +15,7 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
@@ -24,11 +24,11 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent.views.measurement import Spot, measured, things_at, things_of
 from render_agent.views.scene_graph import scene_graph
@@ -37,7 +37,7 @@ from render_agent_lab.expert.surveyor import MEASURED_TYPES
 SIZE = (320, 240)
 RED_BOX, BLUE_BOX = ((3.0, 0.5, 0.0), (3.6, 1.1, 0.8)), ((3.0, -1.2, 0.0), (3.4, -0.8, 1.0))
 SCENE = room(box(*RED_BOX, RED), box(*BLUE_BOX, BLUE))
-FACTS = Facts({}, 27.0, {"sofa": [upright(*RED_BOX)], "stool": [upright(*BLUE_BOX)]})
+FACTS = Facts({}, 27.0, {"sofa": [upright_box(*RED_BOX)], "stool": [upright_box(*BLUE_BOX)]})
 HERE = Camera((0.0, 0.0, 1.5))
 
 
@@ -126,8 +126,8 @@ def test_invalid_places_are_explained(viewer, views, place, why):
 
 
 def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
-    table = upright((1.0, 1.5, 0.0), (3.0, 2.5, 0.9))  # contains only floor and wall
-    facts = Facts({}, 27.0, {"table": [table], "sofa": [upright(*RED_BOX)]})
+    table = upright_box((1.0, 1.5, 0.0), (3.0, 2.5, 0.9))  # contains only floor and wall
+    facts = Facts({}, 27.0, {"table": [table], "sofa": [upright_box(*RED_BOX)]})
     floor, wall = (1.6, 1.7, 0.0), (2.0, 2.5, 0.6)
     ahead = Camera((2.0, 0.0, 1.5), 90.0, -20.0)
     seen = dict(views) | {0: View(0, "ego", "0.png", ahead)}
@@ -144,7 +144,7 @@ def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
 def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
     question = next(each for each in bundled() if each.scene == name)
     scene = load_scene(question.scan)
-    things = things_of(known_facts([question])[name], scene)
+    things = things_of(load_facts([question])[name], scene)
     renderer, start = Rasteriser(), FreeSpace.of(scene).start_position()
     boxed, on_objects, elsewhere = 0, 0, 0
     for yaw in range(0, 360, 90):
@@ -253,7 +253,7 @@ def test_run_with_measurements(tmp_path):
         {"measure": [[1, 1], [3, 1]], "rotation_angle_degrees": 30},
         {"measure": [{"view": 9, "x": 1, "y": 1}], "answer": 3, "done": True},
     ]
-    engine = ScriptedEngine(Replies({"0": list(map(json.dumps, replies))}))
+    engine = ScriptedEngine(ReplayPolicy({"0": list(map(json.dumps, replies))}))
     path, results = play(tmp_path, questions, engine, tools="measure")
     first, second, last = transcripts(path)["0"]
     assert "Place 1: [" in first["happened"]
@@ -273,7 +273,7 @@ def test_scene_graph_replaces_views(tmp_path):
     assert text.splitlines()[0] == "Scene graph. Floor area: 27.0 square metres. Objects:"
     assert "- sofa 1: centre [3.30, 0.80, 0.40], size 0.60 x 0.60 x 0.80 high, yaw 0" in text
     options = {"tools": "graph", "scene": ("room05",), "limit": 2}
-    engine = ScriptedEngine(Replies({}))
+    engine = ScriptedEngine(ReplayPolicy({}))
     path, results = play(tmp_path, "rooms", engine, **options)
     for turns in transcripts(path).values():
         assert all(turn["views"] == [] for turn in turns)
@@ -287,7 +287,7 @@ def test_invalid_tool_combinations_are_refused(tmp_path):
         with pytest.raises(UsageError, match="--tools graph needs"):
             build(RunConfig(batch=True, tools="graph", **options))
     with pytest.raises(SetupError, match=r"1 of 1 scenes.*--annotations"):
-        play(tmp_path, make_questions(tmp_path), ScriptedEngine(Replies({})), tools="graph")
+        play(tmp_path, make_questions(tmp_path), ScriptedEngine(ReplayPolicy({})), tools="graph")
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")

@@ -13,14 +13,14 @@ from render_agent.dialogue.reply import MAX_MOVE_METRES
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.start_pose import start_camera, surface
-from render_agent.render.visibility.object_visibility import Sight
+from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.runs.build import build
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import vertical_from_horizontal
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.tasks.ground_truth import known_facts, placed
+from render_agent.tasks.ground_truth import load_facts, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.rooms import bundled
 from render_agent.views.view_policies.tour import tour
@@ -143,9 +143,11 @@ def test_fixed_policies():
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
 def test_oracle_shows_named_objects_clearly(room):
     context = context_of(room)
-    boxes = placed(known_facts(questions_in(room))[room], context.scene).boxes
+    boxes = placed(load_facts(questions_in(room))[room], context.scene).boxes
     names = [name for name, some in boxes.items() for _ in some]
-    sight = Sight(RENDERER, context.scene, [box for some in boxes.values() for box in some], SIZE)
+    sight = ObjectVisibility(
+        RENDERER, context.scene, [box for some in boxes.values() for box in some], SIZE
+    )
     oracle, walk = policy("oracle"), policy("random-walk")
     shown = {"oracle": [], "walk": []}
     asked = [
@@ -206,7 +208,7 @@ def test_tour_of_empty_scan():
     space = FreeSpace.of(few)
     empty = ViewContext(few, space, RENDERER, context.start, SIZE)
     assert len(set(tour(empty, COUNT))) == COUNT
-    box = upright(np.zeros(3), np.ones(3))
+    box = upright_box(np.zeros(3), np.ones(3))
     (camera,) = greedy_views(ViewpointSearch(empty), [TargetBox("box", box, 1.0)], COUNT)
     assert camera == camera.looking_at(box.centre)
 

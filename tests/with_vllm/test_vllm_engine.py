@@ -10,7 +10,7 @@ from factories.models import small_model, speckled_file
 from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
 
-from render_agent.dialogue.chat import assistant, message, picture, text
+from render_agent.dialogue.chat import assistant, image_piece, message, text
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.engine import Request
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
@@ -40,7 +40,7 @@ def asking(name, *files, turn=0, before=(), **options):
     """A request whose newest message shows these pictures."""
     messages = list(before) or [message("system", text(INSTRUCTIONS))]
     messages.append(
-        message("user", text(f"What is this, {name}?"), *[picture(file) for file in files])
+        message("user", text(f"What is this, {name}?"), *[image_piece(file) for file in files])
     )
     options = {"max_new_tokens": 16} | options
     return Request(name, turn, messages, speckled_file, **options)

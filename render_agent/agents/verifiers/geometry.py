@@ -25,19 +25,19 @@ from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.object_visibility import (
     LEAST_AREA,
     LEAST_SHARE,
-    Sighting,
+    ObjectSighting,
 )
 from render_agent.render.visibility.room_visibility import (
     NOTHING,
     Room,
     Rooms,
-    boxes_seen,
+    clearly_visible_boxes,
     named_boxes,
 )
 from render_agent.scans.camera import Camera
-from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import InputFile, annotation_files
-from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.mentions import base_question_type
 from render_agent.tasks.question_types import COUNTING_TYPE
 
 # Privileged information that no model has; recorded in config.json and noted in results.
@@ -121,7 +121,7 @@ class GeometryVerifier(Verifier):
         Raises:
             QuestionsError: A ground-truth file has an unknown format.
         """
-        facts = known_facts(questions, config.annotations) if self.reads_boxes else {}
+        facts = load_facts(questions, config.annotations) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 
     @cached_property
@@ -163,8 +163,8 @@ class GeometryVerifier(Verifier):
             self.renderer.close()
 
     def _coverage(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
-        seen_boxes = boxes_seen(question, room, views, self.renderer)
-        every = kind_of(question) == COUNTING_TYPE
+        seen_boxes = clearly_visible_boxes(question, room, views, self.renderer)
+        every = base_question_type(question) == COUNTING_TYPE
         seen_labels = set() if every else {room.labels[number] for number in seen_boxes}
         wanted = {
             number: room.labels[number]
@@ -196,7 +196,9 @@ class GeometryVerifier(Verifier):
             reasons.append(f"{frame.empty:.0%} of it is beyond the scan")
         return Gain(value, ", ".join(reasons))
 
-    def _visibility(self, coverage: Coverage, sightings: Sequence[Sighting]) -> dict[object, float]:
+    def _visibility(
+        self, coverage: Coverage, sightings: Sequence[ObjectSighting]
+    ) -> dict[object, float]:
         """Return the visibility, 0 to 1, per box if every object counts, otherwise per category."""
         visibility: dict[object, float] = {}
         for (number, label), sighting in zip(coverage.wanted.items(), sightings, strict=True):
@@ -204,7 +206,7 @@ class GeometryVerifier(Verifier):
             visibility[key] = max(visibility.get(key, 0.0), self._sighting_value(sighting))
         return visibility
 
-    def _sighting_value(self, sighting: Sighting) -> float:
+    def _sighting_value(self, sighting: ObjectSighting) -> float:
         if sighting.well(self.size):
             return 1.0
         min_area = LEAST_AREA * self.size[0] * self.size[1]
@@ -219,7 +221,7 @@ def _is_same_view(view: View, other: View) -> bool:
     )
 
 
-def _describe_sightings(coverage: Coverage, sightings: Sequence[Sighting]) -> list[str]:
+def _describe_sightings(coverage: Coverage, sightings: Sequence[ObjectSighting]) -> list[str]:
     """Return the visibility of the most visible object of each category, in words."""
     best: dict[str, float] = {}
     for label, sighting in zip(coverage.wanted.values(), sightings, strict=True):

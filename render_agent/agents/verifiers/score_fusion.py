@@ -35,7 +35,7 @@ def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> Flo
     return np.asarray(np.average(ranks, axis=0, weights=weights))
 
 
-def fused(verdicts: Sequence[Verdict]) -> FloatArray | None:
+def fuse_scores(verdicts: Sequence[Verdict]) -> FloatArray | None:
     """Return one score per candidate, (K,), from the verdicts of all verifiers; None if there are no scores.
 
     Verifiers have equal weight, divided equally among their members. A missing score is replaced by the mean of
@@ -51,7 +51,9 @@ def fused(verdicts: Sequence[Verdict]) -> FloatArray | None:
     return mean_ranks(np.stack(rows), weights) if rows else None
 
 
-def judgements(verifiers: Sequence[Verifier], verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
+def to_judgements(
+    verifiers: Sequence[Verifier], verdicts: Sequence[Verdict]
+) -> tuple[Judgement, ...]:
     """Convert the verdicts of the verifiers to the log's format."""
     return tuple(
         Judgement(

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from render_agent.engines.checkpoint.locate import (
-    WAY_OUT,
-    FoundModel,
-    describe_found,
+    ALTERNATIVES,
+    LocatedModel,
+    describe_located,
     fetch_model,
     find_model,
 )
@@ -51,14 +51,14 @@ class Siglip:
         events: Faults that were recovered from, by kind; the reader clears the list.
     """
 
-    files: FoundModel
+    files: LocatedModel
     model: Any
     processor: Any
     events: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
         """Return the model type and the identity of the weights, as JSON."""
-        description = describe_found(self.files)
+        description = describe_located(self.files)
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def pictures(self, pictures: Sequence[Image]) -> Encoded:
@@ -128,7 +128,7 @@ class Siglip:
         return Encoded(pooled.cpu().numpy(), each.cpu().numpy())
 
 
-def find_siglip(model: str) -> FoundModel:
+def find_siglip(model: str) -> LocatedModel:
     """Locate the files of a model without reading its weights.
 
     Raises:
@@ -137,7 +137,7 @@ def find_siglip(model: str) -> FoundModel:
     try:
         located = find_model(model)
     except SetupError as error:
-        raise SetupError(str(error).replace(WAY_OUT, "pass a model directory")) from error
+        raise SetupError(str(error).replace(ALTERNATIVES, "pass a model directory")) from error
     kind = located.config.get("model_type")
     if kind not in MODEL_TYPES:
         raise SetupError(f"{model} is a {kind} model. Use a SigLIP model such as {DEFAULT_SIGLIP}.")
@@ -160,11 +160,11 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
         choose_device,
         silence_libraries,
     )
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     torch_device = choose_device(device)
     located = fetch_model(find_siglip(model))
-    cure_torchvision()
+    patch_torchvision()
     silence_libraries()
     import torch
     from transformers import AutoModel, AutoProcessor

@@ -65,11 +65,11 @@ def compare_command(
     from render_agent.report.compare_runs import plan_power
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     figures = plan_power([find_run(Path(output), name) for name in runs], power)
     if as_json:
-        click.echo(json_text(figures))
+        click.echo(printable_json(figures))
     else:
         plain_console().print(power_table(figures))
 
@@ -101,7 +101,7 @@ def print_comparison(
         ladder_table,
     )
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     if page is not None and page != Path() and _is_run(output, page):
         raise UsageError(f"--page {page} is a run. Put --page last, or give it a new folder.")
@@ -126,7 +126,7 @@ def print_comparison(
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
         printed = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
-        click.echo(json_text({**printed, **rungs}))
+        click.echo(printable_json({**printed, **rungs}))
         return
     console = plain_console()
     for comparison in pairs:

@@ -36,14 +36,14 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     from render_agent.report.diagnosis.summary import cause_table, summarize_diagnoses
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
     states = folder.states
     diagnoses = diagnose_run(folder, processes, states)
     figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
     if as_json:
-        click.echo(json_text({"reading": reading(figures["all"]), **figures}))
+        click.echo(printable_json({"reading": reading(figures["all"]), **figures}))
         return
     console = plain_console()
     console.print(cause_table(figures))

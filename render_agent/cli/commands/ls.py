@@ -43,11 +43,11 @@ def ls_command(output: str, as_json: bool) -> None:
 
     from render_agent.runs.read import NO_RUNS, list_runs
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     rows = [run_row(path) for path in list_runs(Path(output))]
     if as_json:
-        click.echo(json_text(rows))
+        click.echo(printable_json(rows))
         return
     if not rows:
         click.echo(f"no runs in {output}. {NO_RUNS}")

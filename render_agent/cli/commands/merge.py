@@ -27,7 +27,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
-    from render_agent.util.display import counted
+    from render_agent.util.display import count_noun
 
     path, results = merge(Path(output), [find_run(Path(output), name) for name in runs])
     unfinished = results["counts"]["active"] + results["counts"]["failed"]
@@ -37,5 +37,5 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     if unfinished:
         line = shlex.join([*program(), "--continue", str(path)])
         console.print(
-            f"{counted(unfinished, 'question')} not done. Resume with: {line}", soft_wrap=True
+            f"{count_noun(unfinished, 'question')} not done. Resume with: {line}", soft_wrap=True
         )

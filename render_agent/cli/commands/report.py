@@ -70,7 +70,7 @@ def report_command(
 
     from render_agent.report.pages.build import build_report, missing_assets
     from render_agent.runs.read import find_run
-    from render_agent.util.display import counted
+    from render_agent.util.display import count_noun
 
     if watch:
         serve_report(run, output, processes, no_diagnosis, port, browser)
@@ -82,7 +82,7 @@ def report_command(
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     seconds = perf_counter() - began
-    pages = counted(len(folder.questions), "question")
+    pages = count_noun(len(folder.questions), "question")
     click.echo(f"{pages}, {seconds:.1f} s. Open the file in a browser.", err=True)
 
 
@@ -92,7 +92,7 @@ def serve_report(
     """Serve the report of a run, and update it while the run is in progress, until Ctrl-C."""
     from render_agent.extras import require
     from render_agent.runs.read import find_run
-    from render_agent.util.sanitize import one_line
+    from render_agent.util.sanitize import escape_line
     from render_agent.util.web.browser import open_page
 
     require("a live view", "starlette", "uvicorn", "matplotlib")
@@ -101,7 +101,7 @@ def serve_report(
     folder = find_run(Path(output), run)
 
     def started(address: str) -> None:
-        click.echo(one_line(f"{folder.name}: {address}"), err=True)
+        click.echo(escape_line(f"{folder.name}: {address}"), err=True)
         click.echo("Press Ctrl-C to stop.", err=True)
         if browser:
             open_page(address)

@@ -31,7 +31,7 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     from render_agent.score.summary import OFFICIAL
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
     results = folder.score(folder.states, parser)
@@ -42,7 +42,7 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
             else:
                 log.write_results_of(parser, results)
     if as_json:
-        click.echo(json_text(results))
+        click.echo(printable_json(results))
         return
     console = plain_console()
     console.print(score_tables(results))

@@ -16,7 +16,7 @@ from rich.console import Console
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine, engine_traits, refuse_code
+from render_agent.engines.make_engine import EngineFactory, engine_traits, reject_code
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
 from render_agent.runs.build import Parts, make_engine
@@ -28,8 +28,8 @@ from render_agent.runs.runner import Run, resume_run, start_run
 from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
-from render_agent.util.display import counted, shown_on
-from render_agent.util.sanitize import json_text
+from render_agent.util.display import count_noun, display_on
+from render_agent.util.sanitize import printable_json
 from render_agent.util.web.browser import open_page
 
 FAILED = 1  # exit code if questions failed
@@ -59,7 +59,7 @@ def resume_saved_run(
     """
     folder = find_run(output, which)
     if not allow_code and changes.get("model") is None and _has_untrusted_policy(folder):
-        refuse_code(folder.config, str(folder.path / "config.json"))
+        reject_code(folder.config, str(folder.path / "config.json"))
     run = resume_run(folder, changes)
     if folder.saved_results and not any(state.active for state in run.states):
         run.close()
@@ -107,7 +107,7 @@ def run_with_progress(
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
-            with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
+            with display_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
                 note = (lambda words: None) if run.config.quiet else display.note
                 note(f"run folder: {run.path}")
                 if run.log.warning:
@@ -125,7 +125,7 @@ def run_with_progress(
     return results
 
 
-def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
+def _engine_maker(run: Run, console: Console, *, browser: bool) -> EngineFactory:
     """Return a function that creates the engine and announces the page of the human engine."""
     if run.parts.engine.asks_model or not run.config.alone:
         return make_engine
@@ -163,7 +163,7 @@ def _print_results(
 ) -> None:
     config, path = run.config, run.path
     if as_json:
-        click.echo(json_text(results))
+        click.echo(printable_json(results))
     if config.quiet:
         console.print(str(path), soft_wrap=True)
         return
@@ -185,7 +185,7 @@ def _print_answer(
     row: Mapping[str, Any], state: QuestionState, path: Path, console: Console
 ) -> None:
     """Print the question, its answer, and the last view before the answer."""
-    turns = counted(row["turns"], "turn")
+    turns = count_noun(row["turns"], "turn")
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)

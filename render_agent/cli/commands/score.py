@@ -53,14 +53,14 @@ def score_command(
     """
     from render_agent.score.tables import score_table
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     if judge:
         results = judge_run(Path(output), answers, context, engine)
     else:
         results = score_file(Path(answers), questions, parser)
     if as_json:
-        click.echo(json_text(results))
+        click.echo(printable_json(results))
     else:
         console = plain_console()
         console.print(score_table(results))

@@ -36,7 +36,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
     if question is None and not as_json and not folder.config.batch and folder.saved_results:
@@ -46,7 +46,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
         return
     results = folder.saved_results
     if as_json:
-        click.echo(json_text(results or {"status": "unfinished"}))
+        click.echo(printable_json(results or {"status": "unfinished"}))
         return
     console = plain_console()
     if results is None:
@@ -65,7 +65,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.runs.log.row import score_of
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     questions = {question.id: question for question in folder.questions}
     question = questions.get(question_id)
@@ -77,7 +77,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
         )
     if as_json:
         click.echo(
-            json_text([line for line in folder.lines() if line["question_id"] == question_id])
+            printable_json([line for line in folder.lines() if line["question_id"] == question_id])
         )
         return
     console = plain_console()

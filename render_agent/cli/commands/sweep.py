@@ -54,14 +54,14 @@ def sweep_command(
     command line override those in the file.
     """
     from render_agent.cli.commands.run import program
-    from render_agent.engines.make_engine import refuse_code
+    from render_agent.engines.make_engine import reject_code
     from render_agent.errors import UsageError
     from render_agent.report.sweep.grid import check_cells, find_cells
     from render_agent.report.sweep.plan import read_sweep
     from render_agent.report.sweep.table import COMPLETE, sweep_rows, sweep_table
     from render_agent.util.console import plain_console
-    from render_agent.util.reasons import shortened
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.reasons import truncate
+    from render_agent.util.sanitize import printable_json
 
     typed = {**given_options(context.parent), **given_options(context)}
     if invalid := sorted(typed.keys() & set(NOT_HERE)):
@@ -74,7 +74,7 @@ def sweep_command(
     runs_by_label = find_cells(plan)
     if not (dry_run or allow_code or _model_is_typed(context)):
         for cell in plan.cells:
-            refuse_code(cell.config, f"{file}, {shortened(cell.label, 200)},")
+            reject_code(cell.config, f"{file}, {truncate(cell.label, 200)},")
     check_cells(plan, runs_by_label, run_code=not dry_run)
     if dry_run:
         _list_cells(plan, plain_console())
@@ -84,7 +84,7 @@ def sweep_command(
     rows = sweep_rows(plan, find_cells(plan))
     if typed.get("json"):
         printed = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
-        click.echo(json_text(printed))
+        click.echo(printable_json(printed))
     console.print(sweep_table(plan, rows))
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)

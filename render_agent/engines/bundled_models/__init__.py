@@ -20,7 +20,7 @@ def bundled_model(name: str) -> Path | None:
     return FOLDER / name if name in NOTES else None
 
 
-def instead() -> str:
+def suggest_models() -> str:
     """Return the options for models that run without a download, for error messages."""
     ready = [name for name in NOTES if (FOLDER / name / "config.json").is_file()]
     return " or ".join([*(f"the bundled --model {name}" for name in ready), "--engine scripted"])

@@ -9,24 +9,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from render_agent.engines.bundled_models import NOTES, bundled_model, instead
+from render_agent.engines.bundled_models import NOTES, bundled_model, suggest_models
 from render_agent.engines.checkpoint.weight_files import (
     fingerprint,
     processor_fingerprint,
     weight_files,
 )
 from render_agent.errors import SetupError, UsageError
-from render_agent.util.display import bar_class, stage
+from render_agent.util.display import stage, stage_bar_class
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
-WAY_OUT = f"pass a model directory, or use {instead()}"  # the remedy in most error messages
+ALTERNATIVES = (
+    f"pass a model directory, or use {suggest_models()}"  # the remedy in most error messages
+)
 FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundModel:
+class LocatedModel:
     """The files of a model."""
 
     name: str
@@ -40,7 +42,7 @@ class FoundModel:
     """True if the weights are on this machine."""
 
 
-def find_model(model: str, revision: str | None = None) -> FoundModel:
+def find_model(model: str, revision: str | None = None) -> LocatedModel:
     """Find a model without loading or downloading its weights.
 
     Args:
@@ -56,7 +58,7 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
         folder = bundled or Path(model).expanduser()
     except RuntimeError:
         raise SetupError(
-            f"{model} is in the home directory of an unknown user: {WAY_OUT}"
+            f"{model} is in the home directory of an unknown user: {ALTERNATIVES}"
         ) from None
     if bundled and not (bundled / "config.json").is_file():
         raise SetupError(
@@ -67,10 +69,10 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
         if revision is not None:
             kind = "a bundled model" if bundled else "a directory"
             raise UsageError(f"--revision applies only to models on the hub, but {model} is {kind}")
-        located = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
+        located = LocatedModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         problem = "is a file, not a directory" if folder.exists() else "does not exist"
-        raise SetupError(f"{model} {problem}: {WAY_OUT}")
+        raise SetupError(f"{model} {problem}: {ALTERNATIVES}")
     else:
         located = _find_on_hub(model, revision)
     if located.fetched:
@@ -97,10 +99,10 @@ def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
     Raises:
         SetupError: As in `find_model`.
     """
-    return describe_found(find_model(model, revision))
+    return describe_located(find_model(model, revision))
 
 
-def describe_found(located: FoundModel) -> dict[str, Any]:
+def describe_located(located: LocatedModel) -> dict[str, Any]:
     """Return the metadata of a model, as `describe_model`."""
     note = NOTES.get(located.name)
     return {
@@ -114,7 +116,7 @@ def describe_found(located: FoundModel) -> dict[str, Any]:
     }
 
 
-def fetch_model(located: FoundModel) -> FoundModel:
+def fetch_model(located: LocatedModel) -> LocatedModel:
     """Download the missing files of a model from the hub.
 
     Raises:
@@ -131,7 +133,7 @@ def fetch_model(located: FoundModel) -> FoundModel:
                 located.name,
                 revision=located.commit,
                 allow_patterns=FILES,
-                tqdm_class=bar_class(download),
+                tqdm_class=stage_bar_class(download),
             )
         weight_files(Path(folder))
     # HTTPError is the base class of the HTTP client's errors, whichever client this version of the library uses.
@@ -151,21 +153,21 @@ def has_vision_part(config: Mapping[str, Any]) -> bool:
     return not any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
 
 
-def _find_on_hub(name: str, revision: str | None) -> FoundModel:
+def _find_on_hub(name: str, revision: str | None) -> LocatedModel:
     """Find a model on the hub or in the local hub cache, where its folder is named after the commit."""
-    config, listed = hub_file(name, "config.json", WAY_OUT, revision=revision)
+    config, listed = hub_file(name, "config.json", ALTERNATIVES, revision=revision)
     if listed is not None and not any(file.endswith(".safetensors") for file in listed):
         model = f"{name} at revision {revision}" if revision else name
-        raise SetupError(f"{model} has no safetensors weights on the hub: {WAY_OUT}")
+        raise SetupError(f"{model} has no safetensors weights on the hub: {ALTERNATIVES}")
     folder, fetched = config.parent, listed is None
-    return FoundModel(name, folder, folder.name, _read_config(config, name), fetched)
+    return LocatedModel(name, folder, folder.name, _read_config(config, name), fetched)
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:
     try:
         config = parse_json(file.read_text("utf-8"))
     except FileNotFoundError as error:
-        raise SetupError(f"{model} contains no model (no config.json): {WAY_OUT}") from error
+        raise SetupError(f"{model} contains no model (no config.json): {ALTERNATIVES}") from error
     except (OSError, ValueError) as error:
         raise SetupError(f"{file} cannot be read ({error}): download the model again") from error
     if not isinstance(config, dict):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.checkpoint.locate import ALTERNATIVES, LocatedModel, fetch_model
 from render_agent.engines.families.model_families import family_of
 from render_agent.errors import SetupError
 from render_agent.options import AUTO
-from render_agent.util.display import Stage, bar_class, stage
+from render_agent.util.display import Stage, stage, stage_bar_class
 from render_agent.util.reasons import first_line
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -45,7 +45,7 @@ def check_names(dtype: str, device: str, option: str = "--device") -> None:
 
 
 def load_pretrained(
-    located: FoundModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
+    located: LocatedModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
 ) -> Pretrained:
     """Load a model and its processor, downloading them if necessary.
 
@@ -59,10 +59,10 @@ def load_pretrained(
     Raises:
         SetupError: The device is missing (raised before the weights are read), or the model cannot be loaded.
     """
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     device = choose_device(device)
-    cure_torchvision()
+    patch_torchvision()
     silence_libraries()
     check_class(located)
     located = fetch_model(located)
@@ -114,7 +114,7 @@ def progress_bars_to(loading: Stage) -> Iterator[None]:
     """Report the progress bars of transformers to a stage while weights are read."""
     from transformers.utils import logging
 
-    stage_bar = bar_class(loading)
+    stage_bar = stage_bar_class(loading)
     previous = logging.set_tqdm_hook(lambda _, args, kwargs: stage_bar(*args, **kwargs))
     try:
         yield
@@ -122,7 +122,7 @@ def progress_bars_to(loading: Stage) -> Iterator[None]:
         logging.set_tqdm_hook(previous)
 
 
-def check_class(located: FoundModel) -> None:
+def check_class(located: LocatedModel) -> None:
     """Raise SetupError if transformers has no image-text-to-text class for the model."""
     from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig, __version__
 
@@ -131,7 +131,7 @@ def check_class(located: FoundModel) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
             f"transformers {__version__} cannot read the configuration of {located.name}"
-            f" ({first_line(error)}): install a newer transformers, or {WAY_OUT}"
+            f" ({first_line(error)}): install a newer transformers, or {ALTERNATIVES}"
         ) from error
     if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise SetupError(
@@ -140,7 +140,7 @@ def check_class(located: FoundModel) -> None:
         )
 
 
-def load_processor(located: FoundModel, thinking: str = AUTO) -> Any:
+def load_processor(located: LocatedModel, thinking: str = AUTO) -> Any:
     """Load the processor.
 
     Args:
@@ -182,7 +182,7 @@ def load_processor(located: FoundModel, thinking: str = AUTO) -> Any:
     return processor
 
 
-def load_model(located: FoundModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
+def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
     """Load the model in evaluation mode. Raises SetupError if it cannot be loaded completely."""
     from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText

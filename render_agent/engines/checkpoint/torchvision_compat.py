@@ -17,7 +17,7 @@ OPERATORS = ("nms", "qnms")
 
 
 @cache
-def cure_torchvision() -> Any:
+def patch_torchvision() -> Any:
     """Declare the missing operators of torchvision, if necessary. Call it before importing transformers.
 
     Returns:

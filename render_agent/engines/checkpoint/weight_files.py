@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from render_agent.engines.bundled_models import instead
+from render_agent.engines.bundled_models import suggest_models
 from render_agent.errors import SetupError
 from render_agent.util.safe_parse import parse_json
 
@@ -42,7 +42,7 @@ def weight_files(folder: Path) -> list[Path]:
             )
         raise SetupError(
             f"{folder} contains no weights (model.safetensors, or an index of several such files):"
-            f" download the model again, or use {instead()}"
+            f" download the model again, or use {suggest_models()}"
         )
     for file in files:
         if not file.is_file():

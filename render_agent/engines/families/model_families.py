@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from render_agent.engines.families.pictures import (
-    InternVLPictures,
-    NumberedPictures,
-    PictureForm,
-    QwenPictures,
+    ImagePreprocessor,
+    InternVLImages,
+    NumberedImages,
+    QwenImages,
 )
 from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError
@@ -37,7 +37,7 @@ class Family:
     name: str
     model_types: tuple[str, ...]
     """Values of `model_type` in config.json."""
-    pictures: type[PictureForm] | None
+    pictures: type[ImagePreprocessor] | None
     """The image preprocessing; None if the processor has to see the whole prompt."""
     reuse: Literal["keys", "vision", "recompute"] = "keys"
     """The best exact reuse between turns: the KV cache (and recurrent states), vision features, or nothing."""
@@ -98,12 +98,12 @@ def _bidirectional_images(layers: TwoWay) -> Callable[[Any], TwoWay]:
 CHANNEL = Thinking(opens="<|channel>", closes="<channel|>")
 
 FAMILIES = (
-    Family("Qwen3-VL", ("qwen3_vl", "qwen3_vl_moe"), QwenPictures, axes=3),
-    Family("Qwen2.5-VL", ("qwen2_5_vl", "qwen2_vl"), QwenPictures, axes=3),
+    Family("Qwen3-VL", ("qwen3_vl", "qwen3_vl_moe"), QwenImages, axes=3),
+    Family("Qwen2.5-VL", ("qwen2_5_vl", "qwen2_vl"), QwenImages, axes=3),
     Family(
         "Qwen3.5",
         ("qwen3_5", "qwen3_5_moe"),
-        QwenPictures,
+        QwenImages,
         axes=3,
         recurrent=True,
         published=r"qwen-?3[._][56]",
@@ -111,24 +111,24 @@ FAMILIES = (
     Family(
         "Qwen4 preview",
         ("qwen4_exp",),
-        QwenPictures,
+        QwenImages,
         axes=3,
         reuse="vision",
         why="its layers select keys with a separate index, which the cache does not store",
     ),
-    Family("InternVL", ("internvl",), InternVLPictures),
-    Family("GLM-V", ("glm4v", "glm4v_moe", "glm46v"), PictureForm, axes=3),
+    Family("InternVL", ("internvl",), InternVLImages),
+    Family("GLM-V", ("glm4v", "glm4v_moe", "glm46v"), ImagePreprocessor, axes=3),
     Family(
         "Kimi K2.5",
         ("kimi_k25",),
-        PictureForm,
+        ImagePreprocessor,
         thinking=Thinking("thinking"),
         published=r"kimi-?k2",
     ),
     Family(
         "Gemma 4",
         ("gemma4",),
-        PictureForm,
+        ImagePreprocessor,
         vision=False,
         two_way=_bidirectional_images("sliding"),
         thinking=CHANNEL,
@@ -137,35 +137,46 @@ FAMILIES = (
     Family(
         "Gemma 4 unified",
         ("gemma4_unified",),
-        PictureForm,
+        ImagePreprocessor,
         vision=False,
         two_way=_bidirectional_images("beyond"),
         thinking=CHANNEL,
     ),
-    Family("Gemma 3", ("gemma3",), PictureForm, two_way=lambda text: "always"),
+    Family("Gemma 3", ("gemma3",), ImagePreprocessor, two_way=lambda text: "always"),
     Family(
         "Mistral 3",
         ("mistral3",),
-        PictureForm,
+        ImagePreprocessor,
         vision=False,
         thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
         published=r"(mis|magis|minis)tral",
     ),
     Family(
-        "Idefics 3 and SmolVLM", ("idefics3", "smolvlm"), PictureForm, vision=False, picture_axis=1
+        "Idefics 3 and SmolVLM",
+        ("idefics3", "smolvlm"),
+        ImagePreprocessor,
+        vision=False,
+        picture_axis=1,
     ),
-    Family("Ovis 2", ("ovis2",), PictureForm, vision=False),
-    Family("LFM2-VL", ("lfm2_vl",), PictureForm, vision=False, recurrent=True, published=r"lfm-?2"),
+    Family("Ovis 2", ("ovis2",), ImagePreprocessor, vision=False),
+    Family(
+        "LFM2-VL",
+        ("lfm2_vl",),
+        ImagePreprocessor,
+        vision=False,
+        recurrent=True,
+        published=r"lfm-?2",
+    ),
     Family(
         "MiniCPM-V 4.6",
         ("minicpmv4_6",),
-        NumberedPictures,
+        NumberedImages,
         vision=False,
         recurrent=True,
         picture_axis=3,
         published=r"minicpm-?v-?4[._]?6",
     ),
-    Family("Aya Vision", ("aya_vision",), PictureForm),
+    Family("Aya Vision", ("aya_vision",), ImagePreprocessor),
     _recompute_family(
         "Molmo 2",
         "molmo2",

@@ -26,7 +26,7 @@ COST_CACHE_SIZE = 256  # image sizes; a run has only a few
 
 
 @dataclass(frozen=True, slots=True)
-class PictureCost:
+class ImageCost:
     """The size of an image in a prompt."""
 
     tokens: int
@@ -41,7 +41,7 @@ class PictureCost:
     """Frames, rows and columns of patches; None if the model does not get a grid."""
 
 
-class PictureForm:
+class ImagePreprocessor:
     """Preprocesses images one at a time with the family's own processor.
 
     For families whose processor treats an image independently of the rest of the prompt. Subclasses set `options`, the
@@ -74,7 +74,7 @@ class PictureForm:
         prompt: str = self.processor.get_text_with_replacements([text], list(replacements))[0][0]
         return prompt
 
-    def _cost(self, width: int, height: int) -> PictureCost:
+    def _cost(self, width: int, height: int) -> ImageCost:
         """Measure the cost of an image size in pixels with a blank image."""
         inputs = self._process(new("RGB", (width, height)), "cpu")
         ids = inputs["input_ids"][0].tolist()
@@ -82,7 +82,7 @@ class PictureForm:
         self.token = max(set(ids), key=ids.count)
         tokens = ids.count(self.token)
         grid = inputs.get("image_grid_thw")
-        return PictureCost(
+        return ImageCost(
             tokens=tokens,
             around=len(ids) - tokens,
             rows=len(inputs["pixel_values"]),
@@ -101,7 +101,7 @@ class PictureForm:
         )
 
 
-class QwenPictures(PictureForm):
+class QwenImages(ImagePreprocessor):
     """Qwen-VL: qwen-vl-utils resizes an image to whole tokens, and the processor splits it into patches.
 
     The options `min_pixels` and `max_pixels` limit the area of the resized image; the processor has defaults.
@@ -130,7 +130,7 @@ class QwenPictures(PictureForm):
         return resized
 
 
-class InternVLPictures(PictureForm):
+class InternVLImages(ImagePreprocessor):
     """InternVL: square tiles, each resized for the vision tower, and a thumbnail if there are several.
 
     The option `max_patches` is the maximum number of tiles per image. The default is 1, as InternVL is trained for
@@ -151,7 +151,7 @@ class InternVLPictures(PictureForm):
         }
 
 
-class NumberedPictures(PictureForm):
+class NumberedImages(ImagePreprocessor):
     """MiniCPM-V: every image is preceded by its number in the dialogue."""
 
     def expand_placeholders(self, text: str, replacements: Sequence[str]) -> str:

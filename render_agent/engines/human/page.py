@@ -12,15 +12,15 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from render_agent.dialogue.answer import letters
-from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.answer import options_by_letter
+from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.reply import FIELDS
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.render.png import encode
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.util.safe_parse import parse_json
-from render_agent.util.web.checks import PageFiles, picture_response
+from render_agent.util.web.checks import PageFiles, image_response
 from render_agent.util.web.templates import ASSETS, environment
 
 if TYPE_CHECKING:
@@ -105,7 +105,11 @@ class PlayPage:
         if shown is not None:
             key, current = shown
             question = engine.questions[current.question_id]
-            values |= {"key": key, "question": question, "choices": letters(question.options)}
+            values |= {
+                "key": key,
+                "question": question,
+                "choices": options_by_letter(question.options),
+            }
             values["dialogue"] = dialogue_of(current)
         return HTMLResponse(environment("engines/human").get_template("play.html").render(**values))
 
@@ -134,10 +138,10 @@ class PlayPage:
         shown, index = self.engine.first(), request.path_params["index"]
         if shown is None or shown[0] != request.path_params["key"]:
             raise HTTPException(404)
-        files = pictures(list(shown[1].messages))
+        files = image_files(list(shown[1].messages))
         if index >= len(files):
             raise HTTPException(404)
-        return picture_response(encode(np.asarray(shown[1].picture(files[index]).convert("RGB"))))
+        return image_response(encode(np.asarray(shown[1].picture(files[index]).convert("RGB"))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import psutil
 import torch
 
-from render_agent.util.memory import main_memory
+from render_agent.util.memory import available_memory
 
 SAMPLE_SECONDS = 0.02  # sampling interval; 0.005 cost a busy machine a sixth of its time
 
@@ -62,7 +62,7 @@ def measure_peak(memory: DeviceMemory) -> Iterator[list[int]]:
         needed.append(max(0, memory.peak() - before))
 
 
-def memory_of(model: Any) -> DeviceMemory:
+def device_memory(model: Any) -> DeviceMemory:
     """Return the memory of a model's devices; if any is a GPU, parts in main memory or on disk are ignored."""
     devices = {parameter.device for parameter in model.parameters()}
     indices = sorted({device.index or 0 for device in devices if device.type == "cuda"})
@@ -144,11 +144,11 @@ class MainMemory(SampledMemory):
 
     def total(self) -> int:
         """Return the machine's memory or the limit of the control group, whichever is less."""
-        return main_memory(self._root)[0]
+        return available_memory(self._root)[0]
 
     def free(self) -> int:
         """Return the memory available without swapping, within the limit of the control group."""
-        return main_memory(self._root)[1]
+        return available_memory(self._root)[1]
 
     def used(self) -> int:
         """Return the resident memory of this process."""

@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 
 # Messages of libraries that ran out of memory: cuBLAS without memory for its handle, cuDNN without memory for a plan.
-MEMORY_PHRASES = (
+OUT_OF_MEMORY_MESSAGES = (
     "out of memory",
     "can't allocate memory",
     "not enough memory",
@@ -55,7 +55,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     message = str(error).lower()
-    return isinstance(error, RuntimeError) and any(t.lower() in message for t in MEMORY_PHRASES)
+    return isinstance(error, RuntimeError) and any(
+        t.lower() in message for t in OUT_OF_MEMORY_MESSAGES
+    )
 
 
 def is_device_error(error: BaseException) -> bool:

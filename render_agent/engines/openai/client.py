@@ -15,10 +15,10 @@ from render_agent.engines.openai.endpoints import HOSTED_HOST, KEY_VARIABLES, En
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import error_message, normalize
 from render_agent.errors import SetupError
-from render_agent.util.reasons import shortened
-from render_agent.util.redact import without, without_keys
+from render_agent.util.reasons import truncate
+from render_agent.util.redact import redact_keys, without
 from render_agent.util.safe_parse import parse_json
-from render_agent.util.sanitize import one_line
+from render_agent.util.sanitize import escape_line
 
 LOG = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def reason_of(error: Exception, endpoint: Endpoint) -> str:
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
     """Return the first `most` characters of a server's text on one line, with secrets redacted."""
-    return shortened(" ".join(without_keys(without(text, secrets)).split()), most)
+    return truncate(" ".join(redact_keys(without(text, secrets)).split()), most)
 
 
 def key_source(endpoint: Endpoint) -> str:
@@ -172,7 +172,7 @@ async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> di
             ) from None
     fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
     if served and model not in served:
-        names = ", ".join(sorted(one_line(name[:80]) for name in served)[:MAX_LISTED])
+        names = ", ".join(sorted(escape_line(name[:80]) for name in served)[:MAX_LISTED])
         fields["note"] = f"{endpoint.url} does not list {model}; it lists {names}"
     return {
         "url": endpoint.url,

@@ -78,7 +78,7 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
                 f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
         addresses = [HOSTED_URL]
-    endpoints = [endpoint(address, key, variable) for address in addresses]
+    endpoints = [parse_endpoint(address, key, variable) for address in addresses]
     return list({entry.url: entry for entry in endpoints}.values())
 
 
@@ -93,7 +93,7 @@ def find_key() -> tuple[str | None, str | None]:
     return name, key
 
 
-def endpoint(address: str, key: str | None, variable: str | None = None) -> Endpoint:
+def parse_endpoint(address: str, key: str | None, variable: str | None = None) -> Endpoint:
     """Return the server at an address. Raises UsageError if the address is malformed.
 
     Args:

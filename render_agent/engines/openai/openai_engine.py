@@ -426,7 +426,9 @@ def _look_up_all(
     return servers
 
 
-def make(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> OpenAIEngine:
+def make_openai_engine(
+    config: RunConfig, model: str, engine_options: Mapping[str, Any]
+) -> OpenAIEngine:
     """Return the engine. Raises UsageError and SetupError as `describe`."""
     options, endpoints = _options_of(config, model, engine_options), find_endpoints(config.base_url)
     servers = _look_up_all(endpoints, config, model, options)

@@ -3,7 +3,7 @@
 Start with `policy.py`, the protocol of policies, then `scripted_engine.py`.
 """
 
-from render_agent.engines.scripted.load_policy import Replies, policy_maker
+from render_agent.engines.scripted.load_policy import ReplayPolicy, find_policy
 from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.engines.scripted.scripted_engine import BATCH_SIZE, ScriptedEngine, make_scripted
 
@@ -11,8 +11,8 @@ __all__ = [
     "BATCH_SIZE",
     "NamedPolicy",
     "Policy",
-    "Replies",
+    "ReplayPolicy",
     "ScriptedEngine",
+    "find_policy",
     "make_scripted",
-    "policy_maker",
 ]

@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
@@ -16,7 +16,7 @@ from render_agent.score.chance import frequent_answers
 from render_agent.util.numbers import is_number
 
 # Part of the note of every policy that gives the most frequent answers.
-FITTED = "fitted on the ground truth of the same questions, like the paper's baseline"
+FITTED_NOTE = "fitted on the ground truth of the same questions, like the paper's baseline"
 
 
 def draw(question_id: str, seed: int) -> random.Random:
@@ -25,7 +25,7 @@ def draw(question_id: str, seed: int) -> random.Random:
     return random.Random(digest)
 
 
-class Explorer:
+class ExplorerPolicy:
     """Looks around, walks a little, and gives the most frequent answer for the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
@@ -68,11 +68,11 @@ class Explorer:
         return steps[: chance.randint(2, len(steps))]
 
 
-class Wanderer:
+class WandererPolicy:
     """Moves at random until the last turn, then gives the most frequent answer for the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
-        self._explorer = Explorer(questions, seed)
+        self._explorer = ExplorerPolicy(questions, seed)
 
     def reply(self, request: Request) -> str:
         """Return a random move, or the answer in the last turn."""
@@ -97,7 +97,7 @@ def random_move(seed: int, number: int) -> str:
     return json.dumps(move)
 
 
-class RandomAnswer:
+class RandomPolicy:
     """Answers immediately: uniform among the options, or among the ground truths of the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
@@ -125,24 +125,24 @@ class RandomAnswer:
         if question.change is not None and question.wanted == "text":
             return chance.choice(sorted(dict(question.change.meaning)))
         if question.options:
-            return chance.choice(sorted(letters(question.options)))
+            return chance.choice(sorted(options_by_letter(question.options)))
         truths = sorted(self.truths.get(question.type, ["2"]))
         large = [truth for truth in truths if is_number(truth) and float(truth) >= least]
         return chance.choice((large or truths) if least else truths)
 
 
 EXPLORER = NamedPolicy(
-    lambda questions, seed, config: Explorer(questions, seed),
-    f"rule-based: most frequent answer per question type, {FITTED}",
+    lambda questions, seed, config: ExplorerPolicy(questions, seed),
+    f"rule-based: most frequent answer per question type, {FITTED_NOTE}",
 )
-WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed))
+WANDERER = NamedPolicy(lambda questions, seed, config: WandererPolicy(questions, seed))
 RANDOM = NamedPolicy(
-    lambda questions, seed, config: RandomAnswer(questions, seed),
+    lambda questions, seed, config: RandomPolicy(questions, seed),
     "random: uniform among the options; numbers drawn from the ground truths of the same question type",
 )
 
 
-class FixedAnswers:
+class FixedAnswerPolicy:
     """Gives a fixed answer per question in the first turn."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
@@ -154,6 +154,6 @@ class FixedAnswers:
 
 
 FREQUENCY = NamedPolicy(
-    lambda questions, seed, config: FixedAnswers(frequent_answers(questions)),
-    f"rule-based: most frequent answer per question type, {FITTED}",
+    lambda questions, seed, config: FixedAnswerPolicy(frequent_answers(questions)),
+    f"rule-based: most frequent answer per question type, {FITTED_NOTE}",
 )

@@ -18,7 +18,7 @@ from render_agent.util.reasons import did_you_mean, first_line
 from render_agent.util.safe_parse import parse_json, read_bounded
 
 
-def policy_maker(model: str) -> NamedPolicy:
+def find_policy(model: str) -> NamedPolicy:
     """Return the policy for a value of `--model`.
 
     Args:
@@ -43,7 +43,7 @@ def policy_maker(model: str) -> NamedPolicy:
 SUFFIXES = (".py", ".json", ".jsonl")
 
 
-class Replies:
+class ReplayPolicy:
     """Replays prepared replies.
 
     Args:
@@ -73,7 +73,7 @@ def policy_of_file(path: Path) -> NamedPolicy:
     if path.suffix == ".py":
         return _import_policy(path)
     replies = read_replies(path)
-    return NamedPolicy(lambda questions, seed, config: Replies(replies))
+    return NamedPolicy(lambda questions, seed, config: ReplayPolicy(replies))
 
 
 def read_replies(path: Path) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
-from render_agent.engines.scripted.load_policy import policy_maker
+from render_agent.engines.scripted.load_policy import find_policy
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.options import RunConfig
@@ -55,7 +55,7 @@ class ScriptedEngine(BatchingEngine):
         try:
             texts: tuple[object, ...]
             if request.probe is not None:
-                believe = getattr(self.policy, "believe", belief_of_nothing)
+                believe = getattr(self.policy, "believe", empty_belief)
                 texts = (believe(request),)
             elif samples is not None:
                 texts = tuple(samples(request))
@@ -87,7 +87,7 @@ class ScriptedEngine(BatchingEngine):
         return Reply(replies, tokens, batch_size=batch_size)
 
 
-def belief_of_nothing(request: Request) -> str:
+def empty_belief(request: Request) -> str:
     """Return the belief of a policy that ignores the views: its actual position, and no object seen."""
     probe = request.probe
     assert probe is not None, "the request has no probe"
@@ -112,15 +112,15 @@ def make_scripted(
     """Build the engine for a policy.
 
     Args:
-        model: Name or file of the policy, as in `policy_maker`.
+        model: Name or file of the policy, as in `find_policy`.
         questions: The questions of the run.
         seed: Seed of the policy's random choices.
         batch_size: Largest number of requests per batch.
         config: The run options, for policies that need scenes or annotations; None outside a run.
 
     Raises:
-        SetupError: As in `policy_maker`.
+        SetupError: As in `find_policy`.
     """
-    policy = policy_maker(model)(questions, seed, config)
+    policy = find_policy(model)(questions, seed, config)
     tokens = 0 if config is None else picture_tokens(model, *config.image_size)
     return ScriptedEngine(policy, batch_size, tokens)

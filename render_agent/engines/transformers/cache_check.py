@@ -39,7 +39,7 @@ ALIGNED_TOKENS = 32
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
 
-def cache_mismatch(loaded: LoadedModel) -> str | None:
+def check_cache(loaded: LoadedModel) -> str | None:
     """Return an error message if the KV cache changes this model's scores; otherwise None.
 
     Two dialogues of different lengths with images are prefilled together, then their second turns with the cache, then
@@ -129,15 +129,15 @@ def _next_turn(
     loaded: LoadedModel, history: Sequence[chat.Message], text: str, *files: str
 ) -> list[chat.Message]:
     """Return the messages of a dialogue after a further turn with these images."""
-    images = [chat.picture(file) for file in files]
+    images = [chat.image_piece(file) for file in files]
     opening = [chat.message("system", chat.text("Look around."))]
     answered = [*history, chat.assistant('{"rotation_angle_degrees": 45}')] if history else opening
     question = chat.text("And now?" if history else text * len(files))
     messages = [*answered, chat.message("user", question, *images)]
-    return list(misaligned(loaded, Request("probe", 0, messages, _image)).messages)
+    return list(misalign(loaded, Request("probe", 0, messages, _image)).messages)
 
 
-def misaligned(loaded: LoadedModel, request: Request) -> Request:
+def misalign(loaded: LoadedModel, request: Request) -> Request:
     """Lengthen a request so that its prompt has one token more than a multiple of `ALIGNED_TOKENS`.
 
     Some GPU kernels were wrong for such lengths (PyTorch's memory-efficient attention before August 2026).

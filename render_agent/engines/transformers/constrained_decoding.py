@@ -133,7 +133,7 @@ class Guides:
                 n_vocab=max(self.vocabulary, len(self.tokenizer)),
                 eos_token=sorted(self.ends),
             )
-        grammar = grammar_of(schema)
+        grammar = build_grammar(schema)
         if grammar not in self._matchers:
             matcher = LLMatcher(self._compiled, grammar, log_level=0)
             if matcher.is_error():
@@ -237,7 +237,7 @@ def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
     return bool(ends) and getattr(tokenizer, "backend_tokenizer", None) is not None
 
 
-def grammar_of(schema: Mapping[str, Any]) -> str:
+def build_grammar(schema: Mapping[str, Any]) -> str:
     """Return the Lark grammar of a reply: up to two line breaks, then one object that matches the schema."""
     options: dict[str, Any] = {
         "whitespace_pattern": WHITESPACE,

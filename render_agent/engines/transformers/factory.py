@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.engines.engine import Workload
-from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.device import DeviceMemory, device_memory
 from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide_memory
@@ -25,7 +25,7 @@ MEAN_SHARE = 0.6  # mean length of a dialogue relative to one that uses all its 
 MAX_CPU_ROWS = 64  # more rows bring no gain on a CPU
 
 
-def engine_of(
+def build_engine(
     loaded: LoadedModel,
     batch_size: int | None,
     options: Mapping[str, Any],
@@ -45,7 +45,7 @@ def engine_of(
     """
     family = loaded.inputs.family
     reuse = options.get("reuse", family.reuse)
-    memory, device = memory or memory_of(loaded.model), loaded.model.device
+    memory, device = memory or device_memory(loaded.model), loaded.model.device
     if reuse == "keys":
         fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
@@ -75,7 +75,7 @@ def engine_of(
     )
 
 
-def dialogue_tokens(
+def estimate_dialogue_tokens(
     loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any], workload: Workload
 ) -> int:
     """Estimate the number of tokens in the KV cache for a question that uses all its turns.

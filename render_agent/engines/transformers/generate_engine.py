@@ -20,7 +20,7 @@ from render_agent.engines.engine import (
     Scores,
     merge_samples,
 )
-from render_agent.engines.memory.device import DeviceMemory, measure_peak, memory_of
+from render_agent.engines.memory.device import DeviceMemory, device_memory, measure_peak
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
@@ -80,7 +80,7 @@ class TransformersEngine(BatchingEngine):
         options = options or {}
         self.loaded, self.inputs = loaded, loaded.inputs
         self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
-        self.memory = memory or memory_of(self.model)
+        self.memory = memory or device_memory(self.model)
         max_rows = batch_size or most_rows(options, self.model.device, MAX_CPU_ROWS)
         fraction = float(options.get("memory_fraction", FREE_FRACTION))
         self.sizing = Sizing(self.memory, 1 if self.inputs.family.alone else max_rows, fraction)

@@ -75,7 +75,7 @@ def score_choices(
         ValueError: A request has no choices, or an empty one.
         EngineError: The device is lost.
     """
-    tokens = [choice_tokens(loaded.tokenizer, options) for options in choices]
+    tokens = [tokenize_choices(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
     inputs: dict[int, ScoringInput] = {}
     for index, (request, options) in enumerate(zip(requests, tokens, strict=True)):
@@ -93,7 +93,7 @@ def score_choices(
     return [scores[index] for index in range(len(requests))]
 
 
-def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+def tokenize_choices(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Return the tokens of each choice. Raises ValueError if there is no choice or an empty one."""
     if not choices:
         raise ValueError("a request without choices cannot be scored")

@@ -15,7 +15,7 @@ from threading import Event
 from typing import Any
 
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
-from render_agent.engines.memory.device import memory_of
+from render_agent.engines.memory.device import device_memory
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
@@ -70,7 +70,7 @@ class ContinuousEngine:
         self.capabilities = Capabilities(
             free_running=True, schema=loaded.guides is not None, score=True
         )
-        self._scoring = Sizing(memory_of(loaded.model), MAX_SCORING_ROWS)
+        self._scoring = Sizing(device_memory(loaded.model), MAX_SCORING_ROWS)
         self._events: list[str] = []
         self.cache = new_cache(loaded, budget, most_rows)
         self.scheduler = Scheduler(

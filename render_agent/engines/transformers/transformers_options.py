@@ -43,7 +43,7 @@ def check_values(options: Mapping[str, Any]) -> None:
     check_engine_options(options, OPTIONS, "transformers")
 
 
-def refuse_tensor_parallel(count: int) -> None:
+def reject_tensor_parallel(count: int) -> None:
     """Raise UsageError if tensor parallelism is requested."""
     if count > 1:
         raise UsageError(

@@ -68,7 +68,9 @@ class VllmOptions:
     """Engine options."""
 
 
-def options_of(config: RunConfig, engine_options: Mapping[str, Any], pictures: int) -> VllmOptions:
+def vllm_options(
+    config: RunConfig, engine_options: Mapping[str, Any], pictures: int
+) -> VllmOptions:
     """Return the options for a run; `pictures` is the maximum number of images in a prompt."""
     return VllmOptions(
         dtype=config.dtype,

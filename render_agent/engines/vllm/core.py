@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from render_agent.engines.checkpoint.locate import FoundModel
+from render_agent.engines.checkpoint.locate import LocatedModel
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm.requests import TokenPrompt
@@ -30,7 +30,7 @@ class VllmCore:
         SetupError: vLLM cannot run the model.
     """
 
-    def __init__(self, located: FoundModel, options: VllmOptions, on_cpu: bool) -> None:
+    def __init__(self, located: LocatedModel, options: VllmOptions, on_cpu: bool) -> None:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 

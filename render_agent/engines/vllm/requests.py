@@ -9,11 +9,11 @@ from typing import Any
 
 from PIL.Image import Image
 
-from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.chat import image_files
 from render_agent.engines.checkpoint.special_tokens import special_token_escaper
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
-from render_agent.engines.families.pictures import QwenPictures
+from render_agent.engines.families.pictures import QwenImages
 from render_agent.engines.families.thinking import reply_text
 from render_agent.options import AUTO
 
@@ -58,9 +58,9 @@ class Prompts:
             thinking, options.get("chat_template_kwargs") or {}
         )
         self.marks = family.thinking.marks(self.tokenizer)
-        is_qwen = family.pictures is QwenPictures
+        is_qwen = family.pictures is QwenImages
         # Qwen images are resized as in --engine transformers; vLLM preprocesses those of other families.
-        self._form = QwenPictures(processor, options) if is_qwen else None
+        self._form = QwenImages(processor, options) if is_qwen else None
         # With a reasoning parser, vLLM applies the schema only after the thought.
         self._has_reasoning_parser = bool(options.get("reasoning_parser"))
         self._hashes: dict[str, dict[tuple[Callable[[str], Image], str], str]] = {}
@@ -78,7 +78,7 @@ class Prompts:
             add_generation_prompt=True,
             **self._template,
         )
-        files = pictures(list(request.messages))
+        files = image_files(list(request.messages))
         image = getattr(self.processor, "image_token", None)
         if image and text.count(image) != len(files):
             raise ValueError(f"a text contains the image placeholder {image}")
@@ -151,11 +151,11 @@ class Sampling:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        from render_agent.engines.transformers.constrained_decoding import grammar_of
+        from render_agent.engines.transformers.constrained_decoding import build_grammar
 
         structured_outputs = None
         if guided and request.schema is not None:
-            structured_outputs = StructuredOutputsParams(grammar=grammar_of(request.schema))
+            structured_outputs = StructuredOutputsParams(grammar=build_grammar(request.schema))
         budget = {}
         if request.thinking_budget is not None:
             budget = {"thinking_token_budget": request.thinking_budget}

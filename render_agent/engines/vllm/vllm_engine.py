@@ -12,14 +12,14 @@ from typing import Any
 
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.checkpoint.locate import (
-    FoundModel,
-    describe_found,
+    LocatedModel,
+    describe_located,
     fetch_model,
     find_model,
 )
 from render_agent.engines.checkpoint.pretrained import load_processor, silence_libraries
 from render_agent.engines.checkpoint.special_tokens import image_token_ids
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores
 from render_agent.engines.families.thinking import Thought
 from render_agent.engines.vllm.arguments import (
@@ -86,7 +86,7 @@ class VllmEngine:
     ) -> None:
         require_vllm()
         self.options = options = options or VllmOptions()
-        cure_torchvision()
+        patch_torchvision()
         located = find_model(model, revision)
         on_cpu = prepare_environment(options.device)
         silence_libraries()
@@ -95,7 +95,7 @@ class VllmEngine:
         processor = load_processor(located, options.thinking)
         self.prompts = Prompts(processor, model_type, options.options, options.thinking)
         self.core = self._load(located, on_cpu)
-        self.description = describe_found(located)
+        self.description = describe_located(located)
         self.batch_size = self.core.sequences
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
@@ -174,7 +174,7 @@ class VllmEngine:
         """Release memory and processes."""
         self.core.close()
 
-    def _load(self, located: FoundModel, on_cpu: bool) -> VllmCore:
+    def _load(self, located: LocatedModel, on_cpu: bool) -> VllmCore:
         """Load the model."""
         core = VllmCore(located, self.options, on_cpu)
         suppressed = image_token_ids(core.hf_config, self.prompts.tokenizer)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.renderer import Renderer, colourless
+from render_agent.render.renderer import Renderer, without_colours
 from render_agent.scans.camera import MapCamera
 from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
@@ -135,7 +135,7 @@ def surface_above_cut(
     Raises:
         RenderError: The scene cannot be drawn.
     """
-    under, renderer = ceiling - UNDER_CEILING_METRES, colourless(renderer)
+    under, renderer = ceiling - UNDER_CEILING_METRES, without_colours(renderer)
     above = MapCamera(
         camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel
     )

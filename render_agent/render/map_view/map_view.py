@@ -84,7 +84,7 @@ class TopView:
 
     def _storey(self, scene: Scene, camera: Camera | None) -> tuple[MapCamera, float]:
         cut, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])
-        return framed(scene.bounds, cut, self.plot, self.size), ceiling
+        return frame_room(scene.bounds, cut, self.plot, self.size), ceiling
 
     def _draw_plan(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
         from render_agent.render.map_view.distances import downscale
@@ -129,7 +129,9 @@ def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([rows[:, column::SMOOTH] for column in range(SMOOTH)]))
 
 
-def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
+def frame_room(
+    bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]
+) -> MapCamera:
     """Return the map camera that fits a room into `plot`.
 
     Args:

@@ -18,7 +18,7 @@ from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.mipmaps import Texturing, texturing
 from render_agent.render.rasteriser.morton import face_codes, grid_of, point_codes, sorted_order
 from render_agent.render.rasteriser.splat_radii import splat_radii
-from render_agent.render.renderer import sound_faces
+from render_agent.render.renderer import valid_faces
 from render_agent.scans.camera import FloatArray
 from render_agent.scans.scene import Scene
 
@@ -84,9 +84,9 @@ class Visible:
 
 
 def mesh_blocks(scene: Scene) -> MeshBlocks:
-    """Divide the mesh of a scene into blocks; raises RenderError like `sound_faces`."""
+    """Divide the mesh of a scene into blocks; raises RenderError like `valid_faces`."""
     points = np.ascontiguousarray(scene.points, np.float32)
-    faces = sound_faces(scene)
+    faces = valid_faces(scene)
     low, scale = grid_of(scene.bounds)
     order = sorted_order(face_codes(points, faces, low, scale))
     faces, sources, first_vertex = _gather(faces, order, len(points), FACES_PER_BLOCK)

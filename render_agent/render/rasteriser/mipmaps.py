@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.kernels import fetched_soon, inlined_kernel, kernel
-from render_agent.scans.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
+from render_agent.scans.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, to_linear, to_srgb
 from render_agent.scans.texture import Material, Texture, Wrap
 
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
@@ -123,8 +123,8 @@ def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
     assert material.picture is not None
     picture = np.ascontiguousarray(material.picture)
     if material.tint[:3] != (1.0, 1.0, 1.0):
-        shares = linear(np.arange(256, dtype=np.uint8))
-        tables = [screen(shares * share) for share in material.tint[:3]]
+        shares = to_linear(np.arange(256, dtype=np.uint8))
+        tables = [to_srgb(shares * share) for share in material.tint[:3]]
         picture = np.stack(
             [*(table[picture[..., i]] for i, table in enumerate(tables)), picture[..., 3]], axis=-1
         )

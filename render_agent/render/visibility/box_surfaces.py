@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.renderer import sound_faces
+from render_agent.render.renderer import valid_faces
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import FloatArray, Vector
 from render_agent.scans.scene import Scene
@@ -135,7 +135,7 @@ class BoxSurfaces:
         """
         if scene.faces is None:
             return cls.holding(scene.points[:, None], None, boxes)
-        corners = scene.points[sound_faces(scene)]
+        corners = scene.points[valid_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
         facing = _face_orientation(scene, corners, normals)
@@ -188,7 +188,7 @@ def nearest_piece(scene: Scene, point: FloatArray) -> int | None:
     from trimesh.triangles import closest_point
 
     reach = MARGIN_METRES if scene.faces is not None else CLOUD_MARGIN_METRES
-    pieces = scene.points[:, None] if scene.faces is None else scene.points[sound_faces(scene)]
+    pieces = scene.points[:, None] if scene.faces is None else scene.points[valid_faces(scene)]
     near = (pieces.min(axis=1) <= point + reach) & (pieces.max(axis=1) >= point - reach)
     candidates = np.flatnonzero(near.all(axis=1))
     if not len(candidates):

@@ -16,7 +16,7 @@ from render_agent.render.renderer import Frame, Renderer
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.scans.free_space.surface import areas_and_normals, inside_box, one_each
+from render_agent.scans.free_space.surface import areas_and_normals, first_per_cell, inside_box
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import surface_points
 
@@ -42,7 +42,7 @@ class Surface:
     @classmethod
     def of(cls, scene: Scene, space: FreeSpace, renderer: Renderer) -> Surface:
         """Compute the visible surface of a scene; raise RenderError if it cannot be drawn."""
-        everywhere = cls(spread(scene))
+        everywhere = cls(sample_surface(scene))
         visible = np.zeros(len(everywhere.points), bool)
         for position in free_places(space):
             for yaw, pitch in DIRECTIONS:
@@ -74,7 +74,7 @@ class Surface:
         mark_shown(visible, self.points, camera.pose, frame.depth, focal, *limits)
 
 
-def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
+def sample_surface(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     """Sample at most `count` points on the surface within a scene's bounds, (n, 3) metres.
 
     Each represents the same area. Deterministic.
@@ -82,7 +82,7 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     rng = np.random.default_rng(0)
     if scene.faces is None:
         cloud = surface_points(scene, CELL_METRES)
-        points = cloud[one_each(cloud, CELL_METRES)].astype(np.float64)
+        points = cloud[first_per_cell(cloud, CELL_METRES)].astype(np.float64)
         points = points[inside_box(points, scene.bounds)]
         sample = rng.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]

@@ -40,7 +40,7 @@ FAR_ABOVE_METRES = 1e4  # viewpoint above a map's cut: so far that everything is
 LEAST_SHARE, LEAST_AREA = 0.3, 0.002
 
 
-class Sighting(Struct, frozen=True, array_like=True):
+class ObjectSighting(Struct, frozen=True, array_like=True):
     """Visibility of one box in one view.
 
     Attributes:
@@ -68,7 +68,7 @@ class Sighting(Struct, frozen=True, array_like=True):
         )
 
 
-class Sight:
+class ObjectVisibility:
     """Measures the visibility of objects in views of a scene; used by the thread that owns the renderer.
 
     Args:
@@ -96,7 +96,7 @@ class Sight:
         self._surfaces = BoxSurfaces.of(scene, boxes)
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
 
-    def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Sighting]:
+    def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[ObjectSighting]:
         """Return the visibility of boxes from a camera.
 
         Args:
@@ -133,7 +133,7 @@ class Sight:
 
     def sightings(
         self, areas: FloatArray, angles: FloatArray, position: Vector, which: Iterable[int]
-    ) -> list[Sighting]:
+    ) -> list[ObjectSighting]:
         """Return the visibility of the boxes `which`, as of view 0.
 
         Args:
@@ -152,10 +152,10 @@ class Sight:
             if area:
                 total_angle = self._unoccluded_angle(counts[:, number], number, position)
                 share = min(1.0, float(angles[number]) / total_angle) if total_angle else 0.0
-            sightings.append(Sighting(0, number, area, share, float(distances[number])))
+            sightings.append(ObjectSighting(0, number, area, share, float(distances[number])))
         return sightings
 
-    def cameras(self, view: View) -> list[tuple[Sight, Camera]]:
+    def cameras(self, view: View) -> list[tuple[ObjectVisibility, Camera]]:
         """Return the cameras whose images form a view, each with a Sight for its image size.
 
         There are four for `around`, each in a quarter of the image; other views have one.
@@ -166,7 +166,7 @@ class Sight:
         quarter = self.with_size(cell_size(self.size))
         return [(quarter, each) for each in cameras_of(camera_ahead(view.camera, self.size))]
 
-    def with_size(self, size: tuple[int, int]) -> Sight:
+    def with_size(self, size: tuple[int, int]) -> ObjectVisibility:
         """Return a Sight for images of another size, with the same downscaling."""
         other = copy(self)
         shrink = self.counted[0] / self.size[0]

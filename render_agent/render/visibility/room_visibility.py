@@ -13,7 +13,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Frame, Renderer
 from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.object_visibility import Sight, Sighting
+from render_agent.render.visibility.object_visibility import ObjectSighting, ObjectVisibility
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
@@ -29,7 +29,7 @@ Pose = tuple[str, Camera | MapCamera]
 
 
 @dataclass(eq=False)
-class Look:
+class PoseVisibility:
     """What is visible from one pose.
 
     Attributes:
@@ -48,7 +48,7 @@ class Look:
     nearest: float = float("inf")
     empty: float = 0.0
     covered: NDArray[np.bool_] | None = None
-    sightings: dict[int, Sighting] = field(default_factory=dict)
+    sightings: dict[int, ObjectSighting] = field(default_factory=dict)
 
 
 class Room:
@@ -74,25 +74,27 @@ class Room:
         self.size = size
         self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
         self._boxes = [box for some in facts.boxes.values() for box in some]
-        self._sight: Sight | None = None
+        self._sight: ObjectVisibility | None = None
         self._surface: Surface | None = None
-        self._looks: dict[Pose, Look] = {}
+        self._looks: dict[Pose, PoseVisibility] = {}
 
-    def look(self, view: View, renderer: Renderer) -> Look:
+    def look(self, view: View, renderer: Renderer) -> PoseVisibility:
         """Return what a view shows; it is rendered once."""
         pose = view.kind, view.camera
         if pose not in self._looks:
             self._looks[pose] = self._new_look(view, renderer)
         return self._looks[pose]
 
-    def sightings(self, view: View, which: Sequence[int], renderer: Renderer) -> list[Sighting]:
+    def sightings(
+        self, view: View, which: Sequence[int], renderer: Renderer
+    ) -> list[ObjectSighting]:
         """Return the visibility of each of the boxes `which` in a view; maps have none.
 
         For `around`, the four directions are added up.
         """
         camera = view.camera
         if not which or not isinstance(camera, Camera):
-            return [Sighting(view.number, number) for number in which]
+            return [ObjectSighting(view.number, number) for number in which]
         look = self.look(view, renderer)
         if missing := [number for number in which if number not in look.sightings]:
             new = self._objects(renderer).sightings(
@@ -139,15 +141,15 @@ class Room:
         if self.scene is None:
             self.scene, self.space = scene(), space
 
-    def _new_look(self, view: View, renderer: Renderer) -> Look:
+    def _new_look(self, view: View, renderer: Renderer) -> PoseVisibility:
         objects = self._objects(renderer)
         if isinstance(view.camera, MapCamera):
-            return Look(objects.map_areas(view.camera), np.zeros(len(self._boxes)))
+            return PoseVisibility(objects.map_areas(view.camera), np.zeros(len(self._boxes)))
         frames = [(sight, each, sight.frame(each)) for sight, each in objects.cameras(view)]
         counted = [sight.count(frame, each) for sight, each, frame in frames]
         depth = np.concatenate([frame.depth.ravel() for *_, frame in frames])
         near = depth[depth < NEAR_METRES]
-        look = Look(
+        look = PoseVisibility(
             sum((areas for areas, _ in counted[1:]), counted[0][0]),
             sum((angles for _, angles in counted[1:]), counted[0][1]),
             len(near) / len(depth),
@@ -160,11 +162,11 @@ class Room:
             )
         return look
 
-    def _objects(self, renderer: Renderer) -> Sight:
+    def _objects(self, renderer: Renderer) -> ObjectVisibility:
         """Return the Sight of the room, created on first use because it sorts the whole surface."""
         if self._sight is None:
             assert self.scene is not None, "the room is open"
-            self._sight = Sight(renderer, self.scene, self._boxes, self.size)
+            self._sight = ObjectVisibility(renderer, self.scene, self._boxes, self.size)
         return self._sight
 
     def _points(self, renderer: Renderer) -> Surface:
@@ -224,7 +226,7 @@ def named_boxes(question: Question, room: Room) -> list[int]:
     return [number for number, label in enumerate(room.labels) if label in names]
 
 
-def boxes_seen(
+def clearly_visible_boxes(
     question: Question, room: Room, views: Iterable[View], renderer: Renderer
 ) -> frozenset[int]:
     """Return the numbers of the boxes that a question names and at least one of the views shows clearly.

@@ -18,9 +18,9 @@ from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
-from render_agent.tasks.ground_truth import Facts, known_facts, placed
+from render_agent.tasks.ground_truth import Facts, load_facts, placed
 from render_agent.util.display import stage
-from render_agent.util.processes import cores, map_in_processes
+from render_agent.util.processes import count_cores, map_in_processes
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +74,12 @@ def diagnose_run(
     progress = {state.id: (len(state.turns), state.status) for state in states}
     outdated = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
     questions = [state.question for state in outdated]
-    facts = known_facts(questions, run.config.annotations) if parts.faithful else {}
+    facts = load_facts(questions, run.config.annotations) if parts.faithful else {}
     tasks = [
         SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(outdated)
     ]
     with stage("measuring visibility", len(outdated)) as progress_bar:
-        count = min(processes or worthwhile(outdated if parts.faithful else ()), len(tasks) or 1)
+        count = min(processes or num_processes(outdated if parts.faithful else ()), len(tasks) or 1)
         results = map_in_processes(_diagnose_scene, tasks, count)
         for task, diagnoses in zip(tasks, results, strict=True):
             cache |= {name: (progress[name], diagnosis) for name, diagnosis in diagnoses.items()}
@@ -132,8 +132,8 @@ def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
             return {}
 
 
-def worthwhile(states: Collection[QuestionState]) -> int:
+def num_processes(states: Collection[QuestionState]) -> int:
     """Return the number of processes to start for these questions, at least 1."""
     scenes = len({state.question.scene for state in states})
     processes = max(scenes // SCENES_PER_PROCESS, len(states) // QUESTIONS_PER_PROCESS)
-    return max(1, min(cores(), processes, scenes))
+    return max(1, min(count_cores(), processes, scenes))

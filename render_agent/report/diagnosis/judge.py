@@ -8,14 +8,14 @@ from dataclasses import replace
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
-from render_agent.report.diagnosis.sufficiency import first_shown, was_shown
+from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
 from render_agent.score.beliefs.scored_probe import ScoredProbe, scored_probes
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE
 
 # (category, number) of boxes of which at least one must be on the map; counting questions have one group per box
@@ -79,7 +79,7 @@ def _cause_from_beliefs(
         The cause and a detail such as the object and the turn, or None if the beliefs do not explain the answer.
     """
     groups = _groups(state, diagnosis)
-    solved = kind_of(state.question) in SOLVED_TYPES
+    solved = base_question_type(state.question) in SOLVED_TYPES
     has_boxes = diagnosis.shown is not None
 
     def is_right(probe: ScoredProbe) -> bool:
@@ -131,7 +131,7 @@ def _seen_enough(
 
 def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:
     keys = [(box.category, box.number) for box in diagnosis.boxes]
-    if kind_of(state.question) == COUNTING_TYPE:
+    if base_question_type(state.question) == COUNTING_TYPE:
         return [frozenset({key}) for key in keys]
     names = dict.fromkeys(category for category, _ in keys)
     return [frozenset(key for key in keys if key[0] == name) for name in names]
@@ -178,9 +178,9 @@ def diagnose(
     question = state.question
     turns = tuple(visibility.turns)
     named = named_categories(question)
-    when = seen_well_in(turns, size)
+    when = first_clear_turns(turns, size)
     first_seen = first_shown(question, [box.category for box in visibility.boxes], when)
-    shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
+    shown = saw_all_objects(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
     premature = (
         not passive
@@ -218,7 +218,7 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
     return Cause.RIGHT if right else Cause.UNKNOWN
 
 
-def seen_well_in(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
+def first_clear_turns(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
     """Return the first turn in which each clearly seen box was clearly visible, by box index."""
     when: dict[int, int] = {}
     for turn in turns:

@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
-from render_agent.render.visibility.object_visibility import Sighting
+from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
 from render_agent.score.beliefs.scored_probe import ScoredProbe
@@ -73,7 +73,7 @@ class TurnDiagnosis:
     """Visibility and movement in one turn."""
 
     turn: int
-    sightings: tuple[Sighting, ...] = ()
+    sightings: tuple[ObjectSighting, ...] = ()
     """One per named box and new camera view of this turn; area 0 if the box is not in the image."""
     coverage: float | None = None
     """Share of the room's visible surface seen up to this turn, 0 to 1."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.report.diagnosis.judge import seen_well_in
+from render_agent.report.diagnosis.judge import first_clear_turns
 from render_agent.report.diagnosis.model import Cause, Diagnosis, name_of
 from render_agent.report.diagnosis.summary import WRONG
 from render_agent.runs.build import Parts
-from render_agent.util.display import counted, listed
+from render_agent.util.display import count_noun, join_names
 
 # Cause -> phrase that follows the number of wrong answers.
 REASONS = {
@@ -40,7 +40,7 @@ def reading(figures: Mapping[str, Any]) -> str:
             else "No wrong answers."
         )
     parts = [f"{causes[str(c)]:,} {phrase}" for c, phrase in REASONS.items() if causes[str(c)]]
-    return f"Of {counted(wrong, 'wrong answer')}, {'; '.join(parts)}."
+    return f"Of {count_noun(wrong, 'wrong answer')}, {'; '.join(parts)}."
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
@@ -63,9 +63,9 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
     if totals["metres"] is not None:
         lines.append(
             f"Mean per question: {totals['metres']:.1f} m moved, {totals['degrees']:.0f}° turned. Total:"
-            f" {counted(totals['blocked'], 'blocked move')}, {counted(totals['returns'], 'backtrack')},"
+            f" {count_noun(totals['blocked'], 'blocked move')}, {count_noun(totals['returns'], 'backtrack')},"
             f" {totals['premature']:,} ended before seeing everything,"
-            f" {counted(totals['repairs'], 'unreadable reply', 'unreadable replies')}."
+            f" {count_noun(totals['repairs'], 'unreadable reply', 'unreadable replies')}."
         )
     if beliefs and (mapped := beliefs["seen_found"]):
         lines.append(
@@ -74,14 +74,14 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
     if beliefs and (implied := beliefs["own_answer"]):
         lines.append(
             f"The answers implied by the last maps score {implied['value']:.1f}; the given answers score"
-            f" {beliefs['answer']['value']:.1f} ({counted(implied['n'], 'question')})."
+            f" {beliefs['answer']['value']:.1f} ({count_noun(implied['n'], 'question')})."
         )
     return lines
 
 
 def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
     """Describe the cause of a question's result, with the objects that were never seen clearly."""
-    cause, unseen = diagnosis.cause, ", ".join(missed(diagnosis, parts.config.image_size))
+    cause, unseen = diagnosis.cause, ", ".join(unseen_objects(diagnosis, parts.config.image_size))
     if cause is Cause.UNKNOWN and parts.blind:
         return "unknown: no images were shown"
     if cause is Cause.UNKNOWN and not parts.faithful:
@@ -97,11 +97,11 @@ def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
     return str(cause)
 
 
-def wrong_because(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
+def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
     """Explain in a sentence why an answer is wrong; return None if it is not wrong or the cause is unknown."""
     if diagnosis.detail:
         return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
-    objects = listed(missed(diagnosis, size))
+    objects = join_names(unseen_objects(diagnosis, size))
     unseen = f"{objects} clearly" if objects else "enough of the room"  # room-size questions
     return {
         Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen}.",
@@ -122,9 +122,9 @@ def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
     return f"Its last map implies {belief.answer}, but {given}."
 
 
-def missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
+def unseen_objects(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
     """Return the names of objects never seen clearly: the category, or single boxes if others of it were seen."""
-    seen = seen_well_in(diagnosis.turns, size)
+    seen = first_clear_turns(diagnosis.turns, size)
     names: list[str] = []
     for category in diagnosis.never_seen:
         boxes = [(n, box) for n, box in enumerate(diagnosis.boxes) if box.category == category]

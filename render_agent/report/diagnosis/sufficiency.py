@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from render_agent.dialogue.question import Question
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
 # Minimum share of the room's visible surface for room-size questions. A full turn at the centre of
@@ -29,14 +29,14 @@ def first_shown(
     for category in dict.fromkeys(categories):
         boxes = [index for index, name in enumerate(categories) if name == category]
         turns = [when[index] for index in boxes if index in when]
-        if kind_of(question) == COUNTING_TYPE:
+        if base_question_type(question) == COUNTING_TYPE:
             first_turns[category] = max(turns) if len(turns) == len(boxes) else None
         else:
             first_turns[category] = min(turns, default=None)
     return first_turns
 
 
-def was_shown(
+def saw_all_objects(
     question: Question, first: Mapping[str, int | None], coverage: float | None
 ) -> bool | None:
     """Return whether all objects of the question were seen clearly.
@@ -49,7 +49,7 @@ def was_shown(
     Returns:
         None if unknown: a named object has no boxes, or the question is about the order in a video.
     """
-    kind = kind_of(question)
+    kind = base_question_type(question)
     if kind == ROOM_SIZE_TYPE:
         return None if coverage is None else coverage >= MIN_ROOM_COVERAGE
     if kind == ORDER:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.render.renderer import Renderer, colourless
-from render_agent.render.visibility.object_visibility import Sighting
+from render_agent.render.renderer import Renderer, without_colours
+from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import steps
@@ -59,7 +59,7 @@ def measure_scene(
     Raises:
         RenderError: The scene cannot be rendered.
     """
-    room, renderer = Room(scene, space, facts or NOTHING, size), colourless(renderer)
+    room, renderer = Room(scene, space, facts or NOTHING, size), without_colours(renderer)
     named = {state.id: named_categories(state.question) for state in states}
     boxes = boxes_by_name(facts, {name for names in named.values() for name in names})
     return {
@@ -80,7 +80,7 @@ def _measure_turns(
     views_by_turn = new_views([turn.views for turn in state.turns])
     for turn, views in zip(steps(state.turns), views_by_turn, strict=True):
         camera_views = [v for v in views if v.kind != "top" and isinstance(v.camera, Camera)]
-        sightings: list[Sighting] = []
+        sightings: list[ObjectSighting] = []
         for view in camera_views:
             sightings += (
                 structs.replace(

@@ -9,11 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
+from render_agent.dialogue.chat import (
+    Message,
+    assistant,
+    escape_special_tokens,
+    message,
+    replace_unencodable,
+)
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.result_rows import exported
-from render_agent.report.standings import Standing, members, standings
+from render_agent.report.result_rows import questions_with_progress
+from render_agent.report.standings import CandidateScore, candidate_scores, members
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 
@@ -74,7 +80,7 @@ def _questions(
     for run in runs:
         run_folder = run.path.resolve()
         base = run_folder if absolute else Path(os.path.relpath(run_folder, folder.resolve()))
-        for state, row in exported(run):
+        for state, row in questions_with_progress(run):
             yield run.name, state, row, base
 
 
@@ -103,7 +109,10 @@ def relocated(entry: Message, base: Path) -> Message:
 def reply_piece(reply: str) -> dict[str, str]:
     """Return a reply as a text entry; keeps thinking tags and escapes all other special tokens."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
-    escaped = [encodable(part) if index % 2 else harmless(part) for index, part in enumerate(parts)]
+    escaped = [
+        replace_unencodable(part) if index % 2 else escape_special_tokens(part)
+        for index, part in enumerate(parts)
+    ]
     return {"type": "text", "text": "".join(escaped)}
 
 
@@ -112,7 +121,7 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
         evidence = turn.evidence
         if evidence is None or not evidence.fused:
             continue
-        candidates = standings(evidence)
+        candidates = candidate_scores(evidence)
         best = candidates[evidence.chosen]
         if best.candidate.group:  # it replied to another wording of the question
             continue
@@ -134,7 +143,7 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
             }
 
 
-def _is_worse(other: Standing, best: Standing) -> bool:
+def _is_worse(other: CandidateScore, best: CandidateScore) -> bool:
     """Return True if a candidate scored less than the chosen one for the same prompt."""
     if best.fused is None or other.fused is None or other.fused >= best.fused:
         return False
@@ -146,12 +155,12 @@ def _reply(reply: str, thinking: bool) -> Message:
     return message("assistant", reply_piece(reply)) if thinking else assistant(reply)
 
 
-def _view(standing: Standing, base: Path) -> str | None:
+def _view(standing: CandidateScore, base: Path) -> str | None:
     view = standing.candidate.view
     return None if view is None else (base / view.file).as_posix()
 
 
-def _scores(evidence: Evidence, standing: Standing) -> dict[str, Any]:
+def _scores(evidence: Evidence, standing: CandidateScore) -> dict[str, Any]:
     by_verifier: dict[str, Any] = {"fused": standing.fused}
     for member, score in zip(members(evidence), standing.scores, strict=True):
         by_verifier.setdefault(member.verifier, {})[member.name] = score

@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.chat import thinking_and_rest
+from render_agent.dialogue.chat import split_thinking
 from render_agent.dialogue.events import CONTENT_FILTER
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.options import OPTIONS
-from render_agent.report.result_rows import Diagnoses, exported
+from render_agent.report.result_rows import Diagnoses, questions_with_progress
 from render_agent.runs.log.caveats import adapted_fields
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
-from render_agent.util.contained_paths import picture_path
+from render_agent.util.contained_paths import image_path
 
 SCORER = "vsi_bench"  # name of the scores in a log
 MEANS = ("official", "without_order", "micro", "mean_of_types")
@@ -49,10 +49,13 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
     def image_url(image: str) -> str:
         if not embed:
             return str(folder / image)
-        data = base64.b64encode(picture_path(folder, image).read_bytes()).decode()
+        data = base64.b64encode(image_path(folder, image).read_bytes()).decode()
         return f"data:image/png;base64,{data}"
 
-    samples = [_sample(run, state, row, diagnoses, image_url) for state, row in exported(run)]
+    samples = [
+        _sample(run, state, row, diagnoses, image_url)
+        for state, row in questions_with_progress(run)
+    ]
     started_at = _modified(run.path / "config.json")
     results_file = run.path / "results.json"
     is_complete = not run.results["counts"]["active"]
@@ -237,7 +240,7 @@ def _by_model(run: RunData, usage: Any) -> dict[str, Any]:
 
 def _split_thinking(reply: str) -> tuple[str, str]:
     """Return the reasoning and the remaining text of a reply."""
-    blocks, rest = thinking_and_rest(reply)
+    blocks, rest = split_thinking(reply)
     return "\n".join(filter(None, map(str.strip, blocks))), rest.strip()
 
 

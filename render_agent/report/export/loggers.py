@@ -22,13 +22,13 @@ from render_agent.dialogue.turn import Phase, Turn
 from render_agent.options import public_options
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.row import scored_answers
-from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
-from render_agent.score.intervals import estimates_of
+from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally
-from render_agent.util.reasons import LONGEST_REASON, shortened
-from render_agent.util.redact import without_keys
+from render_agent.util.reasons import MAX_REASON_CHARS, truncate
+from render_agent.util.redact import redact_keys
 
 logger = logging.getLogger(__name__)
 
@@ -235,8 +235,8 @@ class LoggingObserver(Observer):
         except (Exception, SystemExit) as error:
             self.loggers.pop(name, None)
             logger.warning("logging to %s stopped", name, exc_info=error)
-            reason = without_keys(" ".join(str(error).split()) or type(error).__name__)
-            self.say(f"logging to {name} stopped: {shortened(reason, LONGEST_REASON)}")
+            reason = redact_keys(" ".join(str(error).split()) or type(error).__name__)
+            self.say(f"logging to {name} stopped: {truncate(reason, MAX_REASON_CHARS)}")
 
 
 def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
@@ -256,7 +256,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
     answers = tally(scored_answers(states))
     if len(answers.sums):
         figures["score"] = 100 * float(answers.means[MACRO])
-        low, high = (100 * float(end) for end in estimates_of(answers)[MACRO].score_interval)
+        low, high = (100 * float(end) for end in make_estimates(answers)[MACRO].score_interval)
         if not np.isnan(low):
             figures |= {"score_low": low, "score_high": high}
     return figures
@@ -313,7 +313,7 @@ def log_finished(folder: RunData, name: str, say: Say) -> bool:
         for state in folder.states
     ]
     by_id = {state.id: state for state in states}
-    observer = LoggingObserver(folder, states, [name], Silent(), say, overwrite=True)
+    observer = LoggingObserver(folder, states, [name], NullObserver(), say, overwrite=True)
     for line in folder.turns:
         replay([line], by_id)
         if isinstance(line, Turn):

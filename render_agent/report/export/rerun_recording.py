@@ -12,12 +12,12 @@ from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
-from render_agent.report.standings import standings
+from render_agent.report.standings import candidate_scores
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.tasks.mentions import named_categories
-from render_agent.util.contained_paths import picture_path
+from render_agent.util.contained_paths import image_path
 
 # RGB colours
 PATH = (217, 154, 43)
@@ -122,7 +122,7 @@ def _log_turn(
     for view in turn.views:
         recording.set_time("view", sequence=view.number)
         image = rerun.EncodedImage(
-            contents=picture_path(images, view.file).read_bytes(), media_type="image/png"
+            contents=image_path(images, view.file).read_bytes(), media_type="image/png"
         )
         if view.kind == "ego" and isinstance(view.camera, Camera):
             _log_camera(recording, view.camera, size)
@@ -143,7 +143,7 @@ def _log_candidates(recording: Any, evidence: Evidence) -> None:
     """Log the pose of each candidate move as an arrow in the viewing direction; the chosen one is blue."""
     import rerun
 
-    moves = [standing for standing in standings(evidence) if standing.candidate.goes_on]
+    moves = [standing for standing in candidate_scores(evidence) if standing.candidate.goes_on]
     cameras = [standing.candidate.camera for standing in moves]
     names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in moves]
     arrows = rerun.Arrows3D(

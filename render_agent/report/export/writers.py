@@ -23,8 +23,8 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.true_map import grid_map, metric_map
-from render_agent.tasks.ground_truth import Facts, known_facts
-from render_agent.util.display import counted, tracked
+from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.util.display import count_noun, track
 from render_agent.util.whole_files import json_bytes, json_lines
 from render_agent.views.picture_store import safe_name
 
@@ -120,7 +120,7 @@ def _lines(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
         raise UsageError(f"nothing to export: {reason}")
     with replacing(to) as draft:
         draft.write_bytes(json_lines(lines))
-    return counted(len(lines), noun)
+    return count_noun(len(lines), noun)
 
 
 def _table(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
@@ -129,7 +129,7 @@ def _table(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
     rows = [row for run in runs for row in rows_of(run, _diagnoses(run, options))]
     with replacing(to) as draft:
         (write_csv if suffix == "csv" else write_parquet)(draft, columns, rows)
-    return counted(len(rows), noun)
+    return count_noun(len(rows), noun)
 
 
 def _inspect(runs: Sequence[RunData], to: Path, options: ExportOptions, *, folder: bool) -> str:
@@ -138,7 +138,7 @@ def _inspect(runs: Sequence[RunData], to: Path, options: ExportOptions, *, folde
     for run in runs:
         with replacing(to / f"{run.name}.eval" if folder else to) as draft:
             write_inspect(run, draft, _diagnoses(run, options), embed=options.embed)
-    return counted(sum(len(run.states) for run in runs), "sample")
+    return count_noun(sum(len(run.states) for run in runs), "sample")
 
 
 def _maps(runs: Sequence[RunData], to: Path) -> str:
@@ -146,7 +146,7 @@ def _maps(runs: Sequence[RunData], to: Path) -> str:
     facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
-        facts |= known_facts(questions, run.config.annotations)
+        facts |= load_facts(questions, run.config.annotations)
     if not facts:
         raise UsageError(
             "no object boxes for these scenes: --format maps needs bundled rooms or a run with --annotations"
@@ -154,7 +154,7 @@ def _maps(runs: Sequence[RunData], to: Path) -> str:
     for name, map_of in (("grid", grid_map), ("metric", metric_map)):
         with replacing(to / f"{name}.json") as draft:
             draft.write_bytes(json_bytes({scene: map_of(facts[scene]) for scene in sorted(facts)}))
-    return counted(len(facts), "scene")
+    return count_noun(len(facts), "scene")
 
 
 def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
@@ -163,9 +163,9 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     for run in runs:
         stress = run.parts.picture_stress
         # If another scene was shown, the boxes of the question's scene do not apply.
-        facts = known_facts(run.questions, run.config.annotations) if stress.own_scene else {}
+        facts = load_facts(run.questions, run.config.annotations) if stress.own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to
-        for state in tracked(run.states, f"writing recordings of {run.name}"):
+        for state in track(run.states, f"writing recordings of {run.name}"):
             try:
                 scene = None if run.parts.blind else run.scenes.get(state.question)
             except SceneError:  # the recording is useful even without the scan
@@ -173,7 +173,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
             scene_facts = facts.get(state.question.scene)
             with replacing(run_folder / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
                 write_rerun(run.name, state, run.path, scene, scene_facts, run.config.image_size, draft)  # fmt: skip
-    return counted(sum(len(run.states) for run in runs), "recording")
+    return count_noun(sum(len(run.states) for run in runs), "recording")
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:

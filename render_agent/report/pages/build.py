@@ -11,7 +11,7 @@ from render_agent.report.pages.maps.floor_plan import cameras_of
 from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
 from render_agent.runs.read import RunData
-from render_agent.util.whole_files import new_folder
+from render_agent.util.whole_files import replacing_folder
 from render_agent.views.picture_store import safe_name
 
 REPORT = "report"  # folder of the pages in the run folder; images are in the sibling folder `views`
@@ -32,7 +32,7 @@ def build_report(run: RunData, *, processes: int | None = None, diagnose: bool =
     """
     require("a report", "matplotlib")
     diagnoses = diagnose_run(run, processes) if diagnose else {}
-    with new_folder(run.path / REPORT) as pages:
+    with replacing_folder(run.path / REPORT) as pages:
         copy_assets(pages)
         write_pages(run, diagnoses, pages, processes)
         write_index(run, diagnoses, pages)

@@ -11,10 +11,10 @@ from render_agent.errors import RunLogError, UsageError
 from render_agent.options import public_options
 from render_agent.report.pages.build import REPORT
 from render_agent.runs.read import RunData
-from render_agent.util.contained_paths import picture_path
+from render_agent.util.contained_paths import image_path
 from render_agent.util.redact import public
 from render_agent.util.web.templates import PACKAGE
-from render_agent.util.whole_files import json_bytes, make_folders, whole, write_whole
+from render_agent.util.whole_files import atomic_write, json_bytes, make_folders, replacing_file
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">
@@ -43,7 +43,7 @@ def bundle(run: RunData, pages: Path, to: Path) -> int:
     num_files, is_new = 0, not to.exists()
     try:
         for name, content in contents(run, pages):
-            write_whole(to / name, content, durable=False)
+            atomic_write(to / name, content, durable=False)
             num_files += 1
     except BaseException:  # do not leave a partial bundle, which looks complete
         shutil.rmtree(to, ignore_errors=True)
@@ -68,7 +68,7 @@ def check_free(to: Path) -> None:
 
 def _write_zip(run: RunData, pages: Path, to: Path) -> int:
     make_folders(to.parent, durable=False)
-    with whole(to) as partial, zipfile.ZipFile(partial, "w") as file:
+    with replacing_file(to) as partial, zipfile.ZipFile(partial, "w") as file:
         for name, content in contents(run, pages):
             compression = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
             file.writestr(f"{run.name}/{name}", content, compression)
@@ -99,6 +99,6 @@ def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
         yield f"{REPORT}/{name_in_report.as_posix()}", redact(content) if is_text else content
     for file in sorted({file for state in run.states for turn in state.turns for file in turn.drawn}):  # fmt: skip
         try:
-            yield file, picture_path(folder, file).read_bytes()
+            yield file, image_path(folder, file).read_bytes()
         except (OSError, RunLogError):  # missing, or outside the run folder
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.chat import encodable
+from render_agent.dialogue.chat import replace_unencodable
 from render_agent.runs.read import RunData
 from render_agent.util.web.templates import ASSETS, environment
 from render_agent.views.picture_store import safe_name
@@ -15,7 +15,7 @@ from render_agent.views.picture_store import safe_name
 UNFINISHED = "IN PROGRESS"
 
 
-def stamps(run: RunData) -> list[str]:
+def banners(run: RunData) -> list[str]:
     """Return the banners on every page of a run that is in progress, partial or a stress test."""
     done = sum(not state.active for state in run.states)
     stamps = []
@@ -37,7 +37,7 @@ def notes(run: RunData) -> list[str]:
 
 def frame(run: RunData) -> dict[str, Any]:
     """Return the variables of `base.html`, except `root` (relative path from a page to the report folder)."""
-    return {"name": run.name, "stamps": stamps(run), "notes": notes(run)}
+    return {"name": run.name, "stamps": banners(run), "notes": notes(run)}
 
 
 def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: Any) -> None:
@@ -51,7 +51,7 @@ def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: An
     """
     page = environment("report/pages").get_template(template)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(encodable(page.render(frame, **values)).encode("utf-8"))
+    file.write_bytes(replace_unencodable(page.render(frame, **values)).encode("utf-8"))
 
 
 def copy_assets(pages: Path) -> None:

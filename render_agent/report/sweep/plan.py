@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from render_agent.errors import UsageError, os_errors
 from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.runs.build import build
-from render_agent.util.reasons import reason_of, short_repr, shortened
+from render_agent.util.reasons import reason_of, short_repr, truncate
 from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
 
 MAX_FILE_BYTES = 1 << 20
@@ -112,11 +112,11 @@ def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[
             cell_options = {**options, **seed}
             if conflicts := sorted(cell_options.keys() & typed.keys()):
                 flag = f"--{conflicts[0].replace('_', '-')}"
-                raise UsageError(f"{flag} is set in the file ({shortened(row, 200)}). Omit it on the command line.")  # fmt: skip
+                raise UsageError(f"{flag} is set in the file ({truncate(row, 200)}). Omit it on the command line.")  # fmt: skip
             label = ", ".join([row, *([_label(seed)] if seed else [])])
             cell = Cell(label, _config({**common, **cell_options, **typed}, label, output), row)
             if duplicate := runs.get(cell.config.fingerprint):
-                raise UsageError(f"{shortened(duplicate, 200)} and {shortened(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
+                raise UsageError(f"{truncate(duplicate, 200)} and {truncate(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
             if label in labels:
                 raise UsageError(f"duplicate label {short_repr(label, 200)}")
             labels.add(label)
@@ -160,7 +160,7 @@ def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
         config = RunConfig(**{**options, "batch": True, "output": str(output)}).absolute()
         return build(config).config
     except UsageError as error:
-        raise UsageError(f"{shortened(label, 200)}: {error}") from error
+        raise UsageError(f"{truncate(label, 200)}: {error}") from error
 
 
 def _label(options: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from render_agent.dialogue.chat import thinking_and_rest
+from render_agent.dialogue.chat import split_thinking
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     NO_USAGE,
@@ -15,7 +15,7 @@ from render_agent.dialogue.events import (
 )
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
-from render_agent.util.reasons import shortened
+from render_agent.util.reasons import truncate
 
 MAX_REASON_CHARS = 160  # of a quoted reason
 
@@ -95,7 +95,7 @@ def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
 
 def _cause(turn: Turn) -> str:
     """Return the likely cause of an unreadable reply: a key of CAUSES, or a description."""
-    blocks, rest = thinking_and_rest(turn.reply)
+    blocks, rest = split_thinking(turn.reply)
     thought = bool("".join(blocks).strip())
     if CONTENT_FILTER in turn.events:
         return "filter"
@@ -104,4 +104,4 @@ def _cause(turn: Turn) -> str:
     if not rest.strip():
         return "thought only" if thought else "empty"
     reason = turn.action.reason if isinstance(turn.action, Malformed) else ""
-    return f"most frequent reason: {shortened(reason, MAX_REASON_CHARS)}"
+    return f"most frequent reason: {truncate(reason, MAX_REASON_CHARS)}"

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from render_agent import registry
-from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question
+from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine, Turn
 from render_agent.util.reasons import short_repr
-from render_agent.util.safe_parse import MisfitError, convert, decode, plain
+from render_agent.util.safe_parse import ValidationError, convert, decode, plain
 from render_agent.util.sanitize import is_plain
 
 LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")  # omitted from a line if empty
@@ -77,15 +77,15 @@ def question_from_json(line: Any) -> Question:
         line = {("text" if name == "question" else name): value for name, value in line.items()}
     try:
         question: Question = convert(line, Question)
-    except MisfitError as error:
-        raise MisfitError(str(error).replace("text`", "question`")) from None
+    except ValidationError as error:
+        raise ValidationError(str(error).replace("text`", "question`")) from None
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
-            raise MisfitError(f"{name} {short_repr(getattr(question, name))} is not printable")
+            raise ValidationError(f"{name} {short_repr(getattr(question, name))} is not printable")
     if question.too_long:
-        raise MisfitError(f"question has more than {MAX_QUESTION_LETTERS:,} characters")
+        raise ValidationError(f"question has more than {MAX_QUESTION_CHARS:,} characters")
     if question.metric is not None and question.metric not in registry.names("metric"):
-        raise MisfitError(f"metric {short_repr(question.metric)} is unknown")
+        raise ValidationError(f"metric {short_repr(question.metric)} is unknown")
     if question.wanted == "letter" and not question.options:
-        raise MisfitError("it requires a letter but has no options")
+        raise ValidationError("it requires a letter but has no options")
     return question

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from render_agent.errors import RunLogError
-from render_agent.util.sanitize import one_line
-from render_agent.util.whole_files import writing
+from render_agent.util.sanitize import escape_line
+from render_agent.util.whole_files import write_errors
 
 LOCK = "run.lock"
 
@@ -36,7 +36,7 @@ class FolderLock:
         self.folder = folder
         self.warning = ""
         path = folder / LOCK
-        with writing(path):
+        with write_errors(path):
             self._file = path.open("a+")
             try:
                 self._lock()
@@ -52,7 +52,7 @@ class FolderLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.seek(0)
-            owner = one_line(self._file.read(200).strip()) or "another process"
+            owner = escape_line(self._file.read(200).strip()) or "another process"
             raise RunLogError(
                 f"{self.folder} is being written by {owner}. Wait for it to finish, or stop it."
             ) from None

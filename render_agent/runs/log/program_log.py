@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from render_agent.util.redact import without_keys
+from render_agent.util.redact import redact_keys
 from render_agent.util.sanitize import visible
 
 
@@ -56,4 +56,4 @@ class _Entry(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(without_keys(super().format(record))).replace("\n", "\n  ")
+        return visible(redact_keys(super().format(record))).replace("\n", "\n  ")

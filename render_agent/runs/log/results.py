@@ -34,7 +34,7 @@ from render_agent.score.summary import (
     means,
     summary,
 )
-from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import PictureStress
@@ -144,7 +144,7 @@ def _known(
     """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]
     truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
-    return known_facts(questions, annotations), truths
+    return load_facts(questions, annotations), truths
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 from render_agent import __version__
 from render_agent.errors import RunLogError
 from render_agent.runs.log.row import Row, Score
-from render_agent.util.reasons import short_repr, shortened
+from render_agent.util.reasons import short_repr, truncate
 from render_agent.util.safe_parse import Count, Number
 
 FORMAT = 1  # increased when older versions cannot read, or would misread, a run folder
@@ -24,7 +24,7 @@ def check_format(path: Path, record: Any) -> None:
         record: Content of its `config.json`.
     """
     fields = record if isinstance(record, dict) else {}
-    number, program = fields.get("format"), shortened(str(fields.get("program")), 40)
+    number, program = fields.get("format"), truncate(str(fields.get("program")), 40)
     if type(number) is not int:
         raise RunLogError(
             f"{path} is not a run folder: its config.json has the format {short_repr(number, 40)}",

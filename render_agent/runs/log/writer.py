@@ -23,16 +23,16 @@ from render_agent.runs.log.row import csv_text
 from render_agent.runs.log.schema import FORMAT
 from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
 from render_agent.util.whole_files import (
+    atomic_write,
     json_bytes,
     json_lines,
     make_folders,
     read_lines,
     sync_folder,
     write_all,
-    write_whole,
-    writing,
+    write_errors,
 )
-from render_agent.views.picture_store import Pictures
+from render_agent.views.picture_store import ImageStore
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the second
 
@@ -40,7 +40,7 @@ NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the 
 class TurnLog(Protocol):
     """Records turns in a run folder, or sends them to the process that owns it."""
 
-    pictures: Pictures
+    pictures: ImageStore
 
     def append(self, line: LogLine) -> None:
         """Append a turn, or the error that stopped a question. Not durable until `sync`."""
@@ -57,7 +57,7 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FolderLock(self.path)
-        self.pictures = Pictures(self.path, self._lock.check)
+        self.pictures = ImageStore(self.path, self._lock.check)
         self._turns: FileIO | None = None
         self._pending: list[bytes] = []
 
@@ -74,10 +74,10 @@ class RunLog:
             RunLogError: The folder cannot be written.
         """
         make_folders(output, durable=True)
-        with writing(output):
+        with write_errors(output):
             path = _new_folder(output, kind)
         try:
-            write_whole(path / "config.json", json_bytes({"format": FORMAT, **record}))
+            atomic_write(path / "config.json", json_bytes({"format": FORMAT, **record}))
             sync_folder(output)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -87,7 +87,7 @@ class RunLog:
     def write_questions(self, questions: Iterable[Question]) -> None:
         """Write `questions.jsonl` atomically."""
         lines = json_lines(question_to_json(question) for question in questions)
-        write_whole(self.path / "questions.jsonl", lines)
+        atomic_write(self.path / "questions.jsonl", lines)
 
     @property
     def there(self) -> bool:
@@ -115,7 +115,7 @@ class RunLog:
             return
         lines, self._pending = b"".join(self._pending), []
         self._lock.check()
-        with writing(self.path / "turns.jsonl"):
+        with write_errors(self.path / "turns.jsonl"):
             if self._turns is None:
                 self._turns = self._open_turns()
             write_all(self._turns, lines)
@@ -125,12 +125,12 @@ class RunLog:
         """Write `results.csv`, then `results.json`, which marks the run as finished."""
         self.sync()
         self._lock.check()
-        write_whole(self.path / "results.csv", csv_text(results["questions"]).encode())
-        write_whole(self.path / "results.json", json_bytes(results))
+        atomic_write(self.path / "results.csv", csv_text(results["questions"]).encode())
+        atomic_write(self.path / "results.json", json_bytes(results))
 
     def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:
         """Write the results of another parser next to the official ones."""
-        write_whole(self.path / f"results.{parser}.json", json_bytes(results))
+        atomic_write(self.path / f"results.{parser}.json", json_bytes(results))
 
     def close(self) -> None:
         """Finish writing and unlock. Raises RunLogError if pending lines cannot be written."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
-from render_agent.engines.make_engine import MakeEngine
+from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.options import RunConfig
 from render_agent.runs.failures import Failures
@@ -30,7 +30,7 @@ from render_agent.runs.workers.worker import (
     TaskBatch,
     Worker,
 )
-from render_agent.util.contained_paths import picture_path
+from render_agent.util.contained_paths import image_path
 from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class Driver:
             for view in turn.views
         }
         pictures = {
-            file: picture_path(self.log.path, file).read_bytes()
+            file: image_path(self.log.path, file).read_bytes()
             for file, digest in files.items()
             if self.log.pictures.there(file, digest)
         }
@@ -314,7 +314,7 @@ def dispatch(
     states: Sequence[QuestionState],
     log: RunLog,
     observer: Observer,
-    make_engine: MakeEngine,
+    make_engine: EngineFactory,
     play: Play,
 ) -> None:
     """Run all active questions to completion in worker processes.

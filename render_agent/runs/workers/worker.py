@@ -20,17 +20,17 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine
+from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
 from render_agent.render.png import encode
 from render_agent.runs.build import Parts, build
 from render_agent.runs.log.writer import TurnLog
-from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
-from render_agent.util.processes import cores
-from render_agent.util.whole_files import write_whole
-from render_agent.views.picture_store import Pictures
+from render_agent.util.processes import count_cores
+from render_agent.util.whole_files import atomic_write
+from render_agent.views.picture_store import ImageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Setup:
 
     questions: Sequence[Question]
     """All questions of the run; engines may depend on them."""
-    make_engine: MakeEngine
+    make_engine: EngineFactory
     play: Play
     neighbours: int
     """Workers on the same machine, including this one."""
@@ -89,7 +89,7 @@ class Worker:
     """
 
     def __init__(self, config: RunConfig, setup: Setup, number: int) -> None:
-        threads = str(max(1, cores() // setup.neighbours))
+        threads = str(max(1, count_cores() // setup.neighbours))
         for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when libraries are imported
             os.environ[name] = threads
         self.config = config
@@ -125,7 +125,7 @@ class Worker:
     def _play(self, batch: TaskBatch) -> None:
         self._clear()  # also removes files of a worker that was killed in this slot
         for file, png in batch.pictures.items():
-            write_whole(self.folder / file, png, durable=False)
+            atomic_write(self.folder / file, png, durable=False)
         config = self.config
         states = [
             QuestionState(
@@ -135,7 +135,7 @@ class Worker:
         ]
         log = ForwardingLog(self.folder, self._messages.put)
         try:  # the driver's observer receives the forwarded lines
-            self.setup.play(self.parts, self.engine, self.scenes, log, Silent(), states)
+            self.setup.play(self.parts, self.engine, self.scenes, log, NullObserver(), states)
         finally:
             log.pictures.close()
 
@@ -163,7 +163,7 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class ForwardingPictures(Pictures):
+class ForwardingPictures(ImageStore):
     """Image store that also sends images to the driver; local files are temporary."""
 
     durable = False
@@ -182,7 +182,7 @@ class ForwardingLog:
     """Log that sends lines to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
-        self.pictures: Pictures = ForwardingPictures(folder, send)
+        self.pictures: ImageStore = ForwardingPictures(folder, send)
         self._send = send
 
     def append(self, line: LogLine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from render_agent.util.reasons import shortened
+from render_agent.util.reasons import truncate
 
 MAX_NAMES = 12  # names listed in the note
 MAX_NAME_CHARS = 40
@@ -33,7 +33,7 @@ class Declared:
     def notes(self) -> tuple[str, ...]:
         """One note that lists the unused names, or no note if all are used."""
         names = [
-            shortened("".join(c if c.isprintable() else "?" for c in name), MAX_NAME_CHARS)
+            truncate("".join(c if c.isprintable() else "?" for c in name), MAX_NAME_CHARS)
             for name in self._unused
         ]
         if not names:

@@ -21,7 +21,7 @@ from render_agent.scans.formats.reading_process import (
 from render_agent.scans.formats.stl import read_binary_stl
 from render_agent.scans.formats.textured.gltf.nodes import read_gltf
 from render_agent.scans.formats.textured.wavefront import read_obj
-from render_agent.scans.srgb import screen
+from render_agent.scans.srgb import to_srgb
 
 MAX_FACES = 100_000_000  # faces in total, counting each instance of a repeated mesh
 PLAIN = np.uint8(180)  # grey of uncoloured parts in a scene with colours
@@ -122,7 +122,7 @@ def _colours(geometry: Any) -> NDArray[np.uint8] | None:
         if visual.uv is None or not len(visual.uv) or not has_image:
             colour = np.asarray(visual.material.main_color, np.uint8)[:3]
             if hasattr(visual.material, "baseColorFactor"):  # linear, as in glTF
-                colour = screen(colour / 255)
+                colour = to_srgb(colour / 255)
             return np.tile(colour, (len(geometry.vertices), 1))
         visual = visual.to_color()
     colours = np.asarray(visual.vertex_colors)[:, :3].astype(np.uint8)

@@ -107,7 +107,7 @@ def _bisect(
     return halves.reshape(-1, 3, 3), np.asarray(middle, np.float32)
 
 
-def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
+def first_per_cell(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
     """Return the index of the first point, (n, 3) metres, in every occupied cell of `cell` metres."""
     if not len(points):
         return np.empty(0, np.intp)
@@ -157,7 +157,7 @@ def surface_samples(scene: Scene, max_samples: int = MAX_SAMPLES) -> NDArray[np.
     while True:
         samples = _spread(scene, box, spacing, 2 * max_samples)
         if samples is not None:
-            samples = samples[one_each(samples, cell)]
+            samples = samples[first_per_cell(samples, cell)]
             if len(samples) <= max_samples:
                 return samples
         spacing *= COARSER_FACTOR

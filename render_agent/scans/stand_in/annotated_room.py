@@ -47,7 +47,7 @@ class _Quads:
     colours: NDArray[np.uint8]
 
 
-def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> Scene:
+def build_annotated_room(annotation: SceneAnnotation, source: Path | None = None) -> Scene:
     """Build the room of an annotation, with every box in its category's colour.
 
     The floor has exactly the annotated area, at the height of the lowest box corner. It has half-metre

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import OrientedBox
-from render_agent.util.reasons import short_repr, shortened
+from render_agent.util.reasons import short_repr, truncate
 from render_agent.util.safe_parse import parse_json, read_bounded
 from render_agent.util.sanitize import is_plain
 
@@ -68,7 +68,7 @@ class SceneAnnotation:
     objects: tuple[BoxedObject, ...]
 
 
-def is_annotations(path: Path) -> bool:
+def is_annotation_file(path: Path) -> bool:
     """Return True if a scene file contains annotations rather than a scan."""
     return path.suffix == ".json"
 
@@ -145,9 +145,9 @@ def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
     axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
     size = vector(box["axesLengths"], 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:
-        raise ValueError(f"the axes of a {shortened(label)} are not orthonormal")
+        raise ValueError(f"the axes of a {truncate(label)} are not orthonormal")
     if (size < 0).any():
-        raise ValueError(f"a {shortened(label)} has a negative size")
+        raise ValueError(f"a {truncate(label)} has a negative size")
     return BoxedObject(vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes, label)
 
 
@@ -179,4 +179,4 @@ def vector(values: Any, length: int) -> FloatArray:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{short_repr(error.args[0])} is missing"
-    return shortened(error, 200)  # the message may quote a value of any length
+    return truncate(error, 200)  # the message may quote a value of any length

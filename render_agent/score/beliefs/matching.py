@@ -71,7 +71,9 @@ def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matchi
     return Matching(tuple(pairs), tuple(doubled), tuple(invented), tuple(missing))
 
 
-def fates(belief: Belief, matching: Matching) -> Iterator[tuple[BelievedObject, str, Pair | None]]:
+def match_results(
+    belief: Belief, matching: Matching
+) -> Iterator[tuple[BelievedObject, str, Pair | None]]:
     """Yield each believed object with its outcome (`found`, `doubled` or `invented`) and its pair, if any."""
     for pair in matching.pairs:
         yield belief.of(pair.category)[pair.believed], "found", pair

@@ -13,7 +13,7 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.matching import Boxes, assigned, distances
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
-from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 SIZE_TYPE = "object_size_estimation"  # answered from the length in the belief, not from positions
@@ -43,7 +43,7 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
         belief: The model's belief.
         boxes: True boxes of the categories that the question names.
     """
-    kind = kind_of(question)
+    kind = base_question_type(question)
     if kind not in SOLVED_TYPES:
         return None
     if kind == ROOM_SIZE_TYPE:

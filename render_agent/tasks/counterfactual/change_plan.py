@@ -14,13 +14,13 @@ import msgspec
 from render_agent import registry
 from render_agent.dialogue.question import Change, Question
 from render_agent.scans.edits import Edit
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
 
-UNTOLD_TYPES = ("route_planning", ORDER)  # answers that cannot be computed from object boxes
+UNSOLVABLE_TYPES = ("route_planning", ORDER)  # answers that cannot be computed from object boxes
 
 OTHER = "other"  # argument that selects a category not named in the question
 
@@ -102,7 +102,7 @@ class ChangePlan:
         )
 
 
-def known_truth(question: Question, room: ChangeableRoom) -> str:
+def computed_truth(question: Question, room: ChangeableRoom) -> str:
     """Return the ground truth as computed from the object boxes.
 
     Raises:
@@ -110,14 +110,14 @@ def known_truth(question: Question, room: ChangeableRoom) -> str:
     """
     metric = registry.load("metric", metric_name(question))()
     if question.truth is None or metric.judged:
-        raise NoPair("the question has no ground truth")
+        raise NoCounterpartError("the question has no ground truth")
     if room.facts is None:
-        raise NoPair("the object boxes of the scene are unknown")
+        raise NoCounterpartError("the object boxes of the scene are unknown")
     answer = true_answer(question, room.facts)
     if answer is None:
-        raise NoPair("the answer cannot be computed from boxes")
+        raise NoCounterpartError("the answer cannot be computed from boxes")
     if metric.score(answer, (question.truth,)) < 1:
-        raise NoPair("the answer computed from boxes differs from the ground truth")
+        raise NoCounterpartError("the answer computed from boxes differs from the ground truth")
     return answer
 
 
@@ -140,22 +140,24 @@ def outcome(
         NoPair: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
     """
     is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
-    if is_uniform and question.type in UNTOLD_TYPES and question.truth is not None:
+    if is_uniform and question.type in UNSOLVABLE_TYPES and question.truth is not None:
         return question.truth, question.truth, False
-    before = known_truth(question, room)
+    before = computed_truth(question, room)
     assert room.facts is not None
     facts = edited_facts(room.facts, edits)
     after = true_answer(question, facts)
     if after is None:
-        raise NoPair("the answer in the edited room cannot be computed from boxes")
+        raise NoCounterpartError("the answer in the edited room cannot be computed from boxes")
     if question.type == "object_counting" and after == "0":
-        raise NoPair("the count would be 0, which cannot be scored")
+        raise NoCounterpartError("the count would be 0, which cannot be scored")
     if not is_uniform and not is_clear(question, facts):
-        raise NoPair("the answer in the edited room is ambiguous")
+        raise NoCounterpartError("the answer in the edited room is ambiguous")
     if before == after:
         return before, after, False
     if not registry.load("metric", metric_name(question))().are_exclusive(before, after):
-        raise NoPair("the answers before and after the edit are too close to distinguish")
+        raise NoCounterpartError(
+            "the answers before and after the edit are too close to distinguish"
+        )
     return before, after, True
 
 

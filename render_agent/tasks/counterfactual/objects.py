@@ -12,9 +12,9 @@ import numpy as np
 
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import rotation
-from render_agent.scans.edits import Edit, Thing
+from render_agent.scans.edits import Edit, ObjectKey
 from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 
@@ -33,12 +33,12 @@ def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Itera
     Raises:
         NoPair: There are no results; the first NoPair of an attempt is raised.
     """
-    reason: NoPair | None = None
+    reason: NoCounterpartError | None = None
     has_results = False
     for attempt in attempts:
         try:
             results = list(attempt())
-        except NoPair as error:
+        except NoCounterpartError as error:
             reason = reason or error
             continue
         has_results = has_results or bool(results)
@@ -80,19 +80,19 @@ class ObjectPlan(ChangePlan):
         Raises:
             NoPair: No edit qualifies.
         """
-        reason: NoPair | None = None
+        reason: NoCounterpartError | None = None
         for edits, clause in islice(self.options(question, room, seed), MOST_TRIED):
             try:
                 counterpart = self.of_room(question, room, edits, clause)
-            except NoPair as error:
+            except NoCounterpartError as error:
                 reason = reason or error
                 continue
             if not self._must_change_answer(question) or (
                 counterpart.change is not None and counterpart.change.must
             ):
                 return counterpart
-            reason = reason or NoPair("no possible edit changes the answer")
-        raise reason or NoPair("there is no free place")
+            reason = reason or NoCounterpartError("no possible edit changes the answer")
+        raise reason or NoCounterpartError("there is no free place")
 
     def _must_change_answer(self, question: Question) -> bool:
         """True if only edits that change the answer qualify."""
@@ -125,7 +125,9 @@ class ObjectPlan(ChangePlan):
         self.chance(seed, question.scene).shuffle(labels)
         return [label for label in labels if label.lower() not in names]
 
-    def _objects_of(self, room: ChangeableRoom, label: str, seed: int, scene: str) -> list[Thing]:
+    def _objects_of(
+        self, room: ChangeableRoom, label: str, seed: int, scene: str
+    ) -> list[ObjectKey]:
         """Return the editable objects of a category, in a random order shared by all questions."""
         things = room.loose(label)
         self.chance(seed, scene, label).shuffle(things)
@@ -133,7 +135,7 @@ class ObjectPlan(ChangePlan):
 
     def _candidates(
         self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
-    ) -> Iterator[Thing]:
+    ) -> Iterator[ObjectKey]:
         """Yield the editable objects, category by category.
 
         Raises:
@@ -141,15 +143,15 @@ class ObjectPlan(ChangePlan):
         """
         labels = self.labels(question, room, seed, named=named)
         if not labels:
-            raise NoPair("the question names every object in the room")
+            raise NoCounterpartError("the question names every object in the room")
         yield from collect_possible(
             partial(self._objects_of, room, label, seed, question.scene) for label in labels
         )
 
-    def _refuse_count_change(self, question: Question, thing: Thing) -> None:
+    def _refuse_count_change(self, question: Question, thing: ObjectKey) -> None:
         """Raise NoPair if the question refers to *the* object of a category whose count would change."""
         if question.type != COUNTING_TYPE and thing[0].lower() in named_categories(question):
-            raise NoPair("the question names the category whose count would change")
+            raise NoCounterpartError("the question names the category whose count would change")
 
 
 class Remove(ObjectPlan):
@@ -174,7 +176,7 @@ class Add(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield a free place for a copy of each object that can be copied."""
 
-        def copies(thing: Thing) -> list[Option]:
+        def copies(thing: ObjectKey) -> list[Option]:
             self._refuse_count_change(question, thing)
             rng = self.chance(seed, question.scene, *map(str, thing))
             return [
@@ -196,7 +198,7 @@ class Move(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield the free places of each object that can be moved."""
 
-        def moves(thing: Thing) -> list[Option]:
+        def moves(thing: ObjectKey) -> list[Option]:
             rng = self.chance(seed, question.scene, *map(str, thing))
             return [
                 ([Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved")
@@ -232,14 +234,14 @@ class Swap(ObjectPlan):
                 num_pairs += 1
                 yield edits, f"the {thing[0]} and the {other[0]} change places"
         if not num_pairs:
-            raise NoPair("no two objects fit into each other's place")
+            raise NoCounterpartError("no two objects fit into each other's place")
 
 
-def _exchange(room: ChangeableRoom, first: Thing, second: Thing) -> list[Edit]:
+def _exchange(room: ChangeableRoom, first: ObjectKey, second: ObjectKey) -> list[Edit]:
     """Return the edits that move each object to the other's place; fewer than two if one does not fit."""
     try:
         supports = {first: room.support(first), second: room.support(second)}
-    except NoPair:  # one of them has no support
+    except NoCounterpartError:  # one of them has no support
         return []
     if {first, second} & set(supports.values()):
         return []
@@ -272,7 +274,7 @@ class Recolour(ObjectPlan):
         if not has_argument:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
         else:
-            raise NoPair(f"the room has no {self.argument} that can be recoloured")
+            raise NoCounterpartError(f"the room has no {self.argument} that can be recoloured")
 
 
 SMALLEST, LARGEST = 0.5, 2.0  # scale factors that leave a room with a plausible size
@@ -294,7 +296,7 @@ class WholeRoomPlan(ChangePlan):
         """
         scene = room.scene
         if scene.gaussians is not None:
-            raise NoPair("the scan is a splat, which cannot be transformed")
+            raise NoCounterpartError("the scan is a splat, which cannot be transformed")
         centre = np.array([*scene.bounds[:, :2].mean(0), scene.floor]) + scene.origin
         shift = centre - factor * rotation(degrees) @ centre
         return Edit("transform", degrees=degrees, factor=factor, shift=(float(shift[0]), float(shift[1]), float(shift[2])))  # fmt: skip

@@ -10,11 +10,11 @@ from functools import partial
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.options import RunConfig
-from render_agent.scans.cache import SceneFiles
+from render_agent.scans.cache import SceneReader
 from render_agent.scans.scene import Scene
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
+from render_agent.tasks.ground_truth import load_facts
 
 
 def with_counterparts(
@@ -32,8 +32,8 @@ def with_counterparts(
     Raises:
         QuestionsError: No question has a counterpart, or an id is not unique.
     """
-    facts = known_facts(questions, config.annotations)
-    files = SceneFiles(*config.frame)
+    facts = load_facts(questions, config.annotations)
+    files = SceneReader(*config.frame)
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):
         of_scene = [question for question in questions if question.scene == scene]
@@ -64,12 +64,12 @@ def _family(
     for plan in changes:
         try:
             members.append(plan.counterpart(question, room, seed))
-        except NoPair as reason:
+        except NoCounterpartError as reason:
             reasons.append((plan.label, str(reason)))
     return [replace(question, left_out=tuple(reasons)), *members]
 
 
-def _read(files: SceneFiles, question: Question) -> Scene:
+def _read(files: SceneReader, question: Question) -> Scene:
     if question.scan is None:
         raise SceneError("the scan was not found")
     return files.read(question.scan, question.scene)

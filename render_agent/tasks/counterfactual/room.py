@@ -11,7 +11,7 @@ import numpy as np
 
 from render_agent.errors import SceneError
 from render_agent.scans.boxes import Array, OrientedBox, overlap
-from render_agent.scans.edits import Parts, Thing
+from render_agent.scans.edits import ObjectKey, ObjectParts
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
@@ -35,7 +35,7 @@ LEAST_MOVE_METRES = 0.6  # smallest horizontal move of an object
 Shift = tuple[float, float, float]  # metres
 
 
-class NoPair(Exception):
+class NoCounterpartError(Exception):
     """Raised if a question has no counterpart; the message is a clause that is counted in reports."""
 
 
@@ -50,10 +50,10 @@ class ChangeableRoom:
     def __init__(self, facts: Facts | None, read: Callable[[], Scene]) -> None:
         self.facts = facts
         self._read = read
-        self._places: dict[tuple[Thing, bool], list[Shift]] = {}
+        self._places: dict[tuple[ObjectKey, bool], list[Shift]] = {}
 
     @cached_property
-    def boxes(self) -> dict[Thing, OrientedBox]:
+    def boxes(self) -> dict[ObjectKey, OrientedBox]:
         """The boxes of all objects, in the frame of the scene's file."""
         by_label = {} if self.facts is None else self.facts.boxes
         return {(label, n): box for label, boxes in by_label.items() for n, box in enumerate(boxes)}
@@ -68,21 +68,21 @@ class ChangeableRoom:
         try:
             return self._read()
         except SceneError as error:
-            raise NoPair("the scan cannot be read") from error
+            raise NoCounterpartError("the scan cannot be read") from error
 
     @cached_property
-    def things(self) -> frozenset[Thing]:
+    def things(self) -> frozenset[ObjectKey]:
         """The objects whose faces can be separated from the rest of the mesh.
 
         Raises:
             NoPair: The scan is not a mesh with vertex colours.
         """
         try:
-            return frozenset(Parts(self.scene, self.facts.boxes if self.facts else {}).things)
+            return frozenset(ObjectParts(self.scene, self.facts.boxes if self.facts else {}).things)
         except SceneError as error:
-            raise NoPair("the scan is not a mesh with vertex colours") from error
+            raise NoCounterpartError("the scan is not a mesh with vertex colours") from error
 
-    def loose(self, label: str) -> list[Thing]:
+    def loose(self, label: str) -> list[ObjectKey]:
         """Return the objects of a category that can be edited independently.
 
         Raises:
@@ -90,16 +90,18 @@ class ChangeableRoom:
         """
         of_label = [thing for thing in self.boxes if thing[0] == label]
         if not of_label:
-            raise NoPair(f"the room has no {label}")
+            raise NoCounterpartError(f"the room has no {label}")
         if label.lower() in BUILT_IN:
-            raise NoPair(f"a {label} is part of the building")
+            raise NoCounterpartError(f"a {label} is part of the building")
         if not (without_load := [thing for thing in of_label if thing not in self._carriers]):
-            raise NoPair(f"every {label} supports another object")
+            raise NoCounterpartError(f"every {label} supports another object")
         if not (separable := [thing for thing in without_load if thing in self.things]):
-            raise NoPair(f"the mesh of the {label} cannot be separated from its surroundings")
+            raise NoCounterpartError(
+                f"the mesh of the {label} cannot be separated from its surroundings"
+            )
         return separable
 
-    def support(self, thing: Thing) -> Thing | None:
+    def support(self, thing: ObjectKey) -> ObjectKey | None:
         """Return the object that supports another one; None for the floor.
 
         Raises:
@@ -109,14 +111,16 @@ class ChangeableRoom:
             return None
         below = [other for other in self.boxes if self._stands_on(thing, other)]
         if not below:
-            raise NoPair(f"the {thing[0]} is not standing on anything")
+            raise NoCounterpartError(f"the {thing[0]} is not standing on anything")
         return min(below, key=lambda other: float(self.boxes[other].size.prod()))
 
-    def bottom(self, thing: Thing) -> float:
+    def bottom(self, thing: ObjectKey) -> float:
         """Return the height of an object's bottom in metres."""
         return self._heights[thing][0]
 
-    def places(self, thing: Thing, chance: random.Random, *, copied: bool = False) -> list[Shift]:
+    def places(
+        self, thing: ObjectKey, chance: random.Random, *, copied: bool = False
+    ) -> list[Shift]:
         """Return the shifts that move an object to a free place on its support, followed by those on the floor.
 
         A free place does not touch other objects, walls or the space around doors. Results are cached, so that all
@@ -135,9 +139,11 @@ class ChangeableRoom:
             self._places[thing, copied] = list(free_places)
         return self._places[thing, copied]
 
-    def _free_places(self, thing: Thing, chance: random.Random, *, copied: bool) -> Iterator[Shift]:
+    def _free_places(
+        self, thing: ObjectKey, chance: random.Random, *, copied: bool
+    ) -> Iterator[Shift]:
         support, box = self.support(thing), self.boxes[thing]
-        areas: list[tuple[Array, float, Thing | None]] = [
+        areas: list[tuple[Array, float, ObjectKey | None]] = [
             (self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)
         ]
         if support is not None:
@@ -154,7 +160,7 @@ class ChangeableRoom:
                 ):
                     yield float(shift[0]), float(shift[1]), float(shift[2])
 
-    def fits(self, box: OrientedBox, moved: set[Thing], support: Thing | None) -> bool:
+    def fits(self, box: OrientedBox, moved: set[ObjectKey], support: ObjectKey | None) -> bool:
         """True if a box overlaps nothing and rests on its support.
 
         Args:
@@ -171,7 +177,7 @@ class ChangeableRoom:
         return self._rests(box, support) and not self._hits_surface(box, moved, support)
 
     @cached_property
-    def _obstacles(self) -> list[tuple[Thing, OrientedBox]]:
+    def _obstacles(self) -> list[tuple[ObjectKey, OrientedBox]]:
         """The boxes of all objects; those of doors include the space around them."""
         margins = {thing: DOOR_METRES if thing[0].lower() == "door" else 0.0 for thing in self.boxes}  # fmt: skip
         return [(thing, box.grown(margins[thing])) for thing, box in self.boxes.items()]
@@ -181,7 +187,7 @@ class ChangeableRoom:
         """The bounds of the obstacles, (n, 2, 3) metres."""
         return np.array([box.bounds for _, box in self._obstacles])
 
-    def _rests(self, box: OrientedBox, support: Thing | None) -> bool:
+    def _rests(self, box: OrientedBox, support: ObjectKey | None) -> bool:
         low, high = box.bounds[:, :2]
         steps = [np.linspace(a, b, max(2, int((b - a) / 0.15) + 2)) for a, b in zip(low, high, strict=True)]  # fmt: skip
         footprint = np.stack(np.meshgrid(*steps), -1).reshape(-1, 2)
@@ -193,7 +199,9 @@ class ChangeableRoom:
         local = below.local(np.column_stack([footprint, np.full(len(footprint), below.centre[2])]))
         return bool((np.abs(local) <= below.size / 2).all())
 
-    def _hits_surface(self, box: OrientedBox, moved: set[Thing], support: Thing | None) -> bool:
+    def _hits_surface(
+        self, box: OrientedBox, moved: set[ObjectKey], support: ObjectKey | None
+    ) -> bool:
         """True if a box contains scanned surface that belongs to no moved object, such as a wall."""
         samples = np.asarray(self._space.tree.data)[
             self._space.tree.query_ball_point(box.centre - self._origin, float(np.linalg.norm(box.size)) / 2)
@@ -206,7 +214,7 @@ class ChangeableRoom:
         return bool(inside.any())
 
     @cached_property
-    def _carriers(self) -> frozenset[Thing]:
+    def _carriers(self) -> frozenset[ObjectKey]:
         """The objects that support another object."""
         return frozenset(
             thing
@@ -214,7 +222,7 @@ class ChangeableRoom:
             if any(self._stands_on(other, thing) for other in self.boxes)
         )
 
-    def _stands_on(self, thing: Thing, below: Thing) -> bool:
+    def _stands_on(self, thing: ObjectKey, below: ObjectKey) -> bool:
         """True if the bottom of an object is above the floor, over another object and not far below that one's top."""
         bottom, top = self._heights[thing][0], self._heights[below][1]
         if thing == below or bottom <= self._floor + LEVEL_METRES:
@@ -226,7 +234,7 @@ class ChangeableRoom:
         return bool((np.abs(under.local(centre)) <= under.size / 2).all())
 
     @cached_property
-    def _heights(self) -> dict[Thing, tuple[float, float]]:
+    def _heights(self) -> dict[ObjectKey, tuple[float, float]]:
         """Heights of the bottom and top of each object in metres."""
         bounds = {thing: box.bounds[:, 2] for thing, box in self.boxes.items()}
         return {thing: (float(low), float(high)) for thing, (low, high) in bounds.items()}

@@ -1,4 +1,4 @@
-"""Changes of the wording (`--change order`, `letters`, `units`, `inverse`, `names`); the room stays the same."""
+"""Changes of the wording (`--change order`, `options_by_letter`, `units`, `inverse`, `names`); the room stays the same."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Change, Question
-from render_agent.tasks.counterfactual.change_plan import ChangePlan, known_truth
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
+from render_agent.tasks.counterfactual.change_plan import ChangePlan, computed_truth
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.exact_solver import METRES, UNIT, length_unit, true_answer
 from render_agent.tasks.mentions import subjects
 from render_agent.tasks.question_types import DIRECTION_TYPES
@@ -46,17 +46,17 @@ class WordingPlan(ChangePlan):
             NoPair: The question cannot be reworded in this way.
         """
         if question.truth is None:
-            raise NoPair("the question has no ground truth")
+            raise NoCounterpartError("the question has no ground truth")
         rewording = self.reworded(question, seed)
         before = question.truth
         truth = next((new for new, old in rewording.meaning if old == question.truth), None)
         if not rewording.meaning:  # a number: computed from boxes if possible, otherwise converted
             truth = f"{float(question.truth) / rewording.factor:.4g}"
-            with suppress(NoPair):
-                before = known_truth(question, room)
+            with suppress(NoCounterpartError):
+                before = computed_truth(question, room)
                 truth = true_answer(rewording.question, room.facts) if room.facts else truth
         if truth is None:
-            raise NoPair("the ground truth cannot be converted to the new wording")
+            raise NoCounterpartError("the ground truth cannot be converted to the new wording")
         change = Change(
             asked=self.label,
             of=question.id,
@@ -81,8 +81,8 @@ class WordingPlan(ChangePlan):
 
 
 def _options(question: Question) -> dict[str, str]:
-    if not (options := letters(question.options)):
-        raise NoPair("the question has no options")
+    if not (options := options_by_letter(question.options)):
+        raise NoCounterpartError("the question has no options")
     return options
 
 
@@ -98,7 +98,7 @@ class Order(WordingPlan):
         original = [*options]
         step = self.chance(seed, question.id).randrange(1, len(original)) if len(original) > 1 else 0  # fmt: skip
         if not step:
-            raise NoPair("the question has only one option")
+            raise NoCounterpartError("the question has only one option")
         rotated = [*original[step:], *original[:step]]
         texts = tuple(f"{new}. {options[old]}" for new, old in zip(original, rotated, strict=True))
         meaning = tuple(zip(original, rotated, strict=True))
@@ -137,10 +137,10 @@ class Units(WordingPlan):
         """Return the question with the unit replaced."""
         unit = SHORT_UNITS[self.argument or ""]
         if (current := length_unit(question)) is None:
-            raise NoPair("the question names no unit of length")
+            raise NoCounterpartError("the question names no unit of length")
         old, squared = current
         if old == unit:
-            raise NoPair(f"the question already asks for {unit}")
+            raise NoCounterpartError(f"the question already asks for {unit}")
         text = UNIT.sub(lambda match: f"{match[1] or ''}{unit}", question.text, 1)
         factor = (METRES[unit] / METRES[old]) ** (2 if squared else 1)
         clause = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
@@ -157,14 +157,14 @@ class Inverse(WordingPlan):
         """Return the question with the last two objects exchanged."""
         names = subjects(question)
         if question.type not in DIRECTION_TYPES or len(names) != 3:
-            raise NoPair("the question does not ask for a direction")
+            raise NoCounterpartError("the question does not ask for a direction")
         options = _options(question)
         by_text = {text: letter for letter, text in options.items()}
         meaning = []
         for letter, text in options.items():
             mirrored = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
             if mirrored not in by_text:
-                raise NoPair("an option has no mirror image among the options")
+                raise NoCounterpartError("an option has no mirror image among the options")
             meaning.append((letter, by_text[mirrored]))
         text = _exchange(question, names[1], names[2])
         clause = f"the {names[1]} and the {names[2]} change places in the question: left is right"
@@ -188,8 +188,8 @@ class Names(WordingPlan):
                 question.text,
             )
         else:
-            raise NoPair("the order of the question's objects matters")
-        meaning = tuple((letter, letter) for letter in letters(question.options))
+            raise NoCounterpartError("the order of the question's objects matters")
+        meaning = tuple((letter, letter) for letter in options_by_letter(question.options))
         clause = "the objects are named in another order"
         return Rewording(replace(question, text=text), clause, meaning)
 

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-MOST_BYTES = 200_000  # largest POST body
+MAX_POST_BYTES = 200_000  # largest POST body
 
 TOKEN_HEADER = "X-Render-Agent-Token"
 
-PICTURE_HEADERS = {
+IMAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
 }
@@ -57,15 +57,15 @@ def _check_post(request: Request, token: str) -> None:
         raise HTTPException(403, "The page's token is missing or out of date. Reload the page.")
     if "Transfer-Encoding" in headers or "Content-Length" not in headers:
         raise HTTPException(411, "POST requests need a Content-Length.")
-    if int(headers["Content-Length"]) > MOST_BYTES:
-        raise HTTPException(413, f"The request body exceeds {MOST_BYTES} bytes.")
+    if int(headers["Content-Length"]) > MAX_POST_BYTES:
+        raise HTTPException(413, f"The request body exceeds {MAX_POST_BYTES} bytes.")
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The request body must be application/json.")
 
 
-def picture_response(content: bytes) -> Response:
+def image_response(content: bytes) -> Response:
     """Return a PNG response that browsers can only display as an image, wherever it is opened."""
-    return Response(content, media_type="image/png", headers=PICTURE_HEADERS)
+    return Response(content, media_type="image/png", headers=IMAGE_HEADERS)
 
 
 class PageFiles(StaticFiles):

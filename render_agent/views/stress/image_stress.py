@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
-from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
-from render_agent.scans.edits import edited_scene
+from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneReader
+from render_agent.scans.edits import edit_scene
 from render_agent.scans.scene import Scene
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.input_files import InputFile, annotation_files, instance_labels, scan_files
 
 Picture = NDArray[np.uint8]
@@ -74,9 +74,9 @@ class PictureStress(Choice):
             UsageError: `check` fails.
         """
         self.check(config, questions)
-        files = SceneFiles(*config.frame)
+        files = SceneReader(*config.frame)
         changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
-        facts = known_facts([q.unchanged for q in questions], config.annotations) if changed else {}
+        facts = load_facts([q.unchanged for q in questions], config.annotations) if changed else {}
 
         def load(path: Path, name: str) -> Scene:
             change = changed.get(name)
@@ -84,7 +84,7 @@ class PictureStress(Choice):
                 return self.shown(files.read(path, name))
             scene = files.read(path, change.scene)
             boxes = facts[change.scene].boxes if change.scene in facts else {}
-            return self.shown(replace(edited_scene(scene, boxes, change.edits), id=name))
+            return self.shown(replace(edit_scene(scene, boxes, change.edits), id=name))
 
         exchanged = self.exchanged(questions, config.seed)
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)

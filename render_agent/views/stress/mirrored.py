@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from render_agent.dialogue.answer import letters
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.scans.scene import Scene
@@ -30,7 +30,7 @@ class Mirrored(PictureStress):
 
     def truth(self, question: Question) -> str | None:
         """Return the letter of the correct answer in the mirrored room; None if it is unknown."""
-        return mirrored_truth(question) if names_sides(question) else question.truth
+        return mirrored_ground_truth(question) if names_sides(question) else question.truth
 
     def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
         """Return `mirrored`: scores of left-or-right questions against both ground truths."""
@@ -50,7 +50,7 @@ def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
         the original ground truth (`original`), each with its 95 % interval over scenes.
     """
     side_questions = [state for state in states if names_sides(state.question)]
-    truths = {state.id: mirrored_truth(state.question) for state in side_questions}
+    truths = {state.id: mirrored_ground_truth(state.question) for state in side_questions}
     answerable = [state for state in side_questions if truths[state.id] is not None]
     changed = [state for state in answerable if truths[state.id] != _original(state.question)]
     return {
@@ -102,13 +102,13 @@ def names_sides(question: Question) -> bool:
     return any(SIDE_WORD.search(option) for option in question.options)
 
 
-def mirrored_truth(question: Question) -> str | None:
+def mirrored_ground_truth(question: Question) -> str | None:
     """Return the letter of the correct answer in the mirrored room.
 
     None if it is unknown: the question describes a side of the room, no option is correct in the mirrored room, or
     there is no ground truth.
     """
-    options = letters(question.options)
+    options = options_by_letter(question.options)
     right = options.get((question.truth or "").upper())
     if right is None or SIDE_OF_THE_ROOM.search(question.text):
         return None

@@ -7,12 +7,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from render_agent.dialogue.moves import carry_out
+from render_agent.dialogue.moves import apply_action
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.options import RunConfig
 from render_agent.views.view_policies.view_policy import (
-    FurtherViews,
+    AdditionalViews,
     Policy,
     ViewContext,
     ViewPolicy,
@@ -76,9 +76,9 @@ class _Fixed(ViewPolicy):
         """Return this policy, which has no state."""
         return self
 
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the start camera turned by each angle."""
-        return FurtherViews([context.start.turned(left) for left in self.lefts])
+        return AdditionalViews([context.start.turned(left) for left in self.lefts])
 
 
 class Start(_Fixed):
@@ -129,7 +129,7 @@ class RandomWalk:
     count: int
     seed: int = 0
 
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the cameras of the walk; a question and its counterpart share one."""
         key = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
         generator = random.Random(hashlib.sha256(key).digest())
@@ -139,6 +139,6 @@ class RandomWalk:
                 rotation=generator.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES),
                 forward=generator.uniform(MIN_STEP_METRES, MAX_MOVE_METRES),
             )
-            camera = carry_out(action, camera, context.space)[0]
+            camera = apply_action(action, camera, context.space)[0]
             cameras.append(camera)
-        return FurtherViews(cameras, shared=False)
+        return AdditionalViews(cameras, shared=False)

@@ -13,7 +13,7 @@ from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.scans.camera import Camera, FloatArray, Vector
-from render_agent.views.view_policies.view_policy import FurtherViews, ViewContext, ViewPolicy
+from render_agent.views.view_policies.view_policy import AdditionalViews, ViewContext, ViewPolicy
 from render_agent.views.view_policies.visible_surface import (
     Frustums,
     Surroundings,
@@ -45,12 +45,12 @@ class Tour:
     """Plans one tour per scene, the same for all questions; `count` is the number of views after the opening."""
 
     count: int
-    _known: dict[str, FurtherViews] = field(default_factory=dict)
+    _known: dict[str, AdditionalViews] = field(default_factory=dict)
 
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the views of the tour, ordered along a short path from the start."""
         if question.scene not in self._known:
-            self._known[question.scene] = FurtherViews(tour(context, self.count))
+            self._known[question.scene] = AdditionalViews(tour(context, self.count))
         return self._known[question.scene]
 
 
@@ -65,7 +65,7 @@ def tour(context: ViewContext, count: int) -> list[Camera]:
     start = context.start
     free = context.space.standing_places(EYE_HEIGHT_METRES)
     num_places = max(MIN_PLACES, 2 * count)
-    positions = [start.position, *spread_out(free, start.position, num_places)]
+    positions = [start.position, *farthest_point_sample(free, start.position, num_places)]
     surroundings = [
         look_around(context.scene, context.renderer, position) for position in positions
     ]
@@ -81,7 +81,7 @@ def tour(context: ViewContext, count: int) -> list[Camera]:
         replace(heading, position=each.position) for each in surroundings for heading in headings
     ]
     chosen = _greedy(shown, first, count, len(headings))
-    return in_short_order(start, [cameras[number] for number in chosen])
+    return shortest_order(start, [cameras[number] for number in chosen])
 
 
 def _marked(
@@ -98,7 +98,7 @@ def _marked(
     return marks[:, :, :num_patches].reshape(len(marks) * marks.shape[1], num_patches)
 
 
-def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
+def farthest_point_sample(places: FloatArray, first: Vector, most: int) -> list[Vector]:
     """Return at most `most` places, (n, 3) in metres, by farthest-point sampling from `first`.
 
     `first` is not among the results.
@@ -115,7 +115,7 @@ def spread_out(places: FloatArray, first: Vector, most: int) -> list[Vector]:
     return positions
 
 
-def in_short_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
+def shortest_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
     """Order cameras along a short path from the start: nearest neighbour, then 2-opt."""
     points = np.array([start.position, *(camera.position for camera in cameras)])
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)

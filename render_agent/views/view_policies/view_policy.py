@@ -14,7 +14,7 @@ from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.choice import Choice
-from render_agent.util.display import counted
+from render_agent.util.display import count_noun
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class ViewContext:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherViews:
+class AdditionalViews:
     """The views after the opening."""
 
     cameras: Sequence[Camera]
@@ -43,7 +43,7 @@ class FurtherViews:
 class Policy(Protocol):
     """Chooses the views of questions, depending only on question, scene and start."""
 
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the views that follow the opening of a question, in order.
 
         Raises:
@@ -86,7 +86,7 @@ class ViewPolicy(Choice):
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:
         """Return the caveat reported with every score of a run; None if the model chooses its views."""
-        words = self.words.format(count=counted(self.most_views(kinds, max_turns), "image"))
+        words = self.words.format(count=count_noun(self.most_views(kinds, max_turns), "image"))
         return f"views: {words}, not chosen by the model (--views {self.name})"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scans.boxes import Array, OrientedBox, overlap, upright
+from render_agent.scans.boxes import Array, OrientedBox, overlap, upright_box
 from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
 from render_agent_lab.room_generator.floor_plan.walkway import Walkway, is_obstacle
@@ -95,7 +95,7 @@ class Placer:
         if piece.kind == "rug":
             return 0.0
         low, high = piece.mesh.bounds
-        box = upright(low, high, turn, np.array([*where, 0.0]))
+        box = upright_box(low, high, turn, np.array([*where, 0.0]))
         rugs = [item.box for item in self.items if item.built.kind == "rug"]
         return max((float(rug.bounds[1, 2]) for rug in rugs if overlap(box, rug)), default=0.0)
 
@@ -261,4 +261,4 @@ def _clear_zone(opening: Opening) -> OrientedBox:
         beyond = 0.1 if opening.other is None else opening.depth + 0.75
         area, bottom = opening.area(0.75, beyond, margin=0.08), 0.0
     top = opening.top
-    return upright(np.array([area[0], area[1], bottom]), np.array([area[2], area[3], top]))
+    return upright_box(np.array([area[0], area[1], bottom]), np.array([area[2], area[3], top]))

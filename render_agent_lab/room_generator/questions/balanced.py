@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scans.room_truth import DATASET, RoomTruth
+from render_agent.scans.room_truth import DATASET, RoomGroundTruth
 from render_agent_lab.room_generator.questions.directions import directions
 from render_agent_lab.room_generator.questions.draft import Draft
 from render_agent_lab.room_generator.questions.measures import (
@@ -34,7 +34,7 @@ TURN = (
 )
 
 
-def ask(truths: Sequence[RoomTruth], seed: int, per_room: int) -> list[dict[str, Any]]:
+def ask(truths: Sequence[RoomGroundTruth], seed: int, per_room: int) -> list[dict[str, Any]]:
     """Return questions in VSI-Bench's row format, at most `per_room` per home.
 
     Homes keep their order, types follow VSI-Bench's mixture, ids count from 0. The result is deterministic, and
@@ -49,7 +49,7 @@ def ask(truths: Sequence[RoomTruth], seed: int, per_room: int) -> list[dict[str,
     return balancer.rows
 
 
-def _drafts(truth: RoomTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
+def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
     drafts = [
         *counts(truth),
         *sizes(truth),

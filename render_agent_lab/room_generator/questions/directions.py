@@ -11,7 +11,7 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.scans.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomGroundTruth
 from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
@@ -38,7 +38,7 @@ SIDES_AND_BACK = *SIDES, "back"
 QUADRANTS = "front-left", "front-right", "back-left", "back-right"
 
 
-def directions(truth: RoomTruth) -> list[Draft]:
+def directions(truth: RoomGroundTruth) -> list[Draft]:
     """Return every direction question with an unambiguous answer."""
     drafts = []
     for names, angle in _triples(truth):
@@ -72,7 +72,7 @@ def _clear_quadrant(angle: float) -> str | None:
     return None if near else quadrant(angle)
 
 
-def _triples(truth: RoomTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
+def _triples(truth: RoomGroundTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Yield three names and the bearing of the third, for objects that are far enough apart."""
     names = only_labels(truth)
     things = {name: truth.only(name) for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.scans.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomGroundTruth
 
 # Labels that people may confuse: a label is ambiguous if the home also has one of these.
 CONFUSED = {
@@ -35,7 +35,7 @@ class Draft:
     """The objects named."""
 
 
-def clear_labels(truth: RoomTruth) -> list[str]:
+def clear_labels(truth: RoomGroundTruth) -> list[str]:
     """Return the labels that are unambiguous in this home, sorted."""
     return sorted(
         label
@@ -44,6 +44,6 @@ def clear_labels(truth: RoomTruth) -> list[str]:
     )
 
 
-def only_labels(truth: RoomTruth) -> list[str]:
+def only_labels(truth: RoomGroundTruth) -> list[str]:
     """Return the unambiguous labels with exactly one object, sorted."""
     return [label for label in clear_labels(truth) if truth.counts[label] == 1]

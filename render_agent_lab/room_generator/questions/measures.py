@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.scans.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
 NEAREST, FARTHEST = 0.4, 12.0  # metres, range of distances asked for; VSI-Bench has none smaller
@@ -14,7 +14,7 @@ APART = 0.15  # minimum metres between the distances of any two options
 MOST = 12  # larger counts are not asked for
 
 
-def counts(truth: RoomTruth) -> list[Draft]:
+def counts(truth: RoomGroundTruth) -> list[Draft]:
     """Return counting questions about labels with at least two objects."""
     return [
         Draft(
@@ -28,7 +28,7 @@ def counts(truth: RoomTruth) -> list[Draft]:
     ]
 
 
-def sizes(truth: RoomTruth) -> list[Draft]:
+def sizes(truth: RoomGroundTruth) -> list[Draft]:
     """Return questions about the longest dimension of an object, in whole centimetres."""
     return [
         Draft(
@@ -42,7 +42,7 @@ def sizes(truth: RoomTruth) -> list[Draft]:
     ]
 
 
-def room_size(truth: RoomTruth) -> list[Draft]:
+def room_size(truth: RoomGroundTruth) -> list[Draft]:
     """Return the question about the total floor area, in square metres with one decimal."""
     text = (
         "What is the size of this room (in square meters)? \n"
@@ -51,7 +51,7 @@ def room_size(truth: RoomTruth) -> list[Draft]:
     return [Draft("room_size_estimation", text, f"{truth.area:.1f}")]
 
 
-def distances(truth: RoomTruth) -> list[Draft]:
+def distances(truth: RoomGroundTruth) -> list[Draft]:
     """Return questions about the distance of two objects, in metres with one decimal."""
     drafts = []
     for first, second in combinations(only_labels(truth), 2):
@@ -72,7 +72,7 @@ def distances(truth: RoomTruth) -> list[Draft]:
 MOST_OF_FOUR = 60  # drafts about the nearest of four labels, of which only a few are used
 
 
-def nearest_of_four(truth: RoomTruth, rng: np.random.Generator) -> list[Draft]:
+def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Draft]:
     """Return questions about which of four labels is closest to an object, counting its closest instance."""
     near = {
         label: {

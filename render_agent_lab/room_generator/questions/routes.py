@@ -9,7 +9,7 @@ from itertools import permutations, product
 import numpy as np
 
 from render_agent.scans.boxes import Array, OrientedBox
-from render_agent.scans.room_truth import RoomTruth, TrueObject
+from render_agent.scans.room_truth import AnnotatedObject, RoomGroundTruth
 from render_agent.tasks.exact_solver import bearing
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
@@ -41,10 +41,10 @@ class Stop:
     """The state after a leg: the position in (2,) metres, the object reached, and the turns so far."""
 
     where: Array
-    thing: TrueObject
+    thing: AnnotatedObject
     heading: Array
     turns: tuple[str, ...]
-    passed: tuple[TrueObject, ...]
+    passed: tuple[AnnotatedObject, ...]
     actions: tuple[str, ...]
 
 
@@ -57,7 +57,7 @@ def turn_of(angle: float) -> str | None:
     return None
 
 
-def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[Draft]:
+def routes(truth: RoomGroundTruth, rng: np.random.Generator, most: int = 40) -> list[Draft]:
     """Return some routes of one to three turns with straight legs free of furniture."""
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
@@ -83,7 +83,7 @@ def routes(truth: RoomTruth, rng: np.random.Generator, most: int = 40) -> list[D
 class _Walks:
     """The free floor of a home and the possible destinations."""
 
-    def __init__(self, truth: RoomTruth, rng: np.random.Generator) -> None:
+    def __init__(self, truth: RoomGroundTruth, rng: np.random.Generator) -> None:
         self.rng = rng
         self.things = [truth.only(label) for label in only_labels(truth) if label not in UNFIT]
         self.things = [thing for thing in self.things if thing.support is None]
@@ -140,7 +140,7 @@ class _Walks:
             reachable.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
         return reachable
 
-    def _turn(self, stop: Stop, heading: Array, goal: TrueObject) -> str | None:
+    def _turn(self, stop: Stop, heading: Array, goal: AnnotatedObject) -> str | None:
         """Return the turn from the current heading to the next; None unless the objects' centres agree."""
         origin = np.zeros(2)
         turn = turn_of(bearing(origin, stop.heading, heading))
@@ -154,7 +154,7 @@ class _Walks:
         by_centres = turn_of(bearing(origin, ahead[:2], (goal.centre - stop.thing.centre)[:2]))
         return turn if turn == by_centres else None
 
-    def _walk(self, start: Array, goal: TrueObject) -> Array | None:
+    def _walk(self, start: Array, goal: AnnotatedObject) -> Array | None:
         """Return where a straight walk towards an object ends, None if that is not next to it."""
         way = goal.centre[:2] - start
         length = float(np.hypot(*way))

@@ -15,7 +15,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.engines.memory.faults import MEMORY_PHRASES
+from render_agent.engines.memory.faults import OUT_OF_MEMORY_MESSAGES
 from render_agent.errors import EngineError, SetupError
 from render_agent.scans.camera import Camera
 from render_agent.views.provider import Observation
@@ -148,7 +148,7 @@ def test_batch_is_halved_when_out_of_memory(model, monkeypatch, max_batch):
     def tight(pixel_values):
         sizes.append(len(pixel_values))
         if len(pixel_values) > max_batch:
-            raise RuntimeError(MEMORY_PHRASES[0])
+            raise RuntimeError(OUT_OF_MEMORY_MESSAGES[0])
         return real(pixel_values=pixel_values)
 
     monkeypatch.setattr(model.model, "get_image_features", tight)
@@ -166,7 +166,7 @@ def test_single_image_out_of_memory_and_other_errors_propagate(model, monkeypatc
         raise RuntimeError(message)
 
     monkeypatch.setattr(model.model, "get_image_features", failing)
-    message = MEMORY_PHRASES[0]
+    message = OUT_OF_MEMORY_MESSAGES[0]
     with pytest.raises(EngineError, match="single image"):
         model.pictures(PICTURES)
     message = "sizes do not match"

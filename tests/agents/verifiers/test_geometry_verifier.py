@@ -23,7 +23,7 @@ from render_agent.render.around import camera_ahead
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.coverage import Surface
 from render_agent.runs.build import build
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
@@ -33,9 +33,9 @@ from render_agent.views.provider import Observation
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)
-LAMP = upright((4, 0.3, 0), (4.6, 1, 0.8))
-PLANT = upright((0.3, 3, 0), (1, 3.7, 1.2))
-SOFA = upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))
+LAMP = upright_box((4, 0.3, 0), (4.6, 1, 0.8))
+PLANT = upright_box((0.3, 3, 0), (1, 3.7, 1.2))
+SOFA = upright_box((3.9, 3.1, 0), (4.7, 3.8, 0.5))
 FACTS = Facts(
     {"box": 3, "lamp": 1, "plant": 1}, 20.0,
     {"lamp": [LAMP], "plant": [PLANT], "box": [LAMP, PLANT, SOFA]},

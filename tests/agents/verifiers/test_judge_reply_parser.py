@@ -16,7 +16,7 @@ from render_agent.agents.verifiers.judge.batch_score import (
 )
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.engines.engine import Reply
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import UsageError
 
 RUBRIC = Rubric(
@@ -60,7 +60,9 @@ UNREADABLE = {
 
 
 def engine_of(texts):
-    return ScriptedEngine(Replies({f"judge/{number}": [text] for number, text in enumerate(texts)}))
+    return ScriptedEngine(
+        ReplayPolicy({f"judge/{number}": [text] for number, text in enumerate(texts)})
+    )
 
 
 def judged(engine, count, mode="json", **more):

@@ -14,7 +14,7 @@ from render_agent.agents.verifiers.judge.batch_score import NO_WORDS, YES_WORDS,
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.engines.transformers.option_logprobs import choice_tokens
+from render_agent.engines.transformers.option_logprobs import tokenize_choices
 from render_agent.errors import UsageError
 
 RUBRIC = Rubric(
@@ -181,6 +181,6 @@ def test_mode_json_requires_criteria(engine):
 def test_yes_and_no_words_are_single_tokens():
     tokenizer = published_tokenizer(test_data("qwen"))
     words = (*YES_WORDS, *NO_WORDS)
-    tokens = choice_tokens(tokenizer, words)
+    tokens = tokenize_choices(tokenizer, words)
     assert {len(entry) for entry in tokens} == {1}
     assert len(set(tokens)) == len(words)

@@ -16,11 +16,11 @@ from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build, make_engine
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.runner import check, start_run
 from render_agent.views.provider import Observation
 
@@ -122,7 +122,7 @@ def judge(config, make=lambda config, asked: Judged(config)):
 
     run = start_run(config.absolute())
     try:
-        results = run.go(Silent(), made)
+        results = run.go(NullObserver(), made)
     finally:
         run.close()
     assert results["counts"]["failed"] == 0
@@ -321,7 +321,7 @@ def test_invalid_judge_is_rejected_before_the_folder_exists(
 def test_engines_without_model_or_probabilities_are_rejected(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="scripted"):
-        JudgeVerifier().open(config, (), ScriptedEngine(Replies({})))
+        JudgeVerifier().open(config, (), ScriptedEngine(ReplayPolicy({})))
     without_scores = Judged(config)
     without_scores.capabilities = replace(without_scores.capabilities, score=False)
     with pytest.raises(UsageError, match="probabilities"):

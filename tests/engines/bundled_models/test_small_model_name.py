@@ -12,7 +12,7 @@ from safetensors import safe_open
 import render_agent
 from render_agent.cli.commands.doctor import command, engines
 from render_agent.cli.commands.doctor.checks import Check, ProbeResult
-from render_agent.engines.bundled_models import NOTES, instead
+from render_agent.engines.bundled_models import NOTES, suggest_models
 from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
@@ -109,10 +109,10 @@ def test_missing_bundled_model_is_reported(tmp_path, monkeypatch):
 
 def test_bundled_model_is_suggested_only_if_it_exists(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", tmp_path)
-    assert instead() == "--engine scripted"
+    assert suggest_models() == "--engine scripted"
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "config.json").write_text("{}")
-    assert "--model small" in instead()
+    assert "--model small" in suggest_models()
 
 
 def test_weights_are_stored_in_float16_and_run_in_float32_on_a_cpu(folder):

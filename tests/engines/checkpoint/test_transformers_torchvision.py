@@ -5,17 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from render_agent.engines.checkpoint.torchvision_compat import _built_for_cuda, cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import _built_for_cuda, patch_torchvision
 
 
 def test_image_processors_can_be_imported_afterwards():
-    library = cure_torchvision()
+    library = patch_torchvision()
     import torchvision
     from transformers import Qwen2VLImageProcessor
 
     assert torchvision.__version__
     assert Qwen2VLImageProcessor().patch_size
-    assert cure_torchvision() is library
+    assert patch_torchvision() is library
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def make_request(number, counts, length=8):
             messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
         files = [f"{SIZES[(number + n) % 4]}-{10 * number + turn + n}.png" for n in range(count)]
         words = chat.text("Where is the chair? " * (1 + (number + turn) % 3))
-        messages.append(chat.message("user", words, *map(chat.picture, files)))
+        messages.append(chat.message("user", words, *map(chat.image_piece, files)))
     return Request(f"q{number}", len(counts), messages, speckled_file, max_new_tokens=length)
 
 
@@ -76,7 +76,7 @@ def test_retired_questions_do_not_affect_the_others(engine):
 
 def test_reply_depends_on_the_image(engine):
     def request(file):
-        message = chat.message("user", chat.text("What is this?"), chat.picture(file))
+        message = chat.message("user", chat.text("What is this?"), chat.image_piece(file))
         return Request("q", 0, [message], speckled_file, max_new_tokens=8)
 
     replies = engine.generate([request("64x64-1.png"), request("64x64-2.png")])

@@ -13,8 +13,8 @@ from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import FAMILIES, family_of
-from render_agent.engines.transformers.cache_check import cache_mismatch
-from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.cache_check import check_cache
+from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.model.recurrent_state import StateCall
@@ -83,7 +83,7 @@ def test_batching_and_reuse_do_not_change_replies(name):
 def test_batching_does_not_change_replies_without_reuse(name):
     model, options = loaded(name), {"count": 2, "turns": 2, "max_new_tokens": 6}
     single, batched = (
-        Dialogues(**options).lead(engine_of(model, rows, {}, 1000)) for rows in (1, 3)
+        Dialogues(**options).lead(build_engine(model, rows, {}, 1000)) for rows in (1, 3)
     )
     assert batched.said == single.said
     # Llama 4 counts padding as tokens, so its prompts are not batched.
@@ -121,7 +121,7 @@ def text_request(text):
 def test_only_vision_features_are_reused_with_indexed_keys():
     model = loaded("qwen4_exp")
     expected = dialogues().lead(TransformersEngine(model, batch_size=1))
-    engine = engine_of(model, 3, {}, 1000)
+    engine = build_engine(model, 3, {}, 1000)
     assert engine.describe()["reuse"] == "vision"
     assert dialogues().lead(engine).said == expected.said
     engine.vision.close()
@@ -201,10 +201,10 @@ def decay_states(self, layer, plain, hidden_states, **more):
 
 @pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "float32"))
 def test_wrong_states_are_detected(dtype, monkeypatch):
-    assert cache_mismatch(loaded("qwen3_5", dtype)) is None
+    assert check_cache(loaded("qwen3_5", dtype)) is None
     for error in (mix_states, decay_states):
         monkeypatch.setattr(StateCall, "_forward", error)
-        assert "differ" in cache_mismatch(loaded("qwen3_5", dtype)), error
+        assert "differ" in check_cache(loaded("qwen3_5", dtype)), error
 
 
 @pytest.mark.parametrize("name", mostly_slow(["gemma4_moe", "gemma3"], "gemma4_moe"))
@@ -212,7 +212,7 @@ def test_missing_bidirectional_attention_is_detected(name, monkeypatch):
     from render_agent.engines.transformers import prefill
 
     monkeypatch.setattr(prefill.UnreadPrompt, "spans", ())
-    assert "differ" in cache_mismatch(loaded(name))
+    assert "differ" in check_cache(loaded(name))
 
 
 def test_missing_windows_are_detected(monkeypatch):
@@ -224,7 +224,7 @@ def test_missing_windows_are_detected(monkeypatch):
         return original(*args, **more)
 
     monkeypatch.setattr(attention, "_paged", without_window)
-    assert "differ" in cache_mismatch(loaded("aya_vision"))
+    assert "differ" in check_cache(loaded("aya_vision"))
 
 
 @pytest.mark.parametrize("name", ["sinks", "caps"])
@@ -234,7 +234,7 @@ def test_unsupported_attention_is_reported(name, monkeypatch):
     original = attention._paged
     extra = {"sinks": {"s_aux": torch.zeros(4)}, "caps": {"softcap": 30.0}}[name]
     monkeypatch.setattr(attention, "_paged", lambda *args, **more: original(*args, **more, **extra))
-    assert "is not supported" in cache_mismatch(loaded("glm46v"))
+    assert "is not supported" in check_cache(loaded("glm46v"))
 
 
 @pytest.mark.parametrize(("family", "reuse"), [("paligemma", "keys"), ("mistral3", "vision")])

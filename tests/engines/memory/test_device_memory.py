@@ -15,8 +15,8 @@ from render_agent.engines.memory.device import (
     CudaMemory,
     MainMemory,
     SampledPeak,
+    device_memory,
     measure_peak,
-    memory_of,
     spare,
 )
 
@@ -92,15 +92,15 @@ def test_spare_memory_leaves_a_fraction_free():
 
 def test_memory_of_a_model_depends_on_its_device():
     model = torch.nn.Linear(2, 2)
-    assert isinstance(memory_of(model), MainMemory)
-    assert isinstance(memory_of(model.to("meta")), MainMemory)
+    assert isinstance(device_memory(model), MainMemory)
+    assert isinstance(device_memory(model.to("meta")), MainMemory)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
 def test_gpu_memory():
     model = torch.nn.Linear(2, 2).cuda()
-    memory = memory_of(model)
+    memory = device_memory(model)
     assert isinstance(memory, CudaMemory)
     memory.reset_peak()
     before, free = memory.used(), memory.free()

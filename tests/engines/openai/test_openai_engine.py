@@ -20,9 +20,9 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.openai.endpoints import endpoint
+from render_agent.engines.openai.endpoints import parse_endpoint
 from render_agent.engines.openai.openai_engine import OpenAIEngine
-from render_agent.engines.openai.openai_engine import make as make_openai
+from render_agent.engines.openai.openai_engine import make_openai_engine as make_openai
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.errors import EngineError
 from render_agent.options import RunConfig
@@ -37,7 +37,7 @@ SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 
 
 def engine_over(*servers, batch_size=8, key=None, **options):
-    endpoints = [endpoint(getattr(server, "url", server), key) for server in servers]
+    endpoints = [parse_endpoint(getattr(server, "url", server), key) for server in servers]
     return OpenAIEngine("made", endpoints, OpenAIOptions(**QUICK | options), batch_size)
 
 
@@ -63,7 +63,7 @@ def create():
 
 
 def ask(number=0, *files, **more):
-    pieces = [chat.text(f"question {number}"), *map(chat.picture, files)]
+    pieces = [chat.text(f"question {number}"), *map(chat.image_piece, files)]
     messages = [chat.message("system", chat.text("Look.")), chat.message("user", *pieces)]
     return Request(f"q{number}", 0, messages, speckled_file, **more)
 
@@ -146,7 +146,7 @@ def test_image_is_encoded_once_until_its_question_is_retired(create):
     engine = create(engine_over, create(StubServer, by_rule(echo)))
 
     def turn(number):
-        content = [chat.picture("64x64-1.png"), chat.picture(f"32x32-{number}.png")]
+        content = [chat.image_piece("64x64-1.png"), chat.image_piece(f"32x32-{number}.png")]
         return Request(f"q{number}", 0, [chat.message("user", *content)], picture)
 
     engine.generate([turn(1)])

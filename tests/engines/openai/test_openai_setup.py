@@ -15,7 +15,7 @@ from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_po
 from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai import client
-from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
+from render_agent.engines.openai.endpoints import HOSTED_URL, find_endpoints, parse_endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.options import RunConfig
@@ -206,7 +206,7 @@ def test_password_in_base_url_is_rejected():
     with pytest.raises(UsageError, match="OPENAI_BASE_URL") as caught:
         find_endpoints(["http://me:hidden@localhost/v1"])
     assert "hidden" not in str(caught.value)
-    assert "hidden" not in repr(endpoint("http://me:hidden@localhost/v1", None))
+    assert "hidden" not in repr(parse_endpoint("http://me:hidden@localhost/v1", None))
 
 
 @pytest.mark.parametrize("key", ["sk-\x01x", "sk-é", "two words", "sk-\nx"])

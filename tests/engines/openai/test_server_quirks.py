@@ -17,7 +17,7 @@ from render_agent.dialogue.events import (
     SYSTEM_IN_USER,
 )
 from render_agent.engines.engine import Request
-from render_agent.engines.openai.endpoints import endpoint
+from render_agent.engines.openai.endpoints import parse_endpoint
 from render_agent.engines.openai.openai_engine import OpenAIEngine
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import error_message, normalize
@@ -60,7 +60,7 @@ def serve():
         server = StubServer(answer)
         resources.append(server)
         options = OpenAIOptions(retries=retries)
-        engine = OpenAIEngine("made", [endpoint(server.url, None)], options, 1)
+        engine = OpenAIEngine("made", [parse_endpoint(server.url, None)], options, 1)
         resources.append(engine)
         return engine, server
 
@@ -71,7 +71,7 @@ def serve():
 
 def ask(turns=0, **more):
     messages = [chat.message("system", chat.text("Look."))]
-    messages.append(chat.message("user", chat.text("Which?"), chat.picture("32x32-1.png")))
+    messages.append(chat.message("user", chat.text("Which?"), chat.image_piece("32x32-1.png")))
     for number in range(turns):
         messages += [chat.assistant(f"{number}"), chat.message("user", chat.text("Go on."))]
     return Request("q", turns, messages, speckled_file, schema=SCHEMA, **more)

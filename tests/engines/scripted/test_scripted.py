@@ -12,7 +12,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
-from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
+from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.score.means import Scored, tally
@@ -60,11 +60,11 @@ def test_policy_ends_with_an_answer_within_its_turns(name, turns):
 
 
 def test_explorer_turns_walks_and_requests_maps():
-    steps = [action for question in MIXED for action in play(Explorer(MIXED), question, 9)]
+    steps = [action for question in MIXED for action in play(ExplorerPolicy(MIXED), question, 9)]
     assert {step.view for step in steps} == {None, "around", "top"}
     assert any(step.forward for step in steps)
     assert any(step.rotation < 0 for step in steps)
-    assert {len(play(Explorer(MIXED), question, 9)) for question in MIXED} > {3, 7}
+    assert {len(play(ExplorerPolicy(MIXED), question, 9)) for question in MIXED} > {3, 7}
 
 
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
@@ -82,7 +82,7 @@ def test_replies_are_independent_of_batch_size_and_order(name):
 
 def test_random_answers_depend_only_on_seed_and_question_id():
     def answers(questions, seed):
-        policy = RandomAnswer(questions, seed)
+        policy = RandomPolicy(questions, seed)
         return [policy.reply(request(question.id)) for question in questions]
 
     many = [make_question(n) for n in range(100)]
@@ -98,7 +98,7 @@ def test_random_answers_match_the_chance_level_of_the_paper():
     ]
     scored = []
     for seed in range(16):
-        policy = RandomAnswer(questions, seed)
+        policy = RandomPolicy(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
             scored.append(Scored(q.type, q.dataset, q.scene, 100 * score_answer(q, answer)))

@@ -1,4 +1,4 @@
-"""The engine is chosen by family, and `cache_mismatch` detects models for which reuse is wrong."""
+"""The engine is chosen by family, and `check_cache` detects models for which reuse is wrong."""
 
 import pytest
 from conftest import mostly_slow
@@ -13,8 +13,8 @@ from factories.models import (
 )
 
 from render_agent.engines.transformers import prefill
-from render_agent.engines.transformers.cache_check import cache_mismatch
-from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
+from render_agent.engines.transformers.cache_check import check_cache
+from render_agent.engines.transformers.factory import MEAN_SHARE, build_engine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import CachedSequence
 from render_agent.engines.transformers.memory.budget import divide_memory
@@ -31,13 +31,13 @@ def loaded():
 )
 def test_three_families_reuse_the_kv_cache(build, tmp_path):
     loaded = load(build(tmp_path))
-    engine = engine_of(loaded, 8, {}, 0)
+    engine = build_engine(loaded, 8, {}, 0)
     assert isinstance(engine, ContinuousEngine)
     assert engine.describe()["reuse"] == "keys"
 
 
 def test_other_families_reuse_nothing(tmp_path):
-    engine = engine_of(load(small_llava_onevision(tmp_path)), 8, {}, 0)
+    engine = build_engine(load(small_llava_onevision(tmp_path)), 8, {}, 0)
     assert isinstance(engine, TransformersEngine)
     assert engine.describe()["reuse"] == "none"
 
@@ -45,13 +45,13 @@ def test_other_families_reuse_nothing(tmp_path):
 @pytest.mark.parametrize("reuse", mostly_slow(["keys", "vision", "none"], "vision"))
 def test_every_kind_of_reuse_gives_the_same_replies(reuse, loaded):
     expected = Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
-    engine = engine_of(loaded, 8, {"reuse": reuse}, 0)
+    engine = build_engine(loaded, 8, {"reuse": reuse}, 0)
     assert engine.describe()["reuse"] == reuse
     assert Dialogues(count=4, turns=3).lead(engine).said == expected
 
 
 def test_bfloat16_passes_the_check():
-    assert cache_mismatch(load(small_model(), "bfloat16")) is None
+    assert check_cache(load(small_model(), "bfloat16")) is None
 
 
 original_positions = prefill.positions
@@ -69,7 +69,7 @@ def shifted_positions(prompt, axes):
 def test_wrong_positions_are_detected(dtype, monkeypatch):
     loaded = load(small_model(), dtype)
     monkeypatch.setattr(prefill, "positions", shifted_positions)
-    assert "differ" in cache_mismatch(loaded)
+    assert "differ" in check_cache(loaded)
 
 
 def test_wrong_slots_are_detected(loaded, monkeypatch):
@@ -77,13 +77,13 @@ def test_wrong_slots_are_detected(loaded, monkeypatch):
     monkeypatch.setattr(
         CachedSequence, "slots", lambda self, start, end: slots(self, start, end)[::-1]
     )
-    assert "differ" in cache_mismatch(loaded)
+    assert "differ" in check_cache(loaded)
 
 
 def test_eager_attention_passes_the_check():
     loaded = load(small_model())
     loaded.model.set_attn_implementation("eager")
-    assert cache_mismatch(loaded) is None
+    assert check_cache(loaded) is None
 
 
 def test_model_with_an_incompatible_forward_is_reported(loaded, monkeypatch):
@@ -91,21 +91,21 @@ def test_model_with_an_incompatible_forward_is_reported(loaded, monkeypatch):
         raise TypeError("forward() got an unexpected keyword argument 'logits_to_keep'")
 
     monkeypatch.setattr(loaded.model, "forward", forward)
-    assert "TypeError" in cache_mismatch(loaded)
+    assert "TypeError" in check_cache(loaded)
 
 
 def test_batch_size_is_what_fits_in_memory(loaded):
     tokens = 1000
-    engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
+    engine = build_engine(loaded, None, {}, tokens, FakeMemory(1 << 40))
     each = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
     memory = FakeMemory(round(5.5 * each / 0.9))
-    assert engine_of(loaded, None, {}, tokens, memory).batch_size == 5
-    assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
+    assert build_engine(loaded, None, {}, tokens, memory).batch_size == 5
+    assert build_engine(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
 
 
 def test_batch_size_is_learned_from_completed_turns(loaded, monkeypatch):
     monkeypatch.setattr("render_agent.engines.transformers.transformers_engine.LEARNED_TURNS", 6)
-    engine = engine_of(loaded, None, {}, 100_000, FakeMemory(1 << 30))
+    engine = build_engine(loaded, None, {}, 100_000, FakeMemory(1 << 30))
     initial = engine.batch_size
     led = Dialogues(count=4, turns=2).lead(engine)
     lengths = [
@@ -140,7 +140,7 @@ def test_prefill_stays_within_its_share_of_memory(loaded, monkeypatch):
     """Prefill, including padding, stays within the share that the probes have determined."""
     per_token, size = 100_000, 400_000_000
     memory = MeteredMemory(size, loaded.model, per_token, monkeypatch)
-    engine = engine_of(loaded, None, {}, 0, memory, (64, 64))
+    engine = build_engine(loaded, None, {}, 0, memory, (64, 64))
     memory.reset_peak()
     Dialogues(count=8, turns=2).lead(engine)
     assert memory.peak() <= 0.25 * 0.9 * size

@@ -18,9 +18,9 @@ from factories.runs import make_questions, play
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import Guides, make_guides
-from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.sampling import (
     PartialReply,
     TokenForcer,
@@ -336,7 +336,7 @@ def test_valid_reply_is_not_changed(small, text):
 def make_request(seed, schema=SHORT, pictures=1, **more):
     files = [f"64x{32 * (1 + seed % 3)}-{seed + n}.png" for n in range(pictures)]
     question = chat.text(f"Where is chair {seed}? " * (1 + seed % 4))
-    messages = [chat.message("user", question, *map(chat.picture, files))]
+    messages = [chat.message("user", question, *map(chat.image_piece, files))]
     more = {"max_new_tokens": 120} | more
     return Request(f"q{seed}", 0, messages, speckled_file, schema=schema, seed=seed, **more)
 
@@ -374,7 +374,7 @@ def test_guided_replies_in_a_batch_equal_single_ones(engine, replies):
 
 
 def test_guided_replies_are_the_same_with_reuse_of_the_cache(engine, replies):
-    continuous = engine_of(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000)
     assert isinstance(continuous, ContinuousEngine)
     assert continuous.capabilities.schema
     cached = continuous.generate(MIXED)
@@ -433,7 +433,7 @@ class SchemaRecorder(ScriptedEngine):
 
 @pytest.mark.parametrize("no_guide", [False, True])
 def test_no_guide_option_omits_the_schema(tmp_path, no_guide):
-    engine = SchemaRecorder(Replies({}), 4)
+    engine = SchemaRecorder(ReplayPolicy({}), 4)
     play(tmp_path, make_questions(tmp_path), engine, max_turns=2, no_guide=no_guide)
     assert len(engine.schemas) == 8
     assert {schema is None for schema in engine.schemas} == {no_guide}

@@ -148,7 +148,7 @@ def test_retired_questions_release_their_pages(make):
 
 
 def image_request(*files, words="What is this?", name="q"):
-    message = chat.message("user", chat.text(words), *map(chat.picture, files))
+    message = chat.message("user", chat.text(words), *map(chat.image_piece, files))
     return Request(name, 0, [message], speckled_file, max_new_tokens=12)
 
 

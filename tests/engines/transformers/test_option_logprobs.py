@@ -17,10 +17,10 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.engines.transformers.option_logprobs import choice_tokens, score_choices
+from render_agent.engines.transformers.option_logprobs import score_choices, tokenize_choices
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")
@@ -43,7 +43,7 @@ def request(turns, pictures, seed=0):
         count = pictures // turns + (turn < pictures % turns)
         files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(count)]
         question = chat.text("Where is the chair? " * chance.randint(1, 4))
-        messages.append(chat.message("user", question, *map(chat.picture, files)))
+        messages.append(chat.message("user", question, *map(chat.image_piece, files)))
     return Request(f"q{seed}-{turns}-{pictures}", turns - 1, messages, speckled_file)
 
 
@@ -107,10 +107,10 @@ def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
     assert lengths == [(1, letters.tokens.prompt)]
     lengths.clear()
     (many,) = score(loaded, REQUESTS[:1], [MANY])
-    longest = max(len(tokens) for tokens in choice_tokens(loaded.tokenizer, MANY))
-    longer = sum(len(tokens) > 1 for tokens in choice_tokens(loaded.tokenizer, MANY))
+    longest = max(len(tokens) for tokens in tokenize_choices(loaded.tokenizer, MANY))
+    longer = sum(len(tokens) > 1 for tokens in tokenize_choices(loaded.tokenizer, MANY))
     assert lengths == [(1, many.tokens.prompt), (longer, longest - 1)]
-    assert many.tokens.reply == sum(map(len, choice_tokens(loaded.tokenizer, MANY)))
+    assert many.tokens.reply == sum(map(len, tokenize_choices(loaded.tokenizer, MANY)))
 
 
 @pytest.mark.parametrize("choices", [(), ("A", "")])
@@ -245,7 +245,7 @@ def test_lost_device_raises_engine_error(loaded, monkeypatch):
 
 @pytest.mark.parametrize("reuse", ["keys", "none"])
 def test_both_engines_score(loaded, reuse):
-    engine = engine_of(loaded, 4, {"reuse": reuse}, 1000)
+    engine = build_engine(loaded, 4, {"reuse": reuse}, 1000)
     assert engine.capabilities.score
     results = engine.score(REQUESTS, [MANY] * len(REQUESTS))
     expected = score(loaded, REQUESTS, [MANY] * len(REQUESTS))

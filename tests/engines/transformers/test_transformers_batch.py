@@ -31,7 +31,7 @@ def dialogue(turns, pictures, seed=0):
             f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(counts[turn])
         ]
         question = chat.text("Where is the chair? " * chance.randint(1, 4))
-        messages.append(chat.message("user", question, *map(chat.picture, files)))
+        messages.append(chat.message("user", question, *map(chat.image_piece, files)))
     return messages
 
 
@@ -129,7 +129,7 @@ def test_finish_reason_is_per_row(engine, monkeypatch):
 def test_prompt_tokens_are_counted_without_padding(engine):
     """An image of 64 × 96 pixels has 2 × 3 tokens plus two marks."""
     plain = chat.message("user", chat.text("Look."))
-    with_image = chat.message("user", chat.text("Look."), chat.picture("64x96-1.png"))
+    with_image = chat.message("user", chat.text("Look."), chat.image_piece("64x96-1.png"))
     long = chat.message("user", chat.text("word " * 200))
     requests = [
         Request("q", 0, [message], speckled_file, max_new_tokens=2)

@@ -33,7 +33,7 @@ def engine(loaded):
 
 def request(number, *, picture=speckled_file, samples=1, temperature=0.0):
     files = [f"{32 * (1 + (number + k) % 3)}x64-{number}.png" for k in range(number % 4)]
-    message = chat.message("user", chat.text(f"Question {number}"), *map(chat.picture, files))
+    message = chat.message("user", chat.text(f"Question {number}"), *map(chat.image_piece, files))
     return Request(
         f"q{number}",
         0,

@@ -18,7 +18,7 @@ def engine():
 
 
 def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, samples=1, seed=0):
-    message = chat.message("user", chat.text("Where?"), *map(chat.picture, files))
+    message = chat.message("user", chat.text("Where?"), *map(chat.image_piece, files))
     return Request(
         name,
         turn,

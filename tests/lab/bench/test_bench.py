@@ -173,10 +173,10 @@ def test_schedules_give_the_same_transcripts_with_generated_replies(small):
 def test_shapes_have_the_parameter_counts_of_the_published_models():
     import torch
 
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
     from render_agent_lab.random_models.random_model import build_tokenizer, make_config
 
-    cure_torchvision()
+    patch_torchvision()
     from transformers import AutoModelForImageTextToText
 
     published = {"2B": 2_127_532_032, "4B": 4_437_815_808, "8B": 8_767_123_696}

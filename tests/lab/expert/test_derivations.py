@@ -8,9 +8,9 @@ import pytest
 from factories.derivations import answer_of, called, turn_said
 from factories.replies import read
 
-from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.question import Question
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.derive import (
@@ -30,10 +30,10 @@ from render_agent_lab.expert.homes import load_knowledge
 
 HOME = Knowledge(
     {
-        "lamp": [upright((4, 0.3, 0), (4.6, 0.9, 0.8))],
-        "plant": [upright((0.3, 3, 0), (0.9, 3.8, 1.2))],
-        "sofa": [upright((3.9, 3.1, 0), (4.7, 3.9, 0.5))],
-        "chair": [upright((0, -0.08, 0), (0.4, 0, 1)), upright((2, 3, 0), (2.4, 3.4, 1))],
+        "lamp": [upright_box((4, 0.3, 0), (4.6, 0.9, 0.8))],
+        "plant": [upright_box((0.3, 3, 0), (0.9, 3.8, 1.2))],
+        "sofa": [upright_box((3.9, 3.1, 0), (4.7, 3.9, 0.5))],
+        "chair": [upright_box((0, -0.08, 0), (0.4, 0, 1)), upright_box((2, 3, 0), (2.4, 3.4, 1))],
     },
     ((4.24, 4.0), (3.06, 2.2)),
 )
@@ -133,7 +133,7 @@ def test_every_question_type_has_fixed_wording(question, reasoning):
     places, rest = omniscient_reply(question, HOME)
     assert json.loads(places + rest) == {
         "reasoning": reasoning,
-        "answer": letters(question.options).get(question.truth, question.truth),
+        "answer": options_by_letter(question.options).get(question.truth, question.truth),
         "done": True,
     }
     assert places + rest == json.dumps(json.loads(places + rest))
@@ -186,12 +186,14 @@ def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     for question in questions:
         places, rest = omniscient_reply(question, known[question.scene])
         action = read(places + rest, question.wanted, question.options)
-        truth = canonical(question.truth, question.wanted, question.options)
+        truth = canonical_answer(question.truth, question.wanted, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning
         derived = answer_of(question, derive_answer(question, known[question.scene]))
         if derived is not None:
-            assert derived == letters(question.options).get(question.truth, question.truth)
+            assert derived == options_by_letter(question.options).get(
+                question.truth, question.truth
+            )
             num_derived += 1
     assert (
         num_derived

@@ -11,7 +11,7 @@ import pytest
 from factories.replies import reply_schema
 from factories.runs import play, transcripts
 
-from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
@@ -23,7 +23,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent.util.safe_parse import convert
-from render_agent.views.stress.mirrored import mirrored_truth, names_sides
+from render_agent.views.stress.mirrored import mirrored_ground_truth, names_sides
 from render_agent_lab.expert.derive import question_categories, spot_of
 from render_agent_lab.expert.homes import load_knowledge
 from render_agent_lab.expert.policy import EXPERT, MAX_TURNS, expert
@@ -133,7 +133,7 @@ def test_stated_positions_are_boxes_that_a_view_has_shown(free):
 
 def answered(question, reply):
     """Return an answer given as an option's words in canonical form."""
-    return canonical(reply["answer"], question.wanted, question.options)
+    return canonical_answer(reply["answer"], question.wanted, question.options)
 
 
 def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
@@ -146,7 +146,7 @@ def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
         for reply in replies:
             jsonschema.validate(reply, schema)
             assert [name for name in schema["properties"] if name in reply] == list(reply)
-        truth = canonical(question.truth, question.wanted, question.options)
+        truth = canonical_answer(question.truth, question.wanted, question.options)
         assert (answered(question, answer), answer["done"]) == (truth, True)
         assert len(turns) <= MAX_TURNS
         lengths.add(len(turns))
@@ -186,8 +186,8 @@ def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
     known, flipped = load_knowledge(list(run.asked.values())), 0
     for question, reply in run.last():
-        assert answered(question, reply) == mirrored_truth(question)
-        flipped += names_sides(question) and mirrored_truth(question) != question.truth
+        assert answered(question, reply) == mirrored_ground_truth(question)
+        flipped += names_sides(question) and mirrored_ground_truth(question) != question.truth
         at = load_scene(BUNDLED / f"{question.scene}.ply").mirrored().mirrored_at
         for name, spots in places(question, reply["reasoning"]).items():
             real = [box.centre[:2] for box in known[question.scene].boxes[name]]
@@ -245,5 +245,5 @@ def test_unknown_scenes_are_answered_without_reasoning():
         reply, baseline = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
         assert answered(question, reply) == question.truth
         assert (reply["reasoning"], reply["done"]) == ("", True)
-        assert reply["answer"] not in letters(question.options)  # the option's words
+        assert reply["answer"] not in options_by_letter(question.options)  # the option's words
         assert baseline["answer"]  # the oracle falls back to the most frequent answer

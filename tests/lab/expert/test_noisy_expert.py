@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from factories.runs import play, transcripts
 
-from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.options import RunConfig
@@ -49,11 +49,11 @@ def test_unreadable_answers_are_reported_and_corrected_in_the_next_turn(runs):
             wrong += 1
             said = json.loads(turn["reply"])
             question = asked[name]
-            assert canonical(said["answer"], question.wanted, question.options) is None
+            assert canonical_answer(said["answer"], question.wanted, question.options) is None
             assert general().beginning("feedback.unreadable") in turn["happened"]
             assert said["answer"] in turn["happened"]
             same_type = [q for q in asked.values() if q.type == question.type]
-            assert any(said["answer"] in letters(q.options).values() for q in same_type)
+            assert any(said["answer"] in options_by_letter(q.options).values() for q in same_type)
     assert wrong >= 5
 
 

@@ -10,7 +10,7 @@ from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES
 from render_agent.render.visibility.room_visibility import Rooms
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -25,9 +25,9 @@ from render_agent_lab.expert.sightings import (
 
 SIZE = (320, 240)
 BOXES = {
-    "Lamp": [upright((4, 0.3, 0), (4.6, 1, 0.8))],
-    "plant": [upright((0.3, 3, 0), (1, 3.7, 1.2))],
-    "sofa": [upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))],
+    "Lamp": [upright_box((4, 0.3, 0), (4.6, 1, 0.8))],
+    "plant": [upright_box((0.3, 3, 0), (1, 3.7, 1.2))],
+    "sofa": [upright_box((3.9, 3.1, 0), (4.7, 3.8, 0.5))],
 }
 TOP = MapCamera((2.5, 2.0), 2.0, 0.02)
 STAND = Camera((2.5, 2.0, 1.5))

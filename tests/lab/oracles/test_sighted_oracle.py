@@ -11,15 +11,15 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
-from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
+from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
 from render_agent.options import RunConfig
 from render_agent.render.around import camera_ahead
 from render_agent.runs.build import make_engine
-from render_agent.scans.boxes import upright
+from render_agent.scans.boxes import upright_box
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
-from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.rooms import bundled
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import (
@@ -33,9 +33,9 @@ from render_agent_lab.oracles.sighted_oracle import (
 
 SIZE = (160, 120)
 FIELD = vertical_from_horizontal(75, *SIZE)
-LAMP = upright((4, 0.3, 0), (4.6, 1, 0.8))
-PLANT = upright((0.3, 3, 0), (1, 3.7, 1.2))
-SOFA = upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))
+LAMP = upright_box((4, 0.3, 0), (4.6, 1, 0.8))
+PLANT = upright_box((0.3, 3, 0), (1, 3.7, 1.2))
+SOFA = upright_box((3.9, 3.1, 0), (4.7, 3.8, 0.5))
 BOXES = {"lamp": [LAMP], "plant": [PLANT], "sofa": [SOFA], "box": [LAMP, PLANT, SOFA]}
 STAND = (2.5, 2.0, 1.5)
 
@@ -143,9 +143,9 @@ def test_counting_needs_all_objects_and_guesses_are_at_least_the_count(eyes):
         assert guess["done"]
         assert float(guess["answer"]) >= 2
         blind = json.loads(policy.reply(request(COUNT, [])))["answer"]
-        assert blind == json.loads(RandomAnswer(ASKED, seed).reply(request(COUNT, [])))["answer"]
-    chance = RandomAnswer(ASKED, 0)
-    assert {float(RandomAnswer(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
+        assert blind == json.loads(RandomPolicy(ASKED, seed).reply(request(COUNT, [])))["answer"]
+    chance = RandomPolicy(ASKED, 0)
+    assert {float(RandomPolicy(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
     assert float(chance.guess("count", 100)) <= 6  # above every known answer: ignores the count
 
 
@@ -191,14 +191,14 @@ def request(question, views, turn=0, last=False):
 
 
 def test_walks_like_the_explorer_and_then_guesses():
-    policy, explorer = sighted_oracle(ASKED, 3), Explorer(ASKED, 3)
+    policy, explorer = sighted_oracle(ASKED, 3), ExplorerPolicy(ASKED, 3)
     for question in ASKED:
         for turn in range(9):
             ours = json.loads(policy.reply(request(question, [], turn, last=turn == 8)))
             theirs = json.loads(explorer.reply(request(question, [], turn, last=turn == 8)))
             if theirs.get("done"):
                 assert ours["done"]
-                assert ours["answer"] == RandomAnswer(ASKED, 3).guess(question.id)
+                assert ours["answer"] == RandomPolicy(ASKED, 3).guess(question.id)
                 break
             assert ours == theirs
     assert json.loads(policy.reply(request(SIDES, [], 0, last=True)))["done"]
@@ -231,7 +231,7 @@ def test_sees_only_if_the_scans_are_shown(options, sees, walks):
     policy = make_engine(config, asked).policy
     assert (policy.eyes is not None, policy.walks) == (sees, walks)
     if sees:
-        assert policy.eyes.facts.keys() == known_facts(asked).keys()
+        assert policy.eyes.facts.keys() == load_facts(asked).keys()
 
 
 def test_unknown_scenes_are_guessed(eyes):

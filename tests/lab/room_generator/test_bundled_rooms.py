@@ -10,7 +10,7 @@ from conftest import mostly_slow
 
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.room_generator.command import make_room
 from render_agent_lab.room_generator.questions.balanced import ask
@@ -42,7 +42,7 @@ def test_questions_are_numerous_and_have_scans():
 
 @pytest.mark.slow
 def test_questions_are_reproducible(command):
-    truths = [read_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
+    truths = [read_ground_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
     lines = (BUNDLED / "questions.jsonl").read_text("utf-8").splitlines()
     assert ask(truths, command[0], 20) == [json.loads(line) for line in lines]
 
@@ -60,7 +60,7 @@ def test_smallest_home_is_reproducible(command, tmp_path):
 def test_bundled_home_is_walkable(scene):
     """Flood-fill at eye height, 0.2 m away from all surfaces of the scan itself."""
     truth, loaded = (
-        read_truth(BUNDLED / f"{scene}.json"),
+        read_ground_truth(BUNDLED / f"{scene}.json"),
         load_scene(BUNDLED / f"{scene}.ply", scene),
     )
     assert loaded.floor == pytest.approx(0, abs=0.03)
@@ -99,7 +99,7 @@ def flood(free, start):
 
 @pytest.mark.parametrize("scene", mostly_slow(SCENES, "room01", "room02", "room05"))
 def test_scans_contain_the_objects_of_the_ground_truth(scene):
-    truth = read_truth(BUNDLED / f"{scene}.json")
+    truth = read_ground_truth(BUNDLED / f"{scene}.json")
     loaded = load_scene(BUNDLED / f"{scene}.ply", scene)
     for thing in truth.objects:
         near = np.linalg.norm(loaded.points - thing.centre, axis=1) < np.linalg.norm(thing.size)

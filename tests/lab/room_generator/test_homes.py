@@ -9,7 +9,7 @@ from factories.homes import build_homes, free_floor, truths_of
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import overlap
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent_lab.room_generator.write import write_truth
 
 
@@ -115,7 +115,7 @@ def test_ground_truth_round_trips(truths, tmp_path):
     for truth in truths.values():
         path = tmp_path / "truth.json"
         write_truth(truth, path)
-        again = read_truth(path)
+        again = read_ground_truth(path)
         assert (again.scene, again.kind, again.height) == (truth.scene, truth.kind, truth.height)
         assert again.area == pytest.approx(truth.area)
         assert again.counts == truth.counts
@@ -136,7 +136,7 @@ def test_other_files_are_rejected_as_ground_truth(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(QuestionsError, match=r"other\.json"):
-        read_truth(path)
+        read_ground_truth(path)
 
 
 def test_ground_truth_uses_the_benchmark_keys(truths, tmp_path):

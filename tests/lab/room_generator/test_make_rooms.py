@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.room_generator.command import make_rooms, make_rooms_command
 
@@ -37,7 +37,7 @@ def test_generated_rooms_load_with_their_questions(tmp_path):
         (tmp_path / "room01.ply").resolve(),
     }
     truth, scene = (
-        read_truth(tmp_path / "room00.json"),
+        read_ground_truth(tmp_path / "room00.json"),
         load_scene(tmp_path / "room00.ply", "room00"),
     )
     assert scene.faces is not None

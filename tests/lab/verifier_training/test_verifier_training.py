@@ -19,11 +19,11 @@ from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.runs.build import build, describe_choosing
-from render_agent.runs.phase_controller import Silent
+from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.intervals import FEW_SCENES
-from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.mentions import base_question_type
 from render_agent.tasks.question_types import COUNTING_TYPE
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
@@ -64,7 +64,7 @@ def explored(folder, questions, **options):
     """Run the questions to completion; return the run folder."""
     run = start_run(make_config(folder, questions, **RUN | options))
     with closing(run):
-        run.go(Silent())
+        run.go(NullObserver())
     return RunData(run.path)
 
 
@@ -94,7 +94,7 @@ def test_labels_agree_with_the_diagnosis(chosen_at_random, decisions):
         diagnosis = diagnosed[question.id]
         before, after = (diagnosis.turns[number].coverage for number in (turn, turn + 1))
         assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
-        if kind_of(question) != COUNTING_TYPE and diagnosis.first_seen:
+        if base_question_type(question) != COUNTING_TYPE and diagnosis.first_seen:
             now = sum(seen == turn + 1 for seen in diagnosis.first_seen.values())
             assert decision.found[decision.chosen] == now
             checked += now
@@ -282,7 +282,7 @@ def test_ties_do_not_favour_the_move_that_was_made(decisions):
         np.testing.assert_allclose(values, chance)
 
 
-class Stopping(Silent):
+class Stopping(NullObserver):
     """Stops the run after some turns, like Ctrl-C."""
 
     def __init__(self, turns):
@@ -305,7 +305,7 @@ def test_interrupted_run_with_a_learned_verifier_resumes_identically(rooms, trai
     assert 0 < done < len(whole.lines())
     again = resume_run(cut, {})
     with closing(again):
-        again.go(Silent())
+        again.go(NullObserver())
     assert transcripts(cut.path) == transcripts(whole.path)
     evidence = [line["evidence"] for line in whole.lines() if line["evidence"]["judgements"]]
     assert evidence

@@ -13,10 +13,10 @@ from factories import TREE
 from factories.runs import SMALL, Silent, play
 
 from render_agent.cli.main import cli
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility.object_visibility import Sight
+from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.report.diagnosis import diagnose as module
 from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
 from render_agent.report.diagnosis.model import Cause
@@ -25,14 +25,14 @@ from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_truth import read_truth
+from render_agent.scans.room_truth import read_ground_truth
 from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
 
 SCENES = TREE / "scenes"
 QUESTIONS = SCENES / "questions.jsonl"
 CORNER = "0.45,0.45,1.9,225"  # pose in room00 that shows only a corner of the room
 MIDDLE = "2.1,2.0,1.6,0"
-ROOM = read_truth(SCENES / "room00.json")
+ROOM = read_ground_truth(SCENES / "room00.json")
 CHAIRS, DIRECTION, LIGHT, DOOR, SIZE = "0", "7", "13", "14", "19"
 TURNS = 5
 
@@ -50,7 +50,7 @@ def looks_at(*labels, answer):
 def run_of(folder, replies, start, **options):
     """Play the named questions of room00 with these replies; return the run folder."""
     given = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
-    path, _ = play(folder, QUESTIONS, ScriptedEngine(Replies(replies), 8), **given | options)
+    path, _ = play(folder, QUESTIONS, ScriptedEngine(ReplayPolicy(replies), 8), **given | options)
     return RunData(path)
 
 
@@ -117,7 +117,9 @@ def test_sightings_match_a_direct_measurement(looking):
     scene = load_scene(SCENES / "room00.ply", "room00")
     labels = [thing.label for thing in ROOM.objects]
     size = looking.config.image_size
-    sight = Sight(Rasteriser(1), scene, [thing.box for thing in ROOM.objects], size, size[0])
+    sight = ObjectVisibility(
+        Rasteriser(1), scene, [thing.box for thing in ROOM.objects], size, size[0]
+    )
     found = diagnose_run(looking)
     compared = 0
     for state in looking.states:
@@ -180,7 +182,12 @@ def test_result_does_not_depend_on_processes(tmp_path):
     ids = ("0", "13", "20", "33")
     replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
     path, _ = play(
-        tmp_path, QUESTIONS, ScriptedEngine(Replies(replies), 8), id=ids, start=MIDDLE, max_turns=2
+        tmp_path,
+        QUESTIONS,
+        ScriptedEngine(ReplayPolicy(replies), 8),
+        id=ids,
+        start=MIDDLE,
+        max_turns=2,
     )
     folder = RunData(path)
     assert len({question.scene for question in folder.questions}) == 2
@@ -193,7 +200,7 @@ def test_diagnoses_are_cached_until_a_question_progresses(tmp_path, monkeypatch)
     path, _ = play(
         tmp_path,
         QUESTIONS,
-        ScriptedEngine(Replies(replies), 8),
+        ScriptedEngine(ReplayPolicy(replies), 8),
         id=("0", "3"),
         start=MIDDLE,
         max_turns=2,
@@ -229,7 +236,7 @@ def test_missing_scan_leaves_only_the_path(tmp_path):
     path, _ = play(
         tmp_path,
         tmp_path / "questions.jsonl",
-        ScriptedEngine(Replies({"*": walk}), 8),
+        ScriptedEngine(ReplayPolicy({"*": walk}), 8),
         id=(LIGHT,),
         start=MIDDLE,
         max_turns=3,
@@ -370,7 +377,7 @@ def test_right_answers_without_boxes_are_not_counted_as_seen(tmp_path):
     right = row["ground_truth"]
     answers = (right, "B" if right == "A" else "A", "A", "B")
     replies = {str(n): looks_at("tv", "door", answer=answer) for n, answer in enumerate(answers)}
-    engine = ScriptedEngine(Replies(replies), 8)
+    engine = ScriptedEngine(ReplayPolicy(replies), 8)
     path, _ = play(tmp_path, tmp_path / "questions.jsonl", engine, start=MIDDLE, max_turns=TURNS)
     folder = RunData(path)
     found = diagnose_run(folder)

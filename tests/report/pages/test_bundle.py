@@ -15,7 +15,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.bundle import bundle
 from render_agent.runs.read import RunData
-from render_agent.util.whole_files import write_whole
+from render_agent.util.whole_files import atomic_write
 
 USER = "zaphod"
 KEY = "sk-proj-0123456789"
@@ -114,7 +114,7 @@ def test_full_disk_leaves_no_partial_bundle(run, tmp_path, monkeypatch, new):
     def full(path, content, *, durable):
         if next(remaining, None) is None:
             raise RunLogError("No space left on device")
-        return write_whole(path, content, durable=durable)
+        return atomic_write(path, content, durable=durable)
 
     monkeypatch.setattr("render_agent.report.pages.bundle.write_whole", full)
     if not new:

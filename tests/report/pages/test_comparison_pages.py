@@ -10,7 +10,7 @@ from factories.reports import HOSTILE, assert_whole, run_rooms
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
-from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare
 
@@ -26,7 +26,7 @@ def answering(answers, steps):
     """Return an engine that makes a number of moves and then gives these answers."""
     step = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3, "reasoning": HOSTILE})
     return ScriptedEngine(
-        Replies(
+        ReplayPolicy(
             {
                 key: [step] * steps + [json.dumps({"answer": answer, "done": True})]
                 for key, answer in answers.items()

@@ -7,7 +7,7 @@ from factories.reports import reported, run_rooms
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.sentences import wrong_because
+from render_agent.report.diagnosis.sentences import explain_wrong_answer
 from render_agent.report.pages.index.findings import against_chance, by_types, findings, reasons
 from render_agent.tasks.question_types import DIRECTION
 
@@ -110,7 +110,7 @@ def test_directions_count_as_one_task():
 @pytest.mark.parametrize("cause", list(Cause))
 def test_only_wrong_answers_have_a_headline(cause):
     found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
-    said = wrong_because(found, (640, 480))
+    said = explain_wrong_answer(found, (640, 480))
     wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)
     assert (said is not None) == (cause in wrong)
     if cause in wrong[:2]:

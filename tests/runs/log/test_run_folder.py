@@ -25,7 +25,7 @@ from factories.runs import (
 from msgspec import structs
 
 from render_agent import __version__
-from render_agent.dialogue.moves import describe
+from render_agent.dialogue.moves import describe_outcome
 from render_agent.dialogue.wording import general
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.runs import read
@@ -57,7 +57,7 @@ def test_logged_outcome_matches_feedback(finished):
     assert {turn.action.done for turn in moves} == {False}
     assert len(moves) == sum(not turn.action.done for turn in turns) > 0
     for turn in moves:
-        told = describe(turn.action, turn.stood, turn.camera, turn.outcome, general())
+        told = describe_outcome(turn.action, turn.stood, turn.camera, turn.outcome, general())
         assert turn.feedback.lower().startswith(told.lower())
 
 

@@ -67,7 +67,7 @@ class Score:
     seconds: float = 0.0
 
 
-def read_picture(file: str) -> Image.Image:
+def read_image(file: str) -> Image.Image:
     """Return an image file as RGB, rotated according to its EXIF data. Any exception of the decoder propagates."""
     with warnings.catch_warnings():
         # Reject decompression bombs: Pillow only warns about them.
@@ -89,7 +89,7 @@ def batch_score(
     mode: Mode = "yes",
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[str]] | None = None,
-    read: Callable[[str], Image.Image] = read_picture,
+    read: Callable[[str], Image.Image] = read_image,
     max_new_tokens: int = 0,
 ) -> list[Score]:
     """Score images with a vision-language model.
@@ -236,8 +236,8 @@ def _messages(
     system: str, user: str, earlier: Sequence[str], picture: str, form: str
 ) -> list[Message]:
     """Return the messages about an image: fixed texts, then the earlier views, then the image to judge."""
-    pieces = [chat.text("Earlier views:"), *map(chat.picture, earlier)] if earlier else []
-    pieces += [chat.text("The view to judge:"), chat.picture(picture)]
+    pieces = [chat.text("Earlier views:"), *map(chat.image_piece, earlier)] if earlier else []
+    pieces += [chat.text("The view to judge:"), chat.image_piece(picture)]
     message = chat.message("user", chat.text(user), *pieces, chat.text(form))
     return [chat.message("system", chat.text(system)), message] if system.strip() else [message]
 

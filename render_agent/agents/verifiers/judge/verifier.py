@@ -28,9 +28,9 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO, RunConfig
 from render_agent.tasks.input_files import InputFile, sha256
 from render_agent.tasks.mentions import named_categories
-from render_agent.util.display import listed
+from render_agent.util.display import join_names
 
-JUDGE_PICTURES = 5  # images per prompt: the candidate's view, and the latest views before it
+MAX_JUDGE_IMAGES = 5  # images per prompt: the candidate's view, and the latest views before it
 
 MAX_REQUESTS_PER_CALL = 1024  # bounds memory; larger calls do not fill batches better
 
@@ -53,7 +53,7 @@ class JudgeVerifier(Verifier):
     forms = ("judge[:MODEL]",)
     looks = True
     asks_model = True
-    pictures = JUDGE_PICTURES
+    pictures = MAX_JUDGE_IMAGES
 
     engine: Engine | None = None
     rubric: Rubric | None = None
@@ -198,13 +198,13 @@ class JudgeVerifier(Verifier):
 
 def named_words(question: Question) -> str:
     """Return the objects in a question as a phrase: "the chair, the table and the door"."""
-    return listed([f"the {name}" for name in named_categories(question)])
+    return join_names([f"the {name}" for name in named_categories(question)])
 
 
 def _latest_files(context: TurnContext) -> list[str]:
     """Return the distinct files of the latest views, oldest first."""
     files = list(dict.fromkeys(view.file for view in reversed(context.views)))
-    return files[: JUDGE_PICTURES - 1][::-1]
+    return files[: MAX_JUDGE_IMAGES - 1][::-1]
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:

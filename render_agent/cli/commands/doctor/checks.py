@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from render_agent.errors import RenderAgentError
-from render_agent.util.processes import end_with_parent
+from render_agent.util.processes import die_with_parent
 from render_agent.util.safe_parse import parse_json
 
 
@@ -87,5 +87,5 @@ def answer_probe(module: str, function: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    end_with_parent(os.getppid())
+    die_with_parent(os.getppid())
     answer_probe(*sys.argv[1:])

@@ -51,13 +51,13 @@ def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False
         probe: Also test models.
     """
     from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import json_text
+    from render_agent.util.sanitize import printable_json
 
     checks = list(run_checks(options, probe))
     preventing = [check for check in checks if check.prevents]
     if as_json:
         report = {"ready": not preventing, "findings": [asdict(check) for check in checks]}
-        click.echo(json_text(report))
+        click.echo(printable_json(report))
         return int(bool(preventing))
     console = plain_console()
     console.print(_table(checks))

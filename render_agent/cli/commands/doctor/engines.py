@@ -67,9 +67,9 @@ def load_libraries() -> dict[str, Any]:
     """Import the libraries of the transformers engine and return their versions and devices."""
     import torch
 
-    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
-    cure_torchvision()
+    patch_torchvision()
     import transformers
     from transformers import AutoModelForImageTextToText, AutoProcessor  # noqa: F401
 

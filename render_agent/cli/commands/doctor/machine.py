@@ -14,8 +14,8 @@ from typing import Any
 from render_agent import registry
 from render_agent.cli.commands.doctor.checks import Check, run_probe
 from render_agent.extras import EXTRAS
-from render_agent.util.memory import main_memory
-from render_agent.util.processes import cores
+from render_agent.util.memory import available_memory
+from render_agent.util.processes import count_cores
 from render_agent.util.system_libraries import install_command, missing
 
 PART = "machine"
@@ -29,8 +29,10 @@ IMPORT_SECONDS = 120.0
 def machine_checks(output: Path) -> Iterator[Check]:
     """Yield the checks of the machine; `output` is the folder for run folders."""
     yield Check(PART, "Python", True, f"{platform.python_version()} ({sys.executable})")
-    yield Check(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
-    total, free = (count / 2**30 for count in main_memory())
+    yield Check(
+        PART, "cores", True, f"{count_cores()} ({platform.machine()}, {platform.platform()})"
+    )
+    total, free = (count / 2**30 for count in available_memory())
     remedy = f"close other programs; large scans need {LITTLE_GIB:.0f} GiB"
     detail = f"{total:.1f} GiB, {free:.1f} GiB free"
     yield Check(PART, "memory", free >= LITTLE_GIB, detail, remedy)

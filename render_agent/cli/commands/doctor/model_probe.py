@@ -31,9 +31,9 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
 
 
 def _probed(loaded: Any) -> dict[str, str | None]:
-    from render_agent.engines.transformers.cache_check import cache_mismatch
+    from render_agent.engines.transformers.cache_check import check_cache
 
-    why = loaded.inputs.family.why or cache_mismatch(loaded)
+    why = loaded.inputs.family.why or check_cache(loaded)
     return {"batch": _why_batch_differs(loaded), "reuse": why}
 
 
@@ -44,16 +44,16 @@ def _why_batch_differs(loaded: Any) -> str | None:
     from render_agent.dialogue import chat
     from render_agent.engines.engine import Request
     from render_agent.engines.transformers.cache_check import (
-        misaligned,
+        misalign,
         row_differences,
         uncached_scores,
     )
     from render_agent.engines.transformers.generate_engine import TransformersEngine
 
     def request(text: str, *files: str) -> Request:
-        pieces = [chat.text(text), *(chat.picture(file) for file in files)]
+        pieces = [chat.text(text), *(chat.image_piece(file) for file in files)]
         plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
-        return replace(misaligned(loaded, plain), max_new_tokens=NEW_TOKENS)
+        return replace(misalign(loaded, plain), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
     if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:

@@ -108,7 +108,7 @@ def _measure_cost(
 
 def _prefill_probe(loaded: LoadedModel, num_images: int, size: tuple[int, int]) -> int:
     """Prefill a prompt with blank images; return its number of tokens."""
-    images = [chat.picture(f"{number}.png") for number in range(num_images)]
+    images = [chat.image_piece(f"{number}.png") for number in range(num_images)]
     messages = [chat.message("user", chat.text("Look."), *images)]
     request = Request("probe", 0, messages, lambda file: Image.new("RGB", size))
     prompt = loaded.inputs.prepare(request)

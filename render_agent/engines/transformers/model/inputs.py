@@ -18,8 +18,8 @@ from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.pictures import (
     Grid,
-    PictureCost,
-    PictureForm,
+    ImageCost,
+    ImagePreprocessor,
     Tensors,
     concatenate,
 )
@@ -99,7 +99,7 @@ class PromptBuilder:
         self.device = device
         self.template: Mapping[str, Any] = (options or {}).get("chat_template_kwargs") or {}
         make = self.family.pictures
-        self.form: PictureForm | None = make(processor, options or {}) if make else None
+        self.form: ImagePreprocessor | None = make(processor, options or {}) if make else None
         self.image_cache: ByteCache[Tensors] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         self._escape_special_tokens = special_token_escaper(self.tokenizer)
         self._added = set(self.tokenizer.get_added_vocab().values())
@@ -137,7 +137,7 @@ class PromptBuilder:
         )
 
     def _shared_with_later(
-        self, request: Request, ids: Sequence[int], costs: Sequence[PictureCost]
+        self, request: Request, ids: Sequence[int], costs: Sequence[ImageCost]
     ) -> int:
         """Return the length of the prefix that a prompt shares with later prompts of its dialogue.
 
@@ -223,7 +223,7 @@ class PromptBuilder:
         self.image_cache.retire(question_id)
 
     def tensors_of(
-        self, form: PictureForm, source: tuple[Callable[[str], Image], str], owner: str
+        self, form: ImagePreprocessor, source: tuple[Callable[[str], Image], str], owner: str
     ) -> Tensors:
         """Return the cached or computed tensors of an image; `source` is the function that reads it and its file."""
         key: Hashable = (*source, self.device)
@@ -245,7 +245,7 @@ class PromptBuilder:
         if video and video in text:
             raise ValueError(f"a text contains the video placeholder {video}")
 
-    def _tokens(self, text: str, costs: Sequence[PictureCost]) -> tuple[int, ...]:
+    def _tokens(self, text: str, costs: Sequence[ImageCost]) -> tuple[int, ...]:
         """Return the tokens of a prompt whose text has a placeholder for every image."""
         if costs and self.form is not None:
             text = self.form.expand_placeholders(text, [cost.text for cost in costs])
@@ -256,9 +256,9 @@ class PromptBuilder:
         self,
         request: Request,
         files: Sequence[str],
-        costs: Sequence[PictureCost],
+        costs: Sequence[ImageCost],
         ids: Sequence[int],
-        form: PictureForm,
+        form: ImagePreprocessor,
     ) -> Iterator[PromptImage]:
         """Yield the images of a prompt with the positions of their tokens."""
         indices = iter([index for index, token in enumerate(ids) if token == form.token])
@@ -278,7 +278,7 @@ class ImageTensors:
     """Returns the tensors of one image when called. Two instances are equal if their images are the same."""
 
     inputs: PromptBuilder
-    form: PictureForm
+    form: ImagePreprocessor
     source: tuple[Callable[[str], Image], str]
     owner: str = field(compare=False)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from render_agent.dialogue import chat
-from render_agent.engines.checkpoint.locate import describe_found, find_model
+from render_agent.engines.checkpoint.locate import describe_located, find_model
 from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
 from render_agent.engines.checkpoint.special_tokens import end_tokens, image_token_ids, pad_token
 from render_agent.engines.engine import Request
@@ -22,7 +22,7 @@ from render_agent.engines.transformers.sampling import Truncation
 from render_agent.engines.transformers.transformers_options import (
     check_options,
     position_limit,
-    refuse_tensor_parallel,
+    reject_tensor_parallel,
 )
 from render_agent.options import AUTO
 from render_agent.util.reasons import first_line
@@ -187,13 +187,13 @@ def open_model(
         UsageError: An option is not valid.
     """
     options = dict(options or {})
-    refuse_tensor_parallel(tensor_parallel)
+    reject_tensor_parallel(tensor_parallel)
     check_names(dtype, device)
     if pretrained is None:
         located = find_model(model, revision)
         check_options(options, str(located.config.get("model_type")))
         pretrained = load_pretrained(located, dtype, device, options, thinking)
-        description = describe_found(located)
+        description = describe_located(located)
     else:
         description = {"model_type": pretrained.model.config.model_type}
         check_options(options, description["model_type"])

@@ -19,13 +19,13 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import Change, changed_questions
 from render_agent.report.pages.index.index_page import write_plots
-from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
+    banners,
     copy_assets,
     neighbours,
     notes,
     page_of,
-    stamps,
     write_page,
 )
 from render_agent.report.pages.plots import palette
@@ -37,8 +37,15 @@ from render_agent.report.pages.words import in_order, type_words
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 from render_agent.score.summary import OFFICIAL, row_names
-from render_agent.score.tables import belief_cells, figure, interval, probability, signed, took
-from render_agent.util.display import tracked
+from render_agent.score.tables import (
+    belief_cells,
+    describe_cost,
+    figure,
+    interval,
+    probability,
+    signed,
+)
+from render_agent.util.display import track
 from render_agent.views.picture_store import safe_name
 
 MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
@@ -90,7 +97,7 @@ def write_comparison(
                     "questions": len(run.states),
                     "scored": run.results["official_over_scored"]["n"],
                     "took": _took(run),
-                    "remarks": [*stamps(run), *run_warnings, *notes(run)],
+                    "remarks": [*banners(run), *run_warnings, *notes(run)],
                 }
                 for run, letter, run_warnings in zip(runs, LETTERS, warnings, strict=False)
             ],
@@ -120,7 +127,7 @@ def _frame(runs: Sequence[RunData], warnings: Sequence[Sequence[str]]) -> dict[s
     ]
     return {
         "name": " vs. ".join(run.name for run in runs),
-        "stamps": _with_letters([stamps(run) for run in runs]) + not_comparable,
+        "stamps": _with_letters([banners(run) for run in runs]) + not_comparable,
         "notes": _with_letters([notes(run) for run in runs]),
     }
 
@@ -148,7 +155,7 @@ def _head(run: RunData, letter: str) -> dict[str, Any]:
 def _took(run: RunData) -> str:
     """Describe the mean cost per question."""
     work = run.results["totals"]["per_question"]
-    return took(work) if work else "–"
+    return describe_cost(work) if work else "–"
 
 
 def _write_changed(
@@ -169,10 +176,12 @@ def _write_changed(
     adjacent = neighbours(change.question_id for change in changes)
     with ExitStack() as stack:
         plans = [
-            stack.enter_context(closing(Plans(folder / _scene_set(run), run.scenes, run.states)))
+            stack.enter_context(
+                closing(FloorPlanCache(folder / _scene_set(run), run.scenes, run.states))
+            )
             for run in runs
         ]
-        for change in tracked(changes, "writing pages"):
+        for change in track(changes, "writing pages"):
             name = change.question_id
             sides = [
                 _side(run, letter, _question(run, run_states.get(name), found, run_plans), folder)
@@ -199,7 +208,7 @@ def _question(
     run: RunData,
     state: QuestionState | None,
     diagnoses: Mapping[str, Diagnosis],
-    plans: Plans,
+    plans: FloorPlanCache,
 ) -> QuestionView | None:
     """Return the template data of a question in one run, None if the run does not have it."""
     if state is None:
@@ -214,7 +223,7 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
     page_folder = folder / "questions"
     return _head(run, letter) | {
         "q": q,
-        "stamps": stamps(run),
+        "stamps": banners(run),
         "page": q and _own_page(run, page_of(q.question.id), page_folder),
         "prefix": f"{letter.lower()}-",  # of HTML ids
         "pictures": f"{_relative_url(run.path, page_folder)}/",

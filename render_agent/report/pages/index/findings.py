@@ -16,7 +16,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
-from render_agent.util.display import listed
+from render_agent.util.display import join_names
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
 
@@ -118,7 +118,7 @@ def _subject(names: Sequence[str], singular: str, plural: str) -> str:
     words = [type_words(name) for name in names]
     if len(words) > MAX_NAMED_TYPES:
         return f"{len(words)} other types {plural}"
-    return f"{listed(words)} {singular if len(words) == 1 else plural}"
+    return f"{join_names(words)} {singular if len(words) == 1 else plural}"
 
 
 def _capital(text: str) -> str:

@@ -26,8 +26,8 @@ from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
 from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
-from render_agent.score.tables import figure, interval, overall_lines, took
-from render_agent.util.display import counted
+from render_agent.score.tables import describe_cost, figure, interval, overall_lines
+from render_agent.util.display import count_noun
 from render_agent.views.picture_store import safe_name
 
 ROWS_SHOWN = 100  # rows of the table per page
@@ -88,7 +88,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ("Model", run.parts.model_name),
         ("Engine", config.engine),
         ("Benchmark", _benchmark(run)),
-        ("Questions", f"{len(run.states):,} in {counted(len(scenes), 'scene')}"),
+        ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
         (
             "Views",
             f"{config.views}, {config.pictures}" if run.parts.picture_stress.note else config.views,
@@ -104,7 +104,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     if config.probe:
         facts.append(("Belief probes", f"{', '.join(config.probe)}, every turn"))
     if work := run.results["totals"]["per_question"]:
-        facts.append(("Mean per question", took(work)))
+        facts.append(("Mean per question", describe_cost(work)))
     with suppress(UsageError, KeyError):  # too few scenes, or an old run without standard errors
         (half,) = (row for row in plan(run.results, 1, 0.8)["needs"] if row["correlation"] == 0.5)
         facts.append(
@@ -138,7 +138,7 @@ def _head(run: RunData) -> dict[str, Any]:
         "interval": interval(results["intervals"].get(OFFICIAL)),
         "label": f"{overall_name(results).capitalize()}{ON_PARSED} (%){'' if results['official'] is not None else ', scored questions only'}",
         "n": over,
-        "scenes": counted(len(scenes), "scene"),
+        "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
     }  # fmt: skip

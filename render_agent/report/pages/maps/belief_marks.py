@@ -17,7 +17,7 @@ from render_agent.report.pages.maps.path_marks import (
     svg_points,
     towards,
 )
-from render_agent.score.beliefs.matching import fates
+from render_agent.score.beliefs.matching import match_results
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 ARROW_PIXELS = 46.0  # length of an arrow in the viewing direction
@@ -128,7 +128,7 @@ def _belief_map(
     )
     belief_map = BeliefMap(
         turn.number + 1,
-        worth_words(probe),
+        summarize_score(probe),
         None,
         probe.probe.reply,
         (),
@@ -157,7 +157,7 @@ def _believed(
     if matching is None:
         return
     boxes = {(box.category, box.number): box for box in diagnosis.boxes}
-    for thing, fate, pair in fates(belief, matching):
+    for thing, fate, pair in match_results(belief, matching):
         name = next((c for c in categories if thing in belief.of(c)), thing.category)
         to = metres = None
         if pair is not None:
@@ -170,7 +170,7 @@ def _believed(
         )  # fmt: skip
 
 
-def worth_words(probe: ScoredProbe) -> str:
+def summarize_score(probe: ScoredProbe) -> str:
     """Summarize the score of a belief as comma-separated phrases."""
     score = probe.score
     if score is None:

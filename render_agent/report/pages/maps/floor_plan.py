@@ -14,7 +14,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.render.map_view.map_view import FloorPlan, TopView, framed
+from render_agent.render.map_view.map_view import FloorPlan, TopView, frame_room
 from render_agent.render.map_view.overlay import Plot
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.view3d.scene_file import scene_file, scene_script
@@ -49,7 +49,7 @@ class Plan:
         return (point[0] - x) / scale + self.size[0] / 2, self.size[1] / 2 - (point[1] - y) / scale
 
 
-class Plans:
+class FloorPlanCache:
     """Floor plans and 3D-view files of a run's scenes, created on first use.
 
     Args:
@@ -115,7 +115,9 @@ def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
     boxes = () if diagnosis is None else diagnosis.boxes
     points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
     bounds = np.stack([points.min(0) - MARGIN_METRES, points.max(0) + MARGIN_METRES])
-    return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS))
+    return Plan(
+        None, frame_room(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS)
+    )
 
 
 def _png(plan: FloorPlan) -> bytes:

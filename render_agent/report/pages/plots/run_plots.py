@@ -22,7 +22,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.intervals import LEAST_SCENES, ratio
 from render_agent.score.tables import figure, interval
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
-from render_agent.util.display import duration
+from render_agent.util.display import format_duration
 
 INTERVALS = f"95 % CI: jackknife over scenes (at least {LEAST_SCENES} scenes)."
 
@@ -384,7 +384,7 @@ def seconds(run: RunData) -> Plot | None:
     def paint(axes: Any) -> None:
         bottom = [0.0] * num_turns
         for part, (colour, values) in parts.items():
-            label = f"{part} {duration(sum(values))}"
+            label = f"{part} {format_duration(sum(values))}"
             axes.bar(range(1, num_turns + 1), values, bottom=bottom, color=colour, label=label, width=0.72)  # fmt: skip
             bottom = [a + b for a, b in zip(bottom, values, strict=True)]
         axes.set_xticks(range(1, num_turns + 1))

@@ -10,9 +10,9 @@ from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.diagnosis.diagnose import by_scene, worthwhile
+from render_agent.report.diagnosis.diagnose import by_scene, num_processes
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import frame, neighbours, page_of, write_page
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.build import Parts
@@ -64,7 +64,7 @@ def write_pages(
         )
         for states in by_scene(run.states)
     ]
-    count = min(processes or worthwhile(run.states), len(tasks) or 1)
+    count = min(processes or num_processes(run.states), len(tasks) or 1)
     with stage("writing pages", len(run.states)) as progress_bar:
         for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
             progress_bar.advance(len(task.states))
@@ -72,7 +72,7 @@ def write_pages(
 
 def _write(task: PageTask) -> None:
     scenes = task.parts.scenes(task.questions)
-    with closing(Plans(task.folder, scenes, task.states)) as plans:
+    with closing(FloorPlanCache(task.folder, scenes, task.states)) as plans:
         for state in task.states:
             diagnosis = task.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)

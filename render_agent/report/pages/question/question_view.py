@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from render_agent.dialogue.answer import letters
-from render_agent.dialogue.chat import Message, thinking_and_rest
-from render_agent.dialogue.events import in_words
+from render_agent.dialogue.answer import options_by_letter
+from render_agent.dialogue.chat import Message, split_thinking
+from render_agent.dialogue.events import describe_event
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, describe_action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
-from render_agent.render.visibility.object_visibility import Sighting
-from render_agent.report.diagnosis.judge import seen_well_in
+from render_agent.render.visibility.object_visibility import ObjectSighting
+from render_agent.report.diagnosis.judge import first_clear_turns
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
-from render_agent.report.diagnosis.sentences import belief_words, cause_words, wrong_because
+from render_agent.report.diagnosis.sentences import belief_words, cause_words, explain_wrong_answer
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import Plan
 from render_agent.report.pages.maps.path_marks import (
@@ -33,7 +33,7 @@ from render_agent.report.pages.maps.path_marks import (
 )
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
-from render_agent.report.standings import Standing, how_chosen, members, standings
+from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
@@ -122,7 +122,7 @@ class QuestionView:
     @property
     def headline(self) -> str | None:
         """Why the answer is wrong, as a sentence; None if it is not wrong."""
-        return None if self.diagnosis is None else wrong_because(self.diagnosis, self.size)
+        return None if self.diagnosis is None else explain_wrong_answer(self.diagnosis, self.size)
 
     @property
     def error(self) -> str | None:
@@ -144,7 +144,7 @@ class QuestionView:
         options, truth, answer = self.question.options, self.question.truth, self.state.answer
         return [
             (text, letter == _letter(truth), letter == _letter(answer))
-            for letter, text in zip(letters(options), options, strict=False)
+            for letter, text in zip(options_by_letter(options), options, strict=False)
         ]
 
     @property
@@ -162,7 +162,9 @@ class QuestionView:
         """Overlay of the floor plan."""
         if self.plan is None:
             return None
-        seen = frozenset(seen_well_in(self.diagnosis.turns, self.size) if self.diagnosis else ())
+        seen = frozenset(
+            first_clear_turns(self.diagnosis.turns, self.size) if self.diagnosis else ()
+        )
         return marks(
             self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=seen
         )
@@ -222,7 +224,7 @@ class QuestionView:
         measured = any(cell.share is not None for *_, cells in rows for cell in cells)
         return Seen(column, numbers, rows) if measured else None
 
-    def _cell(self, group: Sequence[Sighting], name: str) -> Cell:
+    def _cell(self, group: Sequence[ObjectSighting], name: str) -> Cell:
         sightings = [s for s in group if self.boxes[s.box].category == name]
         if not sightings:
             return Cell(None)
@@ -234,7 +236,7 @@ class QuestionView:
         turns = () if self.diagnosis is None else self.diagnosis.turns
         return next((t for t in turns if t.turn == turn.number), TurnDiagnosis(turn.number))
 
-    def visible(self, turn: TurnDiagnosis) -> list[tuple[str, Sighting]]:
+    def visible(self, turn: TurnDiagnosis) -> list[tuple[str, ObjectSighting]]:
         """Return (name, sighting) of the boxes visible in a turn, most visible first."""
         visible = [s for s in turn.sightings if s.area > 0]
         visible.sort(key=lambda s: (-s.share, s.box, s.view))
@@ -265,7 +267,7 @@ class QuestionView:
     def remarks(self, turn: Turn) -> list[str]:
         """Return remarks about a turn: engine events, truncation, backtracking, blocked moves."""
         diagnosis = self.diagnosed(turn)
-        remarks = [f"engine: {in_words(event)}" for event in turn.events]
+        remarks = [f"engine: {describe_event(event)}" for event in turn.events]
         if turn.finish == "length":
             remarks.append("reply truncated by the token limit")
         if diagnosis.returned:
@@ -286,14 +288,14 @@ class QuestionView:
     @staticmethod
     def reply(turn: Turn) -> tuple[list[str], str, str | None]:
         """Return the thinking blocks of a reply, the rest of it, and its JSON object pretty-printed."""
-        blocks, rest = thinking_and_rest(turn.reply)
+        blocks, rest = split_thinking(turn.reply)
         rest = rest.strip("\n")
         return [block.strip() for block in blocks if block.strip()], rest, _pretty(rest)
 
     asked = staticmethod(describe_action)
     where = staticmethod(where)
-    standings = staticmethod(standings)
-    how_chosen = staticmethod(how_chosen)
+    candidate_scores = staticmethod(candidate_scores)
+    explain_choice = staticmethod(explain_choice)
 
     @staticmethod
     def is_malformed(entry: Turn | Candidate) -> bool:
@@ -306,7 +308,7 @@ class QuestionView:
         return [member.label for member in members(evidence)]
 
     @staticmethod
-    def stopped(standing: Standing) -> str | None:
+    def stopped(standing: CandidateScore) -> str | None:
         """Return the feedback on a candidate's move if it was blocked or limited, otherwise None."""
         outcome = standing.candidate.outcome
         return standing.candidate.feedback if outcome is not None and outcome.is_short else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import unreadable
-from render_agent.util.reasons import short_repr, shortened
+from render_agent.util.reasons import short_repr, truncate
 
 MAX_HEADER_BYTES = 1 << 20
 
@@ -163,7 +163,7 @@ def _check_promises(path: Path, header: Header, left: int) -> None:
         if needed > available:
             raise unreadable(
                 path,
-                f"its header declares {element.count:,} rows of {shortened(element.name, 40)},"
+                f"its header declares {element.count:,} rows of {truncate(element.name, 40)},"
                 f" more than fit in the remaining {left:,} bytes",
             )
         available -= needed
@@ -173,7 +173,7 @@ def cut_short(path: Path, element: Element) -> SceneError:
     """Return the error for a file that ends before an element's last row."""
     return unreadable(
         path,
-        f"it ends before the last of its {element.count:,} rows of {shortened(element.name, 40)}",
+        f"it ends before the last of its {element.count:,} rows of {truncate(element.name, 40)}",
     )
 
 

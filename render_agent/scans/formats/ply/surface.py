@@ -22,7 +22,7 @@ from render_agent.scans.formats.textured.image_files import (
 )
 from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.triangulation import triangle_corners
-from render_agent.scans.srgb import linear
+from render_agent.scans.srgb import to_linear
 from render_agent.scans.texture import Material
 
 UV_NAMES = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"), ("texcoord_u", "texcoord_v"))
@@ -189,7 +189,7 @@ def _textured(
         material = Material(pictures[name]) if name in pictures else None
         colours = None
         if material is None and scan.colours is not None:
-            colours = linear(scan.colours[corners])
+            colours = to_linear(scan.colours[corners])
         parts.append(
             Part(
                 scan.points[corners],

@@ -20,7 +20,7 @@ from render_agent.scans.formats.ply.header import Columns, Header, cut_short
 from render_agent.scans.formats.ply.vertices import NORMALS, colours_of
 from render_agent.scans.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
 from render_agent.scans.gaussians import CONSTANT_HARMONIC
-from render_agent.util.reasons import shortened
+from render_agent.util.reasons import truncate
 
 SHAPE = {"opacity", "scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"}
 COLOUR = ("f_dc_0", "f_dc_1", "f_dc_2")
@@ -136,7 +136,7 @@ def read_packed(path: Path, file: BinaryIO, header: Header, declared: Declared) 
         kinds = [(column.name, header.order + column.type) for column in element.properties]
         if len(dict(kinds)) < len(kinds):
             raise unreadable(
-                path, f"its {shortened(element.name, 40)} has two properties with the same name"
+                path, f"its {truncate(element.name, 40)} has two properties with the same name"
             )
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
         if len(tables[element.name]) < element.count:

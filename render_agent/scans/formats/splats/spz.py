@@ -27,7 +27,7 @@ NEW_HEADER = struct.Struct("<4sIIBBBBI12x")
 COLOUR_STEP = 0.15  # scale of the constant harmonic in the file
 MAX_DEGREE = 4  # a file may contain degree 4, which is ignored
 
-Parts = list[NDArray[np.uint8]]
+ObjectParts = list[NDArray[np.uint8]]
 """Positions, opacities, colours, scales, rotations and harmonics, each (n, bytes per Gaussian)."""
 
 
@@ -99,7 +99,7 @@ def _check_header(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
     return header
 
 
-def _read_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
+def _read_gzip(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
     stream = zlib.decompressobj(31)
     try:
         start = stream.decompress(data, OLD_HEADER.size)
@@ -123,7 +123,7 @@ def _read_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
     return header, parts
 
 
-def _read_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
+def _read_zstd(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
     if len(data) < NEW_HEADER.size:
         raise unreadable(path, "its SPZ header is incomplete")
     _, *fields, streams, table = NEW_HEADER.unpack_from(data)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan
-from render_agent.scans.srgb import linear, screen
+from render_agent.scans.srgb import to_linear, to_srgb
 from render_agent.scans.texture import Material, Texture, bilinear
 
 FloatArray = NDArray[np.float64]
@@ -19,7 +19,7 @@ MAX_VERTICES = 20_000_000  # vertices of all mesh instances together
 MAX_CORNERS = 120_000_000  # face corners of all mesh instances together
 MAX_UV = 1e5  # texture coordinates beyond this are faulty, like NaN
 # Linear light of uncoloured parts in a coloured scan.
-PLAIN_LIGHT = float(linear(np.array(180 / 255)))
+PLAIN_LIGHT = float(to_linear(np.array(180 / 255)))
 PLAIN = Material(None, (PLAIN_LIGHT, PLAIN_LIGHT, PLAIN_LIGHT, 1.0), captured=False)
 SCANNED = Material(None)  # for vertex colours without a material
 
@@ -86,10 +86,10 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
             face_materials.append(materials_of_part)
         points.append(part.points)
         if not colourless:
-            colours.append(screen(_light(material, uv, has_no_uv, part.colours)))
+            colours.append(to_srgb(_light(material, uv, has_no_uv, part.colours)))
             uvs.append(uv)
             tints.append(
-                np.full((size, 3), 255, np.uint8) if part.colours is None else screen(part.colours)
+                np.full((size, 3), 255, np.uint8) if part.colours is None else to_srgb(part.colours)
             )
         count += size
     scan = Scan(
@@ -126,8 +126,8 @@ def _light(
     """Return the linear light of the vertices, (n, 3): the product of tint, image and vertex colours."""
     light = np.tile(np.array(material.tint[:3], np.float64), (len(uv), 1))
     if material.picture is not None:
-        texels = linear(bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
-        mean = linear(material.picture[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
+        texels = to_linear(bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
+        mean = to_linear(material.picture[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
         light *= np.where(has_no_uv[:, None], mean, texels)
     if tints is not None:
         light *= tints

@@ -27,7 +27,7 @@ from render_agent.scans.formats.textured.image_files import (
 from render_agent.scans.formats.textured.obj_faces import plain_faces
 from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.triangulation import triangles
-from render_agent.scans.srgb import linear
+from render_agent.scans.srgb import to_linear
 from render_agent.scans.texture import Material, Wrap
 
 # Options that may precede the image name in a map_* line.
@@ -139,7 +139,7 @@ def _part(
         else:
             colours = np.nan_to_num(colours.astype(np.float64))
             bits = colour_bits(float(colours.max(initial=0)), are_integers=is_bytes)
-            colours = linear(np.clip(colours / MAXIMA[bits], 0, 1))
+            colours = to_linear(np.clip(colours / MAXIMA[bits], 0, 1))
     if appearance is None:
         return Part(points, faces, None, None, colours)
     material, entry = appearance
@@ -196,7 +196,7 @@ def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Ma
     if picture is not None and colour == _grey(colour):
         # Exporters leave an arbitrary grey next to an image, and most viewers ignore it.
         colour = (1.0, 1.0, 1.0)
-    red, green, blue = (float(share) for share in linear(np.clip(np.array(colour), 0, 1)))
+    red, green, blue = (float(share) for share in to_linear(np.clip(np.array(colour), 0, 1)))
     mask = pictures.get(entry.alpha or "")
     cutoff = None
     if picture is not None and mask is not None:

@@ -25,7 +25,7 @@ def loaded():
 def request(number, words, pictures=0):
     files = [f"64x64-{number}{k}.png" for k in range(pictures)]
     text = " ".join(["word"] * words)
-    message = chat.message("user", chat.text(f"{number} {text}"), *map(chat.picture, files))
+    message = chat.message("user", chat.text(f"{number} {text}"), *map(chat.image_piece, files))
     return Request(f"q{number}", 0, [message], speckled_file, max_new_tokens=NEW)
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.dialogue import chat
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.transformers.model.inputs import PromptBuilder
@@ -30,7 +30,7 @@ SIZES = [(32, 32), (56, 84), (100, 75), (50, 133), (160, 120), (28, 57)]
 
 
 def processor_of(directory):
-    cure_torchvision()
+    patch_torchvision()
     from transformers import AutoProcessor
 
     return AutoProcessor.from_pretrained(directory)
@@ -86,7 +86,7 @@ def dialogues(draw):
         files = files[len(own) :]
         content = [raw(draw(TEXTS))]
         for file in own:
-            content += [chat.picture(file), raw(draw(TEXTS))]
+            content += [chat.image_piece(file), raw(draw(TEXTS))]
         messages.append(chat.message("user", *content))
         if turn < turns - 1:
             messages.append(chat.message("assistant", raw(draw(TEXTS))))
@@ -154,7 +154,7 @@ def dialogue(*files, question="q", picture=speckled_file):
         message
         for file in files
         for message in (
-            chat.message("user", chat.text("Look:"), chat.picture(file)),
+            chat.message("user", chat.text("Look:"), chat.image_piece(file)),
             chat.assistant("left"),
         )
     ]
@@ -276,6 +276,6 @@ def test_prompts_can_be_prepared_concurrently(inputs):
 @pytest.mark.parametrize("which", ["image_token", "video_token"])
 def test_placeholder_formed_by_several_texts_is_rejected(inputs, which):
     token = getattr(inputs.processor, which)
-    pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.picture("32x32-0.png")]
+    pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.image_piece("32x32-0.png")]
     with pytest.raises(ValueError, match="placeholder"):
         inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], speckled_file))

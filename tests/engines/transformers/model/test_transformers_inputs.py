@@ -13,7 +13,7 @@ from factories.models import (
 )
 
 from render_agent.dialogue import chat
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 
@@ -34,7 +34,7 @@ You turned.<|vision_start|><|image_pad|><|vision_end|><|im_end|>
 @pytest.fixture(scope="module")
 def processor():
     directory = small_model()
-    cure_torchvision()
+    patch_torchvision()
     from transformers import AutoProcessor
 
     return AutoProcessor.from_pretrained(directory)
@@ -46,7 +46,7 @@ def inputs(processor):
 
 
 def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckled_file):
-    first, second, third = map(chat.picture, files)
+    first, second, third = map(chat.image_piece, files)
     messages = [
         chat.message("system", chat.text("Explore.")),
         chat.message(
@@ -84,7 +84,7 @@ def test_images_with_transparency_or_grey_levels_become_rgb(inputs):
 
 def image_request(image):
     """Return a request with one image and no text."""
-    messages = [chat.message("user", chat.picture("it.png"))]
+    messages = [chat.message("user", chat.image_piece("it.png"))]
     return Request("q", 0, messages, lambda _: image)
 
 
@@ -117,7 +117,7 @@ def test_image_area_can_be_limited(processor):
 def test_batch_equals_single_requests_with_the_published_tokenizer(tmp_path):
     """With the vocabulary, special tokens and regular expression of the real Qwen3-VL."""
     published = test_data("qwen")
-    cure_torchvision()
+    patch_torchvision()
     directory = small_qwen3_vl(tmp_path, tokenizer=published_tokenizer(published))
     engine = library_engine(str(directory), device="cpu")
     dialogues = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]

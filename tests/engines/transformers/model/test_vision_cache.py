@@ -13,7 +13,7 @@ from factories.models import (
 )
 
 from render_agent.dialogue import chat
-from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.engines.transformers.model.vision_cache import VisionCache
@@ -37,7 +37,7 @@ class Model:
     """A real model with its inputs, which counts the images or tiles that its vision tower computes."""
 
     def __init__(self, name, options=None):
-        cure_torchvision()
+        patch_torchvision()
         from transformers import AutoModelForImageTextToText, AutoProcessor
 
         directory = small_model(FAMILIES[name])
@@ -79,7 +79,7 @@ class Model:
 def turn_of(question, turn):
     messages = []
     for number, file in enumerate(IMAGES[question][: turn + 1]):
-        pieces = [chat.text(f"{question}, turn {number}:")] + [chat.picture(file)] * bool(file)
+        pieces = [chat.text(f"{question}, turn {number}:")] + [chat.image_piece(file)] * bool(file)
         messages += [chat.message("user", *pieces), chat.assistant("left")]
     return Request(question, turn, messages[:-1], speckled_file)
 

@@ -21,8 +21,8 @@ from render_agent.scans.formats.reading_process import NeedsChildProcess
 from render_agent.scans.formats.textured.gltf.gltf_file import DRACO, DRACO_FACES, GltfFile, Tree
 from render_agent.scans.formats.textured.gltf.materials import MappedMaterial, read_materials
 from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
-from render_agent.scans.srgb import linear
-from render_agent.util.reasons import shortened
+from render_agent.scans.srgb import to_linear
+from render_agent.util.reasons import truncate
 
 FloatArray = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def _check_extensions(gltf: GltfFile) -> None:
         if name not in READ and not str(name).startswith(HARMLESS):
             raise unreadable(
                 gltf.path,
-                f"it requires the glTF extension {shortened(name)}, which is not supported",
+                f"it requires the glTF extension {truncate(name)}, which is not supported",
                 "convert it with `gltf-transform copy IN.glb OUT.glb`, or export it without",
             )
 
@@ -259,4 +259,4 @@ def _vertex_light(colours: NDArray[Any], screen: bool) -> FloatArray:
     if colours.dtype.kind == "u":  # not marked as normalised, which other readers ignore, too
         colours = colours / np.float64(np.iinfo(colours.dtype).max)
     light = np.clip(np.nan_to_num(colours[:, :3].astype(np.float64)), 0, 1)
-    return linear(light) if screen else light
+    return to_linear(light) if screen else light
