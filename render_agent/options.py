@@ -47,7 +47,7 @@ def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
         group: Heading in `--help`. Options in the groups speed, place and display do not affect results.
         default: Default value. A tuple makes the option repeatable.
         text: Help text; `{names}` stands for the names of the parts of kind `names`.
-        **more: `metavar`; `choices`; `minimum` and `maximum`; `pattern`, a regular expression for the value;
+        **more: `flag`, if it is not the name; `metavar`; `choices`; `minimum` and `maximum`; `pattern`, a regular expression for the value;
             `separator`, if one word can contain several values; `part`, the kind of part it names (see `registry`);
             `names`, the kind of part its values start with; `path`, which values are paths (a key of `IS_PATH`);
             `private`, if it must not be published; `free`, if it may change when a run is resumed although its
@@ -251,6 +251,7 @@ class RunConfig:
         metavar="LIST",
         separator=",",
         choices=VIEW_KINDS,
+        flag="--view-types",
     )
     views: str = _dialogue(
         "free",
@@ -258,7 +259,10 @@ class RunConfig:
         part="view policy",
     )
     pictures: str = _dialogue(
-        "real", "What images show: the scene, or a stress test.", part="picture stress"
+        "real",
+        "What images show: the scene, or a stress test.",
+        part="picture stress",
+        flag="--image-stress",
     )
     tools: str = _dialogue(
         "none",
@@ -408,7 +412,8 @@ def fingerprint_of(options: Mapping[str, Any]) -> str:
 
 def flag_of(name: str) -> str:
     """Return the flag of an option, e.g. "--max-turns"."""
-    return "--" + name.replace("_", "-")
+    flag: str = OPTIONS[name].metadata.get("flag") or "--" + name.replace("_", "-")
+    return flag
 
 
 def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:

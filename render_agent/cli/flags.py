@@ -56,6 +56,11 @@ def is_repeatable(entry: Field[Any]) -> bool:
     return isinstance(entry.default, tuple) and "separator" not in entry.metadata
 
 
+def _flags(name: str) -> list[str]:
+    """Return the flag of an option, then its old spelling if it has one."""
+    return list(dict.fromkeys([flag_of(name), "--" + name.replace("_", "-")]))
+
+
 def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     """Return the names and settings of the click option for a field of RunConfig."""
     declared, default = entry.metadata, entry.default
@@ -64,7 +69,7 @@ def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     if kind:
         settings["help"] = declared["text"].format(names=", ".join(registry.names(kind)))
     if isinstance(default, bool):
-        return [flag_of(entry.name), entry.name], {**settings, "is_flag": True}
+        return [*_flags(entry.name), entry.name], {**settings, "is_flag": True}
     settings |= {"type": OptionType(entry), "show_default": default not in (None, ())}
     if is_repeatable(entry):
         settings["multiple"] = True
@@ -79,7 +84,7 @@ def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
         settings["metavar"] = declared.get("metavar") or "|".join(
             declared.get("choices", [default_metavar])
         )
-    return [flag_of(entry.name), entry.name], settings
+    return [*_flags(entry.name), entry.name], settings
 
 
 def given_options(context: click.Context | None) -> dict[str, Any]:

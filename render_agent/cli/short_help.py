@@ -73,6 +73,6 @@ def short_help(group: click.Group, context: click.Context) -> str:
 
 def _flag(name: str) -> str:
     """Return a flag with its value, unless the value is one of several words."""
-    (flag, _), settings = declaration(OPTIONS[name])
+    (flag, *_), settings = declaration(OPTIONS[name])
     value = settings.get("metavar", "")
     return flag if "|" in value and value != "N|auto" else f"{flag} {value}"

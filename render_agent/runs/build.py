@@ -54,7 +54,7 @@ class Parts:
     Attributes:
         config: The options.
         view_policy: Chooses the views (`--views`).
-        picture_stress: Changes the images (`--pictures`).
+        picture_stress: Changes the images (`--image-stress`).
         toolset: Aids for the model (`--tools`).
         agent: Decides each turn (`--agent`).
         verifiers: Score candidate moves (`--verifier`); not opened yet.
@@ -93,7 +93,7 @@ class Parts:
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
-        """View types of the opening, in order. Raises UsageError if `--kinds` lacks a required one."""
+        """View types of the opening, in order. Raises UsageError if `--view-types` lacks a required one."""
         return self.view_policy.opening_kinds(self.config.kinds)
 
     @property
@@ -297,15 +297,15 @@ def _check_views(parts: Parts) -> None:
         )
     if parts.toolset.note and not (parts.view_policy.free and stress.note is None):
         raise UsageError(
-            f"--tools {config.tools} needs --views free and --pictures real. Omit other values."
+            f"--tools {config.tools} needs --views free and --image-stress real. Omit other values."
         )
     if stress.note is not None and parts.blind:
         raise UsageError(
-            f"--pictures {config.pictures} changes images, but --views none shows none. Omit one of them."
+            f"--image-stress {config.pictures} changes images, but --views none shows none. Omit one of them."
         )
     if config.change and (stress.changes_truth or not stress.own_scene):
         raise UsageError(
-            f"--change needs unchanged rooms, but --pictures {config.pictures} exchanges or mirrors them. Omit one of"
+            f"--change needs unchanged rooms, but --image-stress {config.pictures} exchanges or mirrors them. Omit one of"
             " them."
         )
 

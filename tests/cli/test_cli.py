@@ -93,7 +93,7 @@ def test_options_can_be_set_in_the_environment(resolved):
 
 def test_repeated_options(resolved):
     assert resolved("--batch", "--type", "a", "--type", "b").type == ("a", "b")
-    assert resolved("--batch", "--kinds", "top,ego,top").kinds == ("top", "ego")
+    assert resolved("--batch", "--view-types", "top,ego,top").kinds == ("top", "ego")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_repeated_options(resolved):
         (["--batch", "--field-of-view", "180"], "--field-of-view"),
         (["--batch", "--image-size", "640"], "'640'"),
         (["--batch", "--image-size", "9x9"], "32 to 4096"),
-        (["--batch", "--kinds", "ego,side"], "'side' is unknown"),
+        (["--batch", "--view-types", "ego,side"], "'side' is unknown"),
         (["--batch", "--engine", "transfomers"], "'transformers'"),
         (["--batch", "--config", "missing.yaml"], "--config missing.yaml"),
         (["--nothing"], "--nothing"),

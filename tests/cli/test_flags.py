@@ -86,7 +86,7 @@ def test_flag_defaults_match_declarations(name):
 @pytest.mark.parametrize(
     ("typed", "value"),
     [
-        (["--kinds", "top,ego"], {"kinds": "top,ego"}),
+        (["--view-types", "top,ego"], {"kinds": "top,ego"}),
         (["--scene", "a", "--scene", "b"], {"scene": ["a", "b"]}),
         (["--image-size", "320x240"], {"image_size": "320x240"}),
         (["--batch-size", "auto"], {"batch_size": "auto"}),

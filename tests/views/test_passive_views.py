@@ -183,7 +183,7 @@ def test_start_applies_to_passive_dialogues(tmp_path):
      ("random-walk", ("top", "around"), "ego")],
 )  # fmt: skip
 def test_excluded_view_types_are_refused(tmp_path, views, kinds, missing):
-    with pytest.raises(UsageError, match=rf"--views {views} .* {missing}\..*--kinds"):
+    with pytest.raises(UsageError, match=rf"--views {views} .* {missing}\..*--view-types"):
         build(make_config(tmp_path, tmp_path, views=views, kinds=kinds))
 
 

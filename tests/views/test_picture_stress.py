@@ -211,7 +211,7 @@ def test_invalid_stress_tests_are_refused(tmp_path):
         start_run(make_config(tmp_path, one, pictures="shuffled"))
     with pytest.raises(UsageError, match="Omit --shard"):
         start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
-    with pytest.raises(UsageError, match=r"--pictures.*--views none"):
+    with pytest.raises(UsageError, match=r"--image-stress.*--views none"):
         start_run(make_config(tmp_path, one, pictures="black", views="none"))
     assert not (tmp_path / "runs").exists()
 

@@ -1,7 +1,7 @@
 """The verifier that uses the scene's geometry: how much new surface a candidate's view shows.
 
-It uses the scene that the camera moves in, even if the model is shown other images (`--pictures black`, `noise`).
-With `--pictures shuffled` that is another question's scene, so the boxes of the question's own scene are not used.
+It uses the scene that the camera moves in, even if the model is shown other images (`--image-stress black`, `noise`).
+With `--image-stress shuffled` that is another question's scene, so the boxes of the question's own scene are not used.
 """
 
 from __future__ import annotations

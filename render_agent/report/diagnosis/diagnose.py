@@ -54,7 +54,7 @@ def diagnose_run(
 
     Diagnoses are cached per `RunData`; a question is diagnosed again if it has progressed since the
     last call. Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is
-    missing or the images do not show it (`--pictures black`, `noise`, `shuffled`, or no images),
+    missing or the images do not show it (`--image-stress black`, `noise`, `shuffled`, or no images),
     only the camera path is diagnosed.
 
     Args:

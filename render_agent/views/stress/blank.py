@@ -1,4 +1,4 @@
-"""`--pictures black` and `--pictures noise`: every image is replaced by one without content."""
+"""`--image-stress black` and `--image-stress noise`: every image is replaced by one without content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from render_agent.views.stress.image_stress import Painted, Picture, PictureKeep
 class Black(PictureStress):
     """Every image is black; the dialogue is unchanged."""
 
-    note = "stress test: every image is black (--pictures black)"
+    note = "stress test: every image is black (--image-stress black)"
     faithful = False
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
@@ -23,7 +23,7 @@ class Black(PictureStress):
 class Noise(PictureStress):
     """Every image is noise; the dialogue is unchanged."""
 
-    note = "stress test: every image is noise (--pictures noise)"
+    note = "stress test: every image is noise (--image-stress noise)"
     faithful = False
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:

@@ -1,4 +1,4 @@
-"""Base class of image stress tests (`--pictures`): what each changes in the scene, its pixels and the ground truth."""
+"""Base class of image stress tests (`--image-stress`): what each changes in the scene, its pixels and the ground truth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PictureKeeper(Protocol):
 
 
 class PictureStress(Choice):
-    """A condition on the images of a run. Values of `--pictures` are registered subclasses."""
+    """A condition on the images of a run. Values of `--image-stress` are registered subclasses."""
 
     note: ClassVar[str | None] = None
     """Caveat reported with every score of the run; None if images are unchanged."""

@@ -1,4 +1,4 @@
-"""`--pictures mirrored`: rooms are mirrored, and correct answers about left and right change with them."""
+"""`--image-stress mirrored`: rooms are mirrored, and correct answers about left and right change with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from render_agent.views.stress.image_stress import PictureStress
 class Mirrored(PictureStress):
     """Scenes are mirrored left to right, to test whether answers change with the room."""
 
-    note = "stress test: the rooms are mirrored, left for right (--pictures mirrored)"
+    note = "stress test: the rooms are mirrored, left for right (--image-stress mirrored)"
     changes_truth = True
     scene_set = "mirrored"
 

@@ -1,4 +1,4 @@
-"""`--pictures shuffled`: every question is shown the scene of another question."""
+"""`--image-stress shuffled`: every question is shown the scene of another question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from render_agent.views.stress.image_stress import PictureStress
 class Shuffled(PictureStress):
     """Dialogues take place in scenes exchanged among the questions of the run."""
 
-    note = "stress test: images show the scene of another question (--pictures shuffled)"
+    note = "stress test: images show the scene of another question (--image-stress shuffled)"
     faithful = False
     own_scene = False
     scene_set = None
@@ -26,12 +26,12 @@ class Shuffled(PictureStress):
         """Raise UsageError if the run is a shard or has fewer than two scenes."""
         if config.shard:
             raise UsageError(
-                "--pictures shuffled needs all scenes in one run. Omit --shard; to distribute the run, use"
+                "--image-stress shuffled needs all scenes in one run. Omit --shard; to distribute the run, use"
                 " --workers or --ray."
             )
         if len(_places(questions)) < 2:
             raise UsageError(
-                "--pictures shuffled needs the scans of at least two scenes. Choose questions about more scenes."
+                "--image-stress shuffled needs the scans of at least two scenes. Choose questions about more scenes."
             )
 
     def exchanged(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:

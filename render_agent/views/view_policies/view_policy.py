@@ -104,4 +104,6 @@ class ViewPolicy(Choice):
     def need(self, kind: str, kinds: Sequence[str]) -> None:
         """Raise UsageError if a view type is not allowed."""
         if kind not in kinds:
-            raise UsageError(f"--views {self.name} shows views of type {kind}. Add it to --kinds.")
+            raise UsageError(
+                f"--views {self.name} shows views of type {kind}. Add it to --view-types."
+            )

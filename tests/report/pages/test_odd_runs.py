@@ -76,7 +76,7 @@ def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
     assert (facts["Result"], facts["Cause"]) == ("wrong", "right")
     assert (facts["Ground truth"], facts["Ground truth in the mirrored room"]) == ("B", "A")
     (stamp,) = page.locator(".stamps li").all_inner_texts()
-    assert "--pictures mirrored" in stamp
+    assert "--image-stress mirrored" in stamp
     page.goto((plain.parent / page_of("1")).as_uri())
     assert "mirrored" not in page.inner_text(".facts")
     assert page.locator(".stamps").count() == 0
@@ -117,7 +117,11 @@ def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
     assert str(index) in said.output
     page.goto(index.as_uri())
     stamps = page.locator(".stamps li").all_inner_texts()
-    expected = [("A, B, C: ", "PARTIAL"), ("B: ", "--pictures black"), ("C: ", "--pictures noise")]
+    expected = [
+        ("A, B, C: ", "PARTIAL"),
+        ("B: ", "--image-stress black"),
+        ("C: ", "--image-stress noise"),
+    ]
     for stamp, (runs, said) in zip(stamps, expected, strict=True):
         assert stamp.startswith(runs)
         assert said in stamp
