@@ -20,6 +20,7 @@ from render_agent.options import (
     RunConfig,
     Unit,
     fingerprint_of,
+    flag_of,
     parse_options,
     public_options,
 )
@@ -188,7 +189,7 @@ def test_a_value_is_read_as_its_flag_would_be(option, value, parsed):
     ],
 )
 def test_a_value_that_its_flag_would_refuse_is_refused(option, value):
-    with pytest.raises(UsageError, match=f"--{option.replace('_', '-')}"):
+    with pytest.raises(UsageError, match=flag_of(option)):
         parse_options({option: value})
 
 

@@ -267,9 +267,10 @@ class _Levels:
         """Return the next level above `floor` if the levels close above cover it, as a slab's top does, else None."""
         lowest, highest = floor + NEAR_METRES, min(floor + MAX_SLAB_METRES, top - MIN_ROOM_METRES)
         peaks = self.peaks[(self.peaks > lowest) & (self.peaks <= highest)]
-        if not len(peaks):
+        at_peaks = (self._at(peak) & (self.heights > lowest) for peak in peaks)
+        near = [pieces for pieces in at_peaks if pieces.any()]
+        if not near:
             return None
-        near = [self._at(peak) & (self.heights > lowest) for peak in peaks]
         covered = self._cover(self._at(floor), np.any(near, axis=0))
         return self._middle(near[0]) if covered >= COVERED_SHARE else None
 

@@ -37,7 +37,7 @@ def start_child(
     values = ", ".join(map(repr, (theirs.fileno(), *arguments)))
     program = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        f"from {__name__} import end_with_parent; end_with_parent({os.getpid()})\n"
+        f"from {__name__} import die_with_parent; die_with_parent({os.getpid()})\n"
         f"from {function.__module__} import {function.__name__}; {function.__name__}({values})"
     )
     with theirs:

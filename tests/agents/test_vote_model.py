@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from factories.models import small_model
-from factories.runs import Silent, choices, make_config, make_questions, transcripts
+from factories.runs import NullObserver, choices, make_config, make_questions, transcripts
 
 from render_agent.dialogue.wording import general
 from render_agent.runs import turn
@@ -69,7 +69,7 @@ def vote(folder, questions, **options):
     config = make_config(folder, questions, **OPTIONS | {"model": str(small_model())} | options)
     run = start_run(config.absolute())
     try:
-        results = run.go(Silent(), make_counting_engine)
+        results = run.go(NullObserver(), make_counting_engine)
     finally:
         run.close()
     assert results["counts"]["failed"] == 0

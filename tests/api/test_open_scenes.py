@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import trimesh
-from factories.runs import Silent, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions
 from factories.scenes import room, write_ply
 from PIL import Image
 
@@ -25,7 +25,7 @@ def scan(tmp_path):
 def test_views_match_those_of_a_run(tmp_path):
     questions = make_questions(tmp_path, 1)
     run = start_run(make_config(tmp_path, questions, max_turns=1))
-    run.go(Silent())
+    run.go(NullObserver())
     run.close()
     top, ego = render_agent.load_run(run.path).dialogue(0).views
     opened = render_agent.open_scene(tmp_path / "room.ply", size=(96, 72))

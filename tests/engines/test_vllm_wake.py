@@ -60,9 +60,9 @@ def engine(monkeypatch):
         return FakeCore([], [1], [0])
 
     located = SimpleNamespace(config={})
-    for name in ("require_vllm", "cure_torchvision", "silence_libraries", "prepare_environment"):
+    for name in ("require_vllm", "patch_torchvision", "silence_libraries", "prepare_environment"):
         monkeypatch.setattr(module, name, lambda *_: None)
-    for name in ("find_model", "fetch_model", "describe_found", "load_processor"):
+    for name in ("find_model", "fetch_model", "describe_located", "load_processor"):
         monkeypatch.setattr(module, name, lambda *_: located)
     monkeypatch.setattr(module, "Prompts", FakePrompts)
     monkeypatch.setattr(module.VllmEngine, "_load", load)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from factories.runs import Silent, make_config
+from factories.runs import NullObserver, make_config
 from factories.scenes import room, write_ply
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
@@ -46,7 +46,7 @@ def go(config: RunConfig) -> RunData:
     """Take a run to its end; return its folder."""
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     return RunData(run.path)

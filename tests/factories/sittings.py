@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from factories.runs import Silent, make_config
+from factories.runs import NullObserver, make_config
 from factories.scenes import room, write_ply
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
@@ -57,7 +57,7 @@ class Sitting:
 
     def go(self):
         try:
-            self.results = self.run.go(Silent(), self.make)
+            self.results = self.run.go(NullObserver(), self.make)
         except BaseException as error:  # noqa: BLE001 - shown by the test's thread
             self.error = error
         finally:

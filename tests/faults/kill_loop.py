@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from factories.runs import Silent, make_config, make_questions, walking
+from factories.runs import NullObserver, make_config, make_questions, walking
 from factories.samples import mixed_engine, options_of
 
 from render_agent.runs.log import writer
@@ -53,7 +53,7 @@ def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
         writer.write_all = dying(writer.write_all, kill_after_lines)
     if kill_after_pictures is not None:
         run.log.pictures._write = dying(run.log.pictures._write, kill_after_pictures)
-    run.go(Silent(), make_engine)
+    run.go(NullObserver(), make_engine)
     run.close()
 
 

@@ -19,7 +19,7 @@ from factories.documentation import (
     shown_commands,
     understand,
 )
-from factories.runs import Silent, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions
 
 import render_agent
 from render_agent.cli.main import cli
@@ -133,7 +133,7 @@ def assert_documented(documented, there):
 
 def test_run_folder_matches_its_page(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), max_turns=2))
-    run.go(Silent())
+    run.go(NullObserver())
     run.close()
     documented = re.findall(
         r"^ {2}([\w.]+)/? ", section("reference/run-folder.md", "Files"), re.MULTILINE

@@ -5,7 +5,15 @@ import shutil
 
 import pytest
 from conftest import mostly_slow
-from factories.runs import Silent, go_on, make_config, make_questions, play, transcripts, walking
+from factories.runs import (
+    NullObserver,
+    go_on,
+    make_config,
+    make_questions,
+    play,
+    transcripts,
+    walking,
+)
 from factories.samples import mixed_engine, options_of
 from factories.states import question
 
@@ -26,7 +34,7 @@ def run_until_stopped(folder, questions, engine, error=RunStoppedError, **option
     """Start a run that has to stop; return its folder and the error message."""
     run = start_run(make_config(folder, questions, max_turns=5, **options))
     with pytest.raises(error) as stop:
-        run.go(Silent(), lambda config, asked: engine)
+        run.go(NullObserver(), lambda config, asked: engine)
     run.close()
     return run.path, str(stop.value)
 
@@ -64,7 +72,7 @@ def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
         options = {"max_turns": 5} | options
         run = start_run(make_config(tmp_path, questions, **options))
         with pytest.raises(RunStoppedError, match="consecutive failures") as stop:
-            run.go(Silent(), lambda config, asked: engine)
+            run.go(NullObserver(), lambda config, asked: engine)
         run.close()
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)

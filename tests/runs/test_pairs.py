@@ -7,7 +7,7 @@ import pytest
 from conftest import mostly_slow
 from factories.changes import changeable_room
 from factories.reports import question_html
-from factories.runs import Silent, make_config, play
+from factories.runs import NullObserver, make_config, play
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
@@ -44,7 +44,7 @@ def run_all(folder, output, **options):
     common = {"output": str(output), "type": tuple(BOXES_TELL)} | options
     run = start_run(make_config(folder, folder / "questions.jsonl", **common))
     try:
-        return run.path, run.go(Silent())
+        return run.path, run.go(NullObserver())
     finally:
         run.close()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from factories.runs import (
     STEP,
-    Silent,
+    NullObserver,
     go_on,
     make_config,
     make_questions,
@@ -234,7 +234,7 @@ def test_run_with_failed_engine_resumes_identically(tmp_path):
     reference, _ = play(tmp_path, questions, walking(4))
     run = start_run(make_config(tmp_path, questions))
     with pytest.raises(EngineError, match="gone"):
-        run.go(Silent(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
+        run.go(NullObserver(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
     run.close()
     assert RunData(run.path).saved_results is None
     go_on(run.path, walking(4))
@@ -260,7 +260,7 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
         return answer(requests)
 
     run.log.pictures.keep, engine.answer = note, wait
-    run.go(Silent(), lambda config, asked: engine)
+    run.go(NullObserver(), lambda config, asked: engine)
     run.close()
     assert drawn_ahead.is_set()
 

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from factories.runs import Silent, make_config, make_questions, play
+from factories.runs import NullObserver, make_config, make_questions, play
 from factories.samples import options_of
 
 from render_agent.engines.engine import Capabilities
@@ -97,6 +97,6 @@ def test_stopped_run_renders_nothing_more(tmp_path, monkeypatch):
         make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3"))
     )
     with pytest.raises(EngineError, match="gone"):
-        run.go(Silent(), lambda config, asked: Dying(Exploring(), 4))
+        run.go(NullObserver(), lambda config, asked: Dying(Exploring(), 4))
     run.close()
     assert len(drawn) < 8, "two batches had been started"

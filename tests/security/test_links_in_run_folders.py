@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from factories.runs import Silent, cut, go_on, make_config, make_questions, play, walking
+from factories.runs import NullObserver, cut, go_on, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
@@ -207,7 +207,7 @@ def test_linked_files_are_not_exported(run, victim, tmp_path):
 def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     questions = make_questions(tmp_path, 1)
     log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
-    log.go(Silent(), lambda config, asked: walking(1))
+    log.go(NullObserver(), lambda config, asked: walking(1))
     log.close()
     linked_picture(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):

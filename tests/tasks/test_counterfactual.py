@@ -144,10 +144,10 @@ def test_run_without_any_pair_is_rejected(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"change": ("scale:1",)}, "write one of"),
-        ({"change": ("units",)}, "write one of"),
-        ({"change": ("swap:chair",)}, "write one of"),
-        ({"change": ("rotate:nan",)}, "write one of"),
+        ({"change": ("scale:1",)}, "--change"),
+        ({"change": ("units",)}, "--change"),
+        ({"change": ("swap:chair",)}, "--change"),
+        ({"change": ("rotate:nan",)}, "--change"),
         ({"change": ("move", "move")}, "named twice"),
     ],
 )

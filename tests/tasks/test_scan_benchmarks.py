@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factories.runs import SMALL, Silent
+from factories.runs import SMALL, NullObserver
 from factories.scenes import room, write_ply
 from PIL import Image
 
@@ -87,7 +87,7 @@ def test_sqa3d_starts_at_its_situation_and_uses_exact_match(scannet, tmp_path):
     config = RunConfig(batch=True, benchmark="sqa3d", output=str(tmp_path), **SMALL, **options)
     run = start_run(config)
     try:
-        results = run.go(Silent(), lambda config, asked: engine)
+        results = run.go(NullObserver(), lambda config, asked: engine)
     finally:
         run.close()
     path = run.path

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import test_data
-from factories.runs import SMALL, Silent, transcripts
+from factories.runs import SMALL, NullObserver, transcripts
 from factories.scenes import room, write_ply
 from rich.console import Console
 
@@ -63,7 +63,7 @@ def options(root, questions, **more):
 def play(config):
     run = start_run(config)
     try:
-        results = run.go(Silent(), make_engine)
+        results = run.go(NullObserver(), make_engine)
     finally:
         run.close()
     return run, results

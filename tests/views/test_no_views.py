@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from factories.models import bundled_model
 from factories.replies import reply_schema
-from factories.runs import Silent, cut, go_on, make_config, make_questions, transcripts
+from factories.runs import NullObserver, cut, go_on, make_config, make_questions, transcripts
 from factories.scenes import room, write_ply
 from PIL import Image
 
@@ -91,7 +91,7 @@ def test_model_answers_blind_and_resumes(tmp_path):
     questions = make_questions(tmp_path, 3)
     write_ply(tmp_path / "room.ply", *room())
     run = start_run(make_config(tmp_path, questions, **options).absolute())
-    result = run.go(Silent())
+    result = run.go(NullObserver())
     run.close()
     assert (result["counts"]["failed"], result["totals"]["renders"]) == (0, 0)
     whole = transcripts(run.path)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import psutil
 import pytest
 from factories.models import small_model, speckled_file
-from factories.runs import Silent, make_config, make_questions, transcripts
+from factories.runs import NullObserver, make_config, make_questions, transcripts
 from jsonschema import validate
 
 from render_agent.dialogue.chat import assistant, image_piece, message, text
@@ -261,7 +261,7 @@ def test_a_whole_run_says_what_transformers_says(tmp_path):
         config = make_config(tmp_path, questions, **options | schedule | {"engine": engine})
         run = start_run(config.absolute())
         try:
-            results = run.go(Silent())
+            results = run.go(NullObserver())
         finally:
             run.close()
         assert results["counts"]["failed"] == 0

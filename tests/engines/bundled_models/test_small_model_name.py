@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from factories.models import TRAINED, bundled_model, small_model
-from factories.runs import Silent, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions
 from safetensors import safe_open
 
 import render_agent
@@ -134,7 +134,7 @@ def test_bundled_model_is_small(folder):
 def complete_run(config):
     run = start_run(config)
     try:
-        return run.path, run.go(Silent())
+        return run.path, run.go(NullObserver())
     finally:
         run.close()
 

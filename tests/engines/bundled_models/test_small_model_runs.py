@@ -10,7 +10,7 @@ import pytest
 from conftest import test_data
 from factories.models import TRAINED, bundled_model
 from factories.replies import reply_schema
-from factories.runs import Silent, choices, make_config, outcome, transcripts
+from factories.runs import NullObserver, choices, make_config, outcome, transcripts
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.reply import KINDS
@@ -46,7 +46,7 @@ def rooms(folder, **more):
 def play(config):
     run = start_run(config.absolute())
     try:
-        return run.path, run.go(Silent())
+        return run.path, run.go(NullObserver())
     finally:
         run.close()
 
@@ -211,7 +211,7 @@ def test_truncated_run_resumes_with_the_same_dialogue(tmp_path, sequential, batc
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
     run = resume_run(RunData(path), {})
     assert any(state.status is Status.ACTIVE for state in run.states)
-    run.go(Silent())
+    run.go(NullObserver())
     run.close()
     assert transcripts(path) == transcripts(complete)
     assert outcome(path) == outcome(complete)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from factories.models import speckled_file
-from factories.runs import STEP, Silent, make_config, make_questions, transcripts
+from factories.runs import STEP, NullObserver, make_config, make_questions, transcripts
 from factories.servers import StubServer, by_rule, chat_reply, different_questions, free_port
 from PIL import Image
 
@@ -211,7 +211,7 @@ def test_run_keeps_the_server_full(create, tmp_path):
 
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     assert server.most_running == 4
@@ -557,7 +557,7 @@ def test_batches_and_faults_do_not_change_transcripts(create, tmp_path):
         )
         run = start_run(config)
         try:
-            assert run.go(Silent())["counts"]["failed"] == 0
+            assert run.go(NullObserver())["counts"]["failed"] == 0
         finally:
             run.close()
         transcript_sets.append(transcripts(run.path))

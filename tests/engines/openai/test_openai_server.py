@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from factories.models import bundled_model
-from factories.runs import Silent, make_config, play, transcripts
+from factories.runs import NullObserver, make_config, play, transcripts
 from factories.servers import StubServer, forward_to, model_server
 
 from render_agent.engines.transformers.generate_engine import TransformersEngine
@@ -59,7 +59,7 @@ def run_over(folder, server, *urls, **overrides):
     folder.mkdir(exist_ok=True)
     run = start_run(make_config(folder, "rooms", **options(server, *urls, **overrides)))
     try:
-        return run.path, run.go(Silent())
+        return run.path, run.go(NullObserver())
     finally:
         run.close()
 
@@ -97,7 +97,7 @@ def test_server_gives_the_same_replies_as_the_model_in_this_process(server, undi
     assert len({turn["reply"] for turns in local.values() for turn in turns}) > 3
 
 
-class KillAfter(Silent):
+class KillAfter(NullObserver):
     """Kills a server after a number of turns."""
 
     def __init__(self, server, turns):
@@ -128,7 +128,7 @@ def test_run_stops_if_the_server_dies_and_resumes_with_a_new_one(server, undistu
     with StubServer(answer, port=first.port):
         resumed = resume_run(RunData(run.path), {})
         try:
-            resumed.go(Silent())
+            resumed.go(NullObserver())
         finally:
             resumed.close()
     assert transcripts(run.path) == undisturbed

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from factories.runs import Silent, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 
 from render_agent.cli.commands.run import run_with_progress
@@ -119,7 +119,7 @@ def test_unlisted_names_are_in_the_error_if_the_server_refuses_the_model(tmp_pat
         options = {"engine": "openai", "model": "typo", "base_url": (server.url,)}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
         with pytest.raises(EngineError, match=r"no model of that name.*it lists made"):
-            run.go(Silent(), make_engine)
+            run.go(NullObserver(), make_engine)
         run.close()
 
 
@@ -355,7 +355,7 @@ def test_redirect_to_another_server_is_not_followed_during_a_run(tmp_path):
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
         target.append(other.url)
         with pytest.raises(EngineError, match=other.url):
-            run.go(Silent(), make_engine)
+            run.go(NullObserver(), make_engine)
         assert not other.bodies
         run.close()
 
@@ -367,7 +367,7 @@ def test_response_size_is_limited(tmp_path, monkeypatch):
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
         options |= {"engine_option": ("retries=0",), "max_new_tokens": 64}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
-        results = run.go(Silent(), make_engine)
+        results = run.go(NullObserver(), make_engine)
         run.close()
     assert results["counts"]["failed"] == 2
     assert f"{1 << 20:,} bytes" in (run.path / "turns.jsonl").read_text()

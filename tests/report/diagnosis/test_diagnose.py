@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import test_data
 from factories import TREE
-from factories.runs import SMALL, Silent, play
+from factories.runs import SMALL, NullObserver, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
@@ -291,7 +291,7 @@ def test_annotated_rooms_have_boxes(tmp_path):
     config = RunConfig(batch=True, output=str(tmp_path), max_turns=3, **SMALL, **given)
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     folder = RunData(run.path)
@@ -331,7 +331,7 @@ def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
     )  # fmt: skip
     run = start_run(config)
     try:
-        run.go(Silent())
+        run.go(NullObserver())
     finally:
         run.close()
     folder = RunData(run.path)

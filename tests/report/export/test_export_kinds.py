@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import mostly_slow
 from factories.exports import export, json_lines, make_run
-from factories.runs import SMALL, Silent, make_questions
+from factories.runs import SMALL, NullObserver, make_questions
 from pyarrow import parquet
 
 from render_agent.dialogue.state import Status
@@ -51,7 +51,7 @@ def single(folder):
     make_questions(folder, 1)
     given = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
     run = start_run(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
-    run.go(Silent())
+    run.go(NullObserver())
     run.close()
     return run.path
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from factories import TREE
 from factories.exports import export
-from factories.runs import SMALL, Silent
+from factories.runs import SMALL, NullObserver
 
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
@@ -32,7 +32,7 @@ def play(folder: Path, **options):
     """Run some questions about a bundled room and return the run folder."""
     given = {"batch": True, "benchmark": "rooms", "output": str(folder / "runs"), "max_turns": 3}
     run = start_run(RunConfig(**given | SMALL | {"scene": ("room01",), "limit": 3} | options))
-    run.go(Silent())
+    run.go(NullObserver())
     run.close()
     return run.path
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from factories.exports import export, make_run
-from factories.runs import Silent, make_config, make_questions, walking
+from factories.runs import NullObserver, make_config, make_questions, walking
 
 from render_agent.errors import EngineError, SetupError
 from render_agent.options import public_options
@@ -19,7 +19,7 @@ def go(run, engine, said=()):
     """Continue a run with its loggers; return their warnings."""
     said = list(said)
     try:
-        with logged(run, Silent(), said.append) as observer:
+        with logged(run, NullObserver(), said.append) as observer:
             run.go(observer, lambda config, asked: engine)
     finally:
         run.close()
@@ -78,7 +78,7 @@ def test_finished_run_names_where_to_view_the_log(tmp_path):
     pytest.importorskip("tensorboard")
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
     noted = []
-    with logged(run, Silent(), pytest.fail, noted.append) as observer:
+    with logged(run, NullObserver(), pytest.fail, noted.append) as observer:
         run.go(observer, lambda config, asked: walking(2))
     run.close()
     (line,) = noted

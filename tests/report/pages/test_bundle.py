@@ -116,7 +116,7 @@ def test_full_disk_leaves_no_partial_bundle(run, tmp_path, monkeypatch, new):
             raise RunLogError("No space left on device")
         return atomic_write(path, content, durable=durable)
 
-    monkeypatch.setattr("render_agent.report.pages.bundle.write_whole", full)
+    monkeypatch.setattr("render_agent.report.pages.bundle.atomic_write", full)
     if not new:
         (tmp_path / "out").mkdir()
     with pytest.raises(RunLogError):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from factories.runs import Silent, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions
 from factories.servers import StubServer, by_rule, chat_reply
 from factories.states import question, turn
 from msgspec.structs import replace
@@ -127,7 +127,7 @@ def run_over(folder, rule, **options):
         options = {"engine": "openai", "model": "made", "base_url": (server.url,), **options}
         run = start_run(make_config(folder, make_questions(folder, 2), max_turns=2, **options))
         try:
-            return run.path, run.go(Silent())
+            return run.path, run.go(NullObserver())
         finally:
             run.close()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from factories.runs import (
-    Silent,
+    NullObserver,
     cut,
     go_on,
     make_config,
@@ -402,7 +402,7 @@ def test_full_disk_stops_the_run_without_loss(made, finished, tmp_path):
     run = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl", max_turns=5))
     (run.path / "turns.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match="No space left on device"):
-        run.go(Silent(), lambda config, questions: walking(4))
+        run.go(NullObserver(), lambda config, questions: walking(4))
     run.close()
     (run.path / "turns.jsonl").unlink()
     continued(run.path)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from factories.models import bundled_model
 from factories.runs import (
-    Silent,
+    NullObserver,
     go_on,
     make_config,
     make_questions,
@@ -55,12 +55,12 @@ ROOMS = {
 POLICY = """
 import os, signal, time
 from pathlib import Path
-from render_agent.engines.scripted.blind_policies import Explorer
+from render_agent.engines.scripted.blind_policies import ExplorerPolicy
 
 FILE = Path(__file__).with_suffix(".file")
 
 
-class Eventful(Explorer):
+class Eventful(ExplorerPolicy):
     "Something happens whenever it is asked for the third turn of a question about room01."
 
     def __init__(self, questions, seed):
@@ -125,7 +125,7 @@ def rooms(folder, **options):
 def play(config, observer=None, **more):
     run = start_run(config.absolute())
     try:
-        run.go(observer or Silent(), **more)
+        run.go(observer or NullObserver(), **more)
     finally:
         run.close()
     return run.path
@@ -246,7 +246,7 @@ def test_model_replicas_match_a_single_process(tmp_path, ray):
     assert len(replies) > 1
 
 
-class Killer(Silent):
+class Killer(NullObserver):
     """Kills a different worker of a run at each of some numbers of turns."""
 
     def __init__(self, log, turns):
@@ -398,7 +398,7 @@ def test_error_in_every_worker_stops_the_run(tmp_path, ray, single_process):
     Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
     run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
     with pytest.raises(RunStoppedError, match="device is gone"):
-        run.go(Silent())
+        run.go(NullObserver())
     run.close()
     assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
@@ -563,7 +563,7 @@ def driver_of(scenes, workers, **options):
         for n in range(3)
     ]
     config = RunConfig(batch=True, **options)
-    driver = Driver(Idle(), [config] * workers, None, states, Lines(), Silent(), None, "100%")
+    driver = Driver(Idle(), [config] * workers, None, states, Lines(), NullObserver(), None, "100%")
     for slot in driver.slots:
         driver._start(slot)
         slot.batch_size, slot.stream = 4, None
