@@ -105,7 +105,7 @@ def print_comparison(
 
     if page is not None and page != Path() and _is_run(output, page):
         raise UsageError(f"--page {page} is a run. Put --page last, or give it a new folder.")
-        raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
+    if len(names) < 2:
         raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
