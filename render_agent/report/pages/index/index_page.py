@@ -132,7 +132,14 @@ def _head(run: RunData) -> dict[str, Any]:
     score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
     counts, chance = results["counts"], results["chance"]
     scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
-    statuses = ("answered", "exhausted", "failed", "missing", "active", "repaired")
+    statuses = {
+        "answered": "answered",
+        "exhausted": "out of turns",
+        "failed": "failed",
+        "missing": "without a scan",
+        "active": "in progress",
+        "repaired": "with unreadable replies",
+    }
     return {
         "score": figure(score),
         "interval": interval(results["intervals"].get(OFFICIAL)),
@@ -140,7 +147,7 @@ def _head(run: RunData) -> dict[str, Any]:
         "n": over,
         "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
-        "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
+        "counts": [(label, counts[name]) for name, label in statuses.items() if counts.get(name)],
     }  # fmt: skip
 
 
