@@ -6,8 +6,8 @@ import pytest
 from factories.models import small_model
 from factories.runs import NullObserver, choices, make_config, make_questions, transcripts
 
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import general
-from render_agent.runs import turn
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 
@@ -39,7 +39,7 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr(turn, "reply_schema", lambda kinds, **more: SHORT)
+    monkeypatch.setattr(Prompt, "schema", property(lambda prompt: SHORT))
     short = replace(
         general(),
         templates=general().templates | {"instructions.free": "Explore. You have {turns}."},
