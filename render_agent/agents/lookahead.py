@@ -36,7 +36,11 @@ class Best(Agent):
             moving = yield preview(tools, context, moving)
         if self.shows_all:
             return with_candidates(evidence, moving)
-        return (yield from choose_best(tools, context, evidence, moving, _best))
+        return (yield from choose_best(tools, context, evidence, moving, self.best))
+
+    def best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
+        """Return the candidate with the highest score, the first if several are equal; values: (K,)."""
+        return candidates[int(values.argmax())]
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,3 @@ class Show(Best):
     verifiers: ClassVar[Sequence[str] | None] = None
     draws = True
     shows_all = True
-
-
-def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the candidate with the highest score; the first one in a tie."""
-    return candidates[int(values.argmax())]

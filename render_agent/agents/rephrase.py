@@ -14,11 +14,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.agents.agent import SEPARATOR, Agent, Ask, Need, Tools, TurnRequests, turn_seed
-from render_agent.agents.candidates import choose_best, default_candidate, preview
+from render_agent.agents.agent import SEPARATOR, Ask, Need, Tools, TurnRequests, turn_seed
+from render_agent.agents.lookahead import Lookahead
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
-from render_agent.dialogue.evidence import Candidate, Evidence
+from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.json_object import unfenced
 from render_agent.dialogue.reply import object_schema
 from render_agent.engines.engine import Request
@@ -32,15 +32,13 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
-class Rephrase(Agent):
+class Rephrase(Lookahead):
     """Asks the question in several wordings, and makes the best move of the best-scoring wording.
 
     The model is asked for the wordings once; unreadable ones are dropped.
     """
 
     form = "rephrase:RxK"
-    verifiers = ("geometry",)
-    draws = True
 
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
@@ -62,17 +60,9 @@ class Rephrase(Agent):
         requests = self._wording_requests(tools, context, request, wordings)
         return TurnRequests(requests, wordings, (FEWER_WORDINGS,) if has_fewer else ())
 
-    def choose(
-        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
-    ) -> Generator[Need, Any, Evidence]:
-        """Score the candidates of all wordings together, and choose one."""
-        default = default_candidate(context, candidates)
-        evidence = Evidence(self.text, tuple(candidates), default.number)
-        moving = [candidate for candidate in candidates if candidate.goes_on]
-        if context.last or not default.goes_on or len(moving) < 2:
-            return evidence
-        moving = yield preview(tools, context, moving)
-        return (yield from choose_best(tools, context, evidence, moving, best_of_best_group))
+    def best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
+        """Return the candidate with the highest score in the wording with the highest mean; values: (K,)."""
+        return best_of_best_group(candidates, values)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the id of each wording's dialogue; the first one is that of the question itself."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from render_agent.agents.lookahead import _best
+from render_agent.agents.lookahead import Best
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
@@ -20,5 +20,5 @@ def test_every_move_is_equally_likely():
         context = SimpleNamespace(state=SimpleNamespace(id="1"), turn=turn)
         verdict = RandomVerifier(seed=0).score(context, candidates)
         assert verdict.scores.shape == (1, len(candidates))
-        chosen[_best(candidates, verdict.scores[0]).number] += 1
+        chosen[Best("best:2").best(candidates, verdict.scores[0]).number] += 1
     np.testing.assert_allclose([chosen[n] / rounds for n in range(3)], 1 / 3, atol=0.035)
