@@ -80,3 +80,16 @@ def write_usd(path, points, faces, *, up="Z", metres=1.0, colours=None, kind="ve
         mesh.CreateDisplayColorPrimvar(kind).Set(values)
     stage.Save()
     return stage
+
+
+def geo_keys(**values):
+    """GeoTIFF keys of a LAS file, written `k1024=value`."""
+    import laspy
+
+    keys = laspy.vlrs.known.GeoKeyDirectoryVlr()
+    keys.geo_keys = []
+    for number, value in values.items():
+        key = laspy.vlrs.known.GeoKeyEntryStruct()
+        key.id, key.count, key.value_offset = int(number[1:]), 1, value
+        keys.geo_keys.append(key)
+    return keys

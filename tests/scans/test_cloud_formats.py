@@ -11,7 +11,7 @@ import psutil
 import pytest
 import trimesh
 from conftest import mostly_slow
-from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
+from factories.clouds import e57_fields, geo_keys, write_e57, write_las, write_pcd, write_usd
 from factories.scans import RGB, XYZ, block, ply, room, sampled
 from factories.splats import some_splat, spz
 
@@ -61,16 +61,6 @@ def test_las_is_precise_at_utm_offsets(tmp_path, name, form, times):
     assert scene.is_cloud
     assert scene.frame.up == "z"
     assert scene.ceiling - scene.floor == pytest.approx(2.7, abs=0.03)
-
-
-def geo_keys(**values):
-    keys = laspy.vlrs.known.GeoKeyDirectoryVlr()
-    keys.geo_keys = []
-    for number, value in values.items():
-        key = laspy.vlrs.known.GeoKeyEntryStruct()
-        key.id, key.count, key.value_offset = int(number[1:]), 1, value
-        keys.geo_keys.append(key)
-    return keys
 
 
 WKT = (

@@ -3,7 +3,7 @@
 import laspy
 import numpy as np
 import pytest
-from factories.clouds import e57_fields, write_e57, write_las
+from factories.clouds import e57_fields, geo_keys, write_e57, write_las
 from factories.scans import block, room, sampled
 
 from render_agent.errors import SceneError
@@ -115,16 +115,6 @@ WKT2 = (
 
 def wkt(horizontal, vertical):
     return f'COMPD_CS["c",{horizontal},{vertical}]'
-
-
-def geo_keys(**values):
-    keys = laspy.vlrs.known.GeoKeyDirectoryVlr()
-    keys.geo_keys = []
-    for number, value in values.items():
-        key = laspy.vlrs.known.GeoKeyEntryStruct()
-        key.id, key.count, key.value_offset = int(number[1:]), 1, value
-        keys.geo_keys.append(key)
-    return keys
 
 
 @pytest.mark.parametrize(
