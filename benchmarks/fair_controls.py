@@ -110,7 +110,8 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
     means = {views: np.mean([r["official"] for r in found]) for views, found in runs.items()}
     lines = [
-        f"The bundled rooms, {8 * each} questions, {seeds} seeds, views of {size} pixels; the official score in percent.",
+        f"The bundled rooms, {8 * each} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score (parsed answer)"
+        " in percent.",
         "",
         *table(
             ["`--views`", "score"], [[f"`{views}`", f"{mean:.1f}"] for views, mean in means.items()]

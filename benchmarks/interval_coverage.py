@@ -255,11 +255,11 @@ def page(record: Mapping[str, Any]) -> list[str]:
     sizes = [str(scenes) for scenes in SCENES]
     lines = [
         f"Scenes drawn with replacement from {record['rooms']} newly generated rooms with {record['questions']} questions,"
-        f" {record['samples']:,} samples per size (2,000 for the bootstrap). Populations with their official scores: "
+        f" {record['samples']:,} samples per size (2,000 for the bootstrap). Populations with their VSI-Bench scores: "
         + "; ".join(f"{name} {entry['score']:.1f}" for name, entry in populations.items())
         + ". `by scene`: every second room is answered correctly, the others at random. Values in percent.",
         "",
-        "## Coverage of the 95 % interval of the official score",
+        "## Coverage of the 95 % interval of the VSI-Bench score",
         "",
     ]
     for name, entry in populations.items():

@@ -29,6 +29,7 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
+from render_agent.score.summary import row_names, score_name
 from render_agent.score.tables import describe_mean_cost, overall_lines
 from render_agent.util.display import count_noun
 
@@ -94,7 +95,7 @@ class Dialogue:
 
     @property
     def score(self) -> float | None:
-        """The official score, 0 to 1; None without ground truth or if the question is unfinished."""
+        """The score of the parsed answer, 0 to 1; None without ground truth or if the question is unfinished."""
         return self.folder.rows[self.state.id].score
 
     @property
@@ -185,7 +186,8 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return page("comparison.html", comparison=self)
+        labels = row_names(self.found["differences"])
+        return page("comparison.html", comparison=self, labels=labels)
 
 
 class RunResults:
@@ -234,7 +236,7 @@ class RunResults:
 
     @property
     def score(self) -> float | None:
-        """The official score over scored questions, in percent; None if there are none."""
+        """VSI-Bench score (parsed answer) over scored questions, in percent; None if there are none."""
         score: float | None = self.results["official_over_scored"]["score"]
         return score
 
@@ -334,7 +336,9 @@ class RunResults:
         return len(self.folder.states)
 
     def __repr__(self) -> str:
-        score = "no score" if self.score is None else f"{self.score:.1f} %"
+        score = (
+            "no score" if self.score is None else f"{score_name(self.results)} {self.score:.1f} %"
+        )
         stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
         failed = self.results["counts"]["failed"]
         failures = f", {failed} failed" if failed else ""

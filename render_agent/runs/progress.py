@@ -128,14 +128,14 @@ class Progress:
         return turns * seconds / (len(self._recent) - 1)
 
     def _score_so_far(self) -> str:
-        """Return the official score so far and the half-width of its interval."""
+        """Return the score on parsed answers so far and the half-width of its interval."""
         if (now := time.monotonic()) >= self._score_due:
             self._score_due = now + SCORE_SECONDS
             answers = tally(self._scored)
             if len(answers.sums):
                 low, high = make_estimates(answers)[MACRO].score_interval
                 spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
-                self._score = f"score {100 * answers.means[MACRO]:.0f}{spread}"
+                self._score = f"score (parsed answer) {100 * answers.means[MACRO]:.0f}{spread}"
         return self._score
 
 

@@ -174,7 +174,7 @@ def _restrict(side: Side, ids: Collection[str]) -> Side:
 def correct(compared: Sequence[Mapping[str, Any]]) -> None:
     """Add `p_holm` to the comparisons shown on one page: p values with Holm's correction for multiple tests.
 
-    The primary test, whether official scores differ, is corrected for the number of comparisons. All other means,
+    The primary test, whether the scores called `official` differ, is corrected for the number of comparisons. All other means,
     tasks and types are corrected together, over all comparisons. McNemar's tests are treated the same way: the test
     of all choices is primary, tests by type are corrected together.
     """

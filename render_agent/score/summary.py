@@ -12,8 +12,16 @@ from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
-# What `official` and `official_raw` score.
-ON_PARSED, ON_WORDS = ", on the parsed answer", ", on the raw reply"
+# Suffixes of the names of `official` and `official_raw`: which form of the answer is scored.
+PARSED_ANSWER, RAW_ANSWER = " (parsed answer)", " (raw answer)"
+
+VSI_BENCH_SCORE = "VSI-Bench score"  # mean over the eight tasks of VSI-Bench
+MEAN_OF_TASKS = "mean of tasks"  # the same mean for other benchmarks
+
+# Explains the score of a table whose rows may be of any benchmark.
+SCORE_NAMES = (
+    f"{VSI_BENCH_SCORE}{PARSED_ANSWER}; for other benchmarks, {MEAN_OF_TASKS}{PARSED_ANSWER}"
+)
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order of appearance in the video, which scans do not contain;"
@@ -28,21 +36,26 @@ def asks_vsibench(results: Mapping[str, Any]) -> bool:
 
 
 def overall_name(results: Mapping[str, Any]) -> str:
-    """Return the name of the mean over tasks: the official score for VSI-Bench, "mean of tasks" for others."""
-    return "official scorer" if asks_vsibench(results) else "mean of tasks"
+    """Return the name of the mean over tasks, to be followed by PARSED_ANSWER or RAW_ANSWER."""
+    return VSI_BENCH_SCORE if asks_vsibench(results) else MEAN_OF_TASKS
+
+
+def score_name(results: Mapping[str, Any]) -> str:
+    """Return the name of the score to publish, `official`."""
+    return f"{overall_name(results)}{PARSED_ANSWER}"
 
 
 def row_names(names: Iterable[str]) -> dict[str, str]:
     """Return labels for the rows of a comparison: its means, tasks and types.
 
-    Only for VSI-Bench is the mean of tasks called official, and is there a row without the appearance order.
+    Only VSI-Bench has a row without the appearance order.
     """
     rows = {name: name for name in names}
     vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
     if not vsibench:
         rows.pop(WITHOUT_ORDER, None)
     if OFFICIAL in rows:
-        rows[OFFICIAL] = "official, parsed answer" if vsibench else "mean of tasks"
+        rows[OFFICIAL] = (VSI_BENCH_SCORE if vsibench else MEAN_OF_TASKS) + PARSED_ANSWER
     return rows
 
 

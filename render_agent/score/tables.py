@@ -15,8 +15,8 @@ from render_agent.score.means import MACRO
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
-    ON_PARSED,
-    ON_WORDS,
+    PARSED_ANSWER,
+    RAW_ANSWER,
     asks_vsibench,
     overall_name,
     row_names,
@@ -121,7 +121,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
         entry = compared["differences"][name]
         test = tests.get("choices" if name == OFFICIAL else name)
         cells = (
-            _row_name(label),
+            _wrapped(_row_name(label)),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
@@ -181,7 +181,7 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     for name, label in row_names(ladder["types"]).items():
         row = ladder["types"][name]
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
-        table.add_row(_row_name(label), *map(figure, row["scores"]), *gains)
+        table.add_row(_wrapped(_row_name(label)), *map(figure, row["scores"]), *gains)
     table.caption = (
         "→: gain (Holm p), paired, jackknife over scenes; --json and --page include intervals"
     )
@@ -237,8 +237,12 @@ def probability(p: float | None) -> str:
 
 def _add(table: Table, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
-    label = line.label.replace(", ", ",\n  ")  # wrap, to leave enough width for the numbers
-    table.add_row(label, number, figure(line.score), interval(line.bounds), *more)
+    table.add_row(_wrapped(line.label), number, figure(line.score), interval(line.bounds), *more)
+
+
+def _wrapped(label: str) -> str:
+    """Wrap a label at a comma or parenthesis, to leave enough width for the numbers."""
+    return label.replace(", ", ",\n  ").replace(" (", "\n  (")
 
 
 def _row_name(name: str) -> str:
@@ -274,7 +278,7 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     intervals, number = results["intervals"], results["n"]
     vsibench = asks_vsibench(results)
     metrics = [
-        Line(f"{name}{ON_WORDS}", metric["n"], metric["score"], metric["interval"])
+        Line(f"{name}{RAW_ANSWER}", metric["n"], metric["score"], metric["interval"])
         for name, metric in results.get("metrics", {}).items()
     ]
     lines = metrics + _official(results)
@@ -324,18 +328,20 @@ def _official(results: Mapping[str, Any]) -> list[Line]:
     """Return the official scores; for an incomplete run, over scored questions and with the others as 0."""
     intervals, name = results["intervals"], overall_name(results)
     if "official_over_scored" not in results:  # a predictions file, whose answers are not parsed
-        return [Line(f"{name}{ON_WORDS}", results["n"], results[OFFICIAL], intervals.get(OFFICIAL))]
+        return [
+            Line(f"{name}{RAW_ANSWER}", results["n"], results[OFFICIAL], intervals.get(OFFICIAL))
+        ]
     scored = results["official_over_scored"]
     is_incomplete = results[OFFICIAL] is None and scored["score"] is not None
     lines = []
     if OFFICIAL_RAW in results:
         bounds = intervals.get(OFFICIAL_RAW)
-        lines.append(Line(f"{name}{ON_WORDS}", scored["n"], results[OFFICIAL_RAW], bounds))
-    label = f"{name}{ON_PARSED}{', scored questions only' if is_incomplete else ''}"
+        lines.append(Line(f"{name}{RAW_ANSWER}", scored["n"], results[OFFICIAL_RAW], bounds))
+    label = f"{name}{PARSED_ANSWER}{', scored questions only' if is_incomplete else ''}"
     lines.append(Line(label, scored["n"], scored["score"], intervals.get(OFFICIAL)))
     if is_incomplete:
         missing = results["official_missing_as_zero"]
-        lines.append(Line(f"{name}{ON_PARSED}, unscored as 0", None, missing))
+        lines.append(Line(f"{name}{PARSED_ANSWER}, unscored as 0", None, missing))
     return lines
 
 

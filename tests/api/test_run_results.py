@@ -208,7 +208,7 @@ def test_compare_matches_the_command(rooms, walked):
 def test_report_is_written(walked):
     page = render_agent.load_run(walked).report(processes=1)
     assert page == walked / "report" / "index.html"
-    assert "official" in page.read_text("utf-8")
+    assert "VSI-Bench score (parsed answer)" in page.read_text("utf-8")
 
 
 def test_load_run_by_name_path_and_recency(walked, folder):

@@ -12,6 +12,7 @@ from conftest import test_data
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.report.predictions import read_predictions, score_predictions
+from render_agent.score.summary import VSI_BENCH_SCORE
 from render_agent.score.tables import overall_lines
 from render_agent.tasks.question_files import load_questions
 
@@ -264,4 +265,4 @@ def test_metrics_of_questions_are_reported():
     assert "metrics" not in score_predictions([made(0)], {"0": "2"})
     labels = [line.label for line in overall_lines(found)]
     assert "exact-match" in labels[0]
-    assert not [label for label in labels if "official" in label]
+    assert not [label for label in labels if VSI_BENCH_SCORE in label]

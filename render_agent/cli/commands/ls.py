@@ -42,6 +42,7 @@ def ls_command(output: str, as_json: bool) -> None:
     from rich.table import Table
 
     from render_agent.runs.read import NO_RUNS, list_runs
+    from render_agent.score.summary import SCORE_NAMES
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
@@ -60,6 +61,7 @@ def ls_command(output: str, as_json: bool) -> None:
     if not console.is_terminal:
         console.width = WIDTH
     console.print(table)
+    console.print(f"score: {SCORE_NAMES}, in percent over scored questions", soft_wrap=True)
     for error in filter(None, (row["error"] for row in rows)):
         click.echo(error, err=True)
 

@@ -240,7 +240,7 @@ class LoggingObserver(Observer):
 
 
 def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
-    """Return a run's progress, tokens, seconds and official score with its 95 % confidence interval in percent."""
+    """Return a run's progress, tokens, seconds and score (parsed answer) with its 95 % confidence interval in percent."""
     turns = [turn for state in states for turn in state.turns]
     status = Counter(state.status for state in states)
     tokens = Tokens.total(turn.tokens for turn in turns)

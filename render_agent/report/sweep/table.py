@@ -15,7 +15,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
-from render_agent.score.summary import OFFICIAL, summary
+from render_agent.score.summary import OFFICIAL, SCORE_NAMES, summary
 from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.util.console import plain_table
 
@@ -28,7 +28,7 @@ HEADS = ("score", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "fa
          "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
 
 CAPTION = (
-    "Score: percent, over scored questions. Difference: percentage points from the baseline, paired by question."
+    f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by question."
     " CI and p: jackknife over scenes. Holm: p corrected for the number of rows. Turns, renders, tokens and seconds"
     " (rendering + generating): mean per question."
 )

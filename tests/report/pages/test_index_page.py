@@ -12,6 +12,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import COLUMNS, table_rows
 from render_agent.report.pages.table import table_script
 from render_agent.runs.read import RunData
+from render_agent.score.summary import score_name
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 
@@ -59,6 +60,8 @@ def test_index_matches_the_results(page, seen):
     assert results["intervals"]["official"] is None
     assert "no confidence interval" in page.inner_text(".headline")
     assert "PARTIAL" in page.inner_text(".stamps")
+    assert page.inner_text("#score") == score_name(results)
+    assert "Not for publication" in page.inner_text(".publish")
     plots = page.locator("img.plot").evaluate_all("all => all.map(image => image.src)")
     assert [src.rpartition("/")[2] for src in plots] == [
         "types.svg",

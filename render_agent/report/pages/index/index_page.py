@@ -25,7 +25,13 @@ from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
-from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
+from render_agent.score.summary import (
+    OFFICIAL,
+    OFFICIAL_RAW,
+    RAW_ANSWER,
+    overall_name,
+    score_name,
+)
 from render_agent.score.tables import describe_cost, figure, interval, overall_lines
 from render_agent.util.display import count_noun
 from render_agent.views.picture_store import safe_name
@@ -130,7 +136,7 @@ def _head(run: RunData) -> dict[str, Any]:
     """Return the official score with its confidence interval, sample size, chance levels and counts."""
     results = run.results
     score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
-    counts, chance = results["counts"], results["chance"]
+    counts, chance, name = results["counts"], results["chance"], score_name(results)
     scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
     statuses = {
         "answered": "answered",
@@ -143,12 +149,30 @@ def _head(run: RunData) -> dict[str, Any]:
     return {
         "score": figure(score),
         "interval": interval(results["intervals"].get(OFFICIAL)),
-        "label": f"{overall_name(results).capitalize()}{ON_PARSED} (%){'' if results['official'] is not None else ', scored questions only'}",
+        "label": name[:1].upper() + name[1:],
+        "only": "" if results["official"] is not None else "scored questions only",
         "n": over,
         "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(label, counts[name]) for name, label in statuses.items() if counts.get(name)],
+        "publish": _what_to_publish(run),
     }  # fmt: skip
+
+
+def _what_to_publish(run: RunData) -> str | None:
+    """Return a sentence that says which score of a run to publish, if any; None without a score."""
+    results = run.results
+    score, raw = results["official"], results[OFFICIAL_RAW]
+    if results["official_over_scored"]["score"] is None:
+        return None
+    if results["status"] != "complete" or score is None:
+        return "Not for publication: only a part of the benchmark's questions is scored."
+    bounds = results["intervals"].get(OFFICIAL)
+    within = "" if bounds is None else f" (95 % CI {bounds[0]:.1f} to {bounds[1]:.1f})"
+    return (
+        f"To publish: {score_name(results)}, {score:.1f} %{within}, with the {overall_name(results)}{RAW_ANSWER},"
+        f" {figure(raw)} %, beside it; benchmark: {_benchmark(run)}."
+    )
 
 
 def _turns(config: RunConfig) -> str:
