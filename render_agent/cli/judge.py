@@ -14,11 +14,10 @@ from render_agent.cli.shared_options import AS_JSON, engine_config, engine_flags
 from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from render_agent.agents.verifiers.judge.batch_score import Score
     from render_agent.agents.verifiers.judge.rubric import Rubric
     from render_agent.options import RunConfig
+    from render_agent.util.console import PlainTable
 
 SUFFIXES = (
     ".png",
@@ -189,25 +188,20 @@ def _table(
     totals: Mapping[str, Any],
     criteria: Sequence[str],
     title: str,
-) -> Table:
-    from rich.text import Text
+) -> PlainTable:
+    from render_agent.util.console import PlainTable
 
-    from render_agent.util.console import plain_table
-
-    table = plain_table(Text(title))
+    table = PlainTable(title)
     columns = {"score": "score", **{name: f"criteria.{name}" for name in criteria}}
-    table.add_column("image", overflow="fold")
+    table.add_column("image")
     for name in columns:
-        table.add_column(name, justify="right")
-    table.add_column("reason", overflow="fold")
+        table.add_column(name, right=True)
+    table.add_column("reason")
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
-        # File names and reasons may contain terminal control sequences or rich markup.
-        table.add_row(Text(row["picture"]), *cells, Text(row["why_not"] or ""))
+        table.add_row(row["picture"], *cells, row["why_not"] or "")
     tokens = f"tokens in {totals['tokens_in']:,}, out {totals['tokens_out']:,}"
     if not totals["tokens_in"]:  # every prompt has tokens
         tokens = "tokens: not reported"
-    table.caption = Text(
-        f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of engine time"
-    )
+    table.caption = f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of engine time"
     return table

@@ -1,4 +1,4 @@
-"""Tables of scores and comparisons for the terminal, at most 80 characters wide."""
+"""Tables of scores and comparisons for the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rich.console import Group
-from rich.table import Table
 
 from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
@@ -22,7 +21,7 @@ from render_agent.score.summary import (
     row_names,
 )
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER
-from render_agent.util.console import plain_table
+from render_agent.util.console import PlainTable
 
 # count in the results -> label in a caption, in display order
 COUNT_LABELS = {
@@ -54,14 +53,14 @@ class Line(NamedTuple):
     """95 % confidence interval."""
 
 
-def score_table(results: Mapping[str, Any]) -> Table:
+def score_table(results: Mapping[str, Any]) -> PlainTable:
     """Return the scores by type, followed by the aggregate scores; the caption has counts and caveats."""
     parser = results["parser"]
     metric = ", VSI-Bench metrics" if asks_vsibench(results) else ""
     metric = metric if parser == OFFICIAL else f", answers parsed by {parser}"
     title = f"Scores{metric}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
     heads = ("question type", "n", "score", "95 % CI", "random", "frequency")
-    table = plain_table(title, *heads)
+    table = PlainTable(title, *heads)
     for name, line in _by_type(results).items():
         if name == ORDER:
             table.add_section()
@@ -84,10 +83,10 @@ def score_tables(results: Mapping[str, Any]) -> Group:
     return Group(*tables)
 
 
-def causal_table(causal: Mapping[str, Any]) -> Table:
+def causal_table(causal: Mapping[str, Any]) -> PlainTable:
     """Return the table of pairs by change, with the reasons for skipped questions in the caption."""
     title = "Pairs: original and changed question"
-    table = plain_table(title, "change", "n", "share", "95 % CI")
+    table = PlainTable(title, "change", "n", "share", "95 % CI")
     parts = {"all changes": causal, **causal["changes"]}
     for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
         table.add_section()
@@ -108,14 +107,14 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
     return table
 
 
-def comparison_table(compared: Mapping[str, Any]) -> Table:
+def comparison_table(compared: Mapping[str, Any]) -> PlainTable:
     """Return both scores, their difference, its confidence interval and both tests, by aggregate score and type."""
     title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
     # without any interval, omit its columns to leave more width for the names
     has_interval = any(entry["interval"] is not None for entry in compared["differences"].values())
     columns = DIFFERENCE if has_interval else DIFFERENCE[:4]
-    table = plain_table(title, *columns)
-    table.add_column("McNemar", justify="right")
+    table = PlainTable(title, *columns)
+    table.add_column("McNemar", right=True)
     tests, labels = compared["mcnemar"], row_names(compared["differences"])
     for name, label in labels.items():
         entry = compared["differences"][name]
@@ -151,9 +150,9 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     return table
 
 
-def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
+def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> PlainTable:
     """Return the table of differences in beliefs; `words` has the labels of the figures."""
-    table = plain_table("Beliefs after the last turn", *DIFFERENCE)
+    table = PlainTable("Beliefs after the last turn", *DIFFERENCE)
     for name, entry in compared["beliefs"].items():
         table.add_row(words[name], *belief_cells(entry))
     return table
@@ -172,12 +171,12 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def ladder_table(ladder: Mapping[str, Any]) -> Table:
+def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
     """Return the score of every tool set by type, and the gain over the previous one."""
     rungs = [rung["tools"] for rung in ladder["rungs"]]
-    table = plain_table(f"Scores by tool set, {ladder['n']} questions", "", *rungs)
+    table = PlainTable(f"Scores by tool set, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
-        table.add_column(f"{low} → {high}", justify="right")
+        table.add_column(f"{low} → {high}", right=True)
     for name, label in row_names(ladder["types"]).items():
         row = ladder["types"][name]
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
@@ -194,15 +193,15 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     return table
 
 
-def changed_table(compared: Mapping[str, Any]) -> Table:
+def changed_table(compared: Mapping[str, Any]) -> PlainTable:
     """Return the questions that are right in one run and wrong in the other, at most MAX_CHANGED."""
     changed = compared["changed"]
     gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
-    table = plain_table(
+    table = PlainTable(
         f"{len(changed)} changed outcomes: {gained} gained, {len(changed) - gained} lost"
     )
     for name in ("question", "type", "scene", "ground truth", "a", "b"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for entry in changed[:MAX_CHANGED]:
         answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
@@ -235,7 +234,7 @@ def probability(p: float | None) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _add(table: Table, line: Line, *more: str) -> None:
+def _add(table: PlainTable, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
     table.add_row(_wrapped(line.label), number, figure(line.score), interval(line.bounds), *more)
 

@@ -1,24 +1,36 @@
-"""The console for all printed output, and the style of its tables."""
+"""The console for all printed output, and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from render_agent.util.sanitize import visible
 
+GAP = 2  # spaces between two columns
+
+READABLE_WIDTH = 80  # captions below narrow tables wrap at this width
+
+MIN_TEXT_WIDTH = 20  # of a last column of text; longer words extend past the edge
+
 
 class PlainConsole(Console):
-    """A console that interprets no markup and escapes control characters."""
+    """A console that interprets no markup, escapes control characters and crops no lines."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print like `Console.print`, but do not crop lines."""
+        super().print(*objects, **{"crop": False, **options})
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -33,23 +45,176 @@ def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return PlainConsole(stderr=stderr, quiet=quiet)
 
 
-def plain_table(title: str | Text, *heads: str) -> Table:
-    """Return an empty table whose first column is left-aligned and the others right-aligned.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
 
-    In a narrow terminal the widest columns wrap first; nothing is truncated.
+    header: str
+    right: bool
+    """True for right-aligned cells, which stay on one line; others wrap between words."""
 
-    Args:
-        title: Pass untrusted text as `Text`, so that its markup is not interpreted.
-        heads: Column headings.
+
+class _Width(NamedTuple):
+    least: int
+    """Width of the longest unbreakable part."""
+    most: int
+    """Width without any wrapping."""
+
+
+class PlainTable:
+    """A table for the terminal that breaks no word and omits nothing, however narrow the terminal is.
+
+    Text wraps between words. If the columns do not fit side by side, every row is printed as a list of headings and
+    values instead. Rich's own table breaks words and truncates cells.
+
+    Attributes:
+        title: Printed above the table.
+        caption: Printed below the table.
+        columns: The columns.
     """
-    table = Table(
-        title=title,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
-    return table
+
+    def __init__(self, title: str | Text = "", *heads: str) -> None:
+        self.title = title
+        self.caption: str | Text | None = None
+        self.columns: list[Column] = []
+        self._rows: list[list[Text]] = []
+        self._sections: set[int] = set()
+        for number, head in enumerate(heads):
+            self.add_column(head, right=number > 0)
+
+    def add_column(self, header: str, *, right: bool = False) -> None:
+        """Add a column, left-aligned by default."""
+        self.columns.append(Column(_text(header).plain, right))
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add a row; missing cells are empty."""
+        empty = [""] * (len(self.columns) - len(cells))
+        self._rows.append([_text(cell) for cell in (*cells, *empty)])
+
+    def add_section(self) -> None:
+        """Leave a blank line before the next row."""
+        self._sections.add(len(self._rows))
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Render for the width of the console."""
+        widths = self._fit(options.max_width)
+        lines = self._list_rows(options.max_width) if widths is None else self._align_rows(widths)
+        if self.title:
+            title = _text(self.title)
+            title.stylize_before("table.title")
+            yield from _wrap(title, options.max_width)
+        yield from lines
+        if self.caption:
+            caption = _text(self.caption)
+            caption.stylize_before("table.caption")
+            table_width = sum(widths) + GAP * len(widths) - GAP if widths else 0
+            width = min(options.max_width, max(table_width, READABLE_WIDTH))
+            yield from _wrap(caption, width)
+
+    def _fit(self, max_width: int) -> list[int] | None:
+        """Return the widths of the columns; None if they do not fit side by side."""
+        limits = [self._limits(number) for number in range(len(self.columns))]
+        widths = [limit.least for limit in limits]
+        remaining = max_width - sum(widths) - GAP * (len(widths) - 1)
+        if remaining < 0:
+            return None
+        by_need = sorted(range(len(limits)), key=lambda n: limits[n].most - limits[n].least)
+        for place, number in enumerate(by_need):
+            needed = limits[number].most - limits[number].least
+            share = min(needed, remaining // (len(by_need) - place))
+            widths[number] += share
+            remaining -= share
+        return widths
+
+    def _limits(self, number: int) -> _Width:
+        column, cells = self.columns[number], [row[number] for row in self._rows]
+        lines = [line for cell in cells for line in cell.split(allow_blank=True)]
+        head = Text(column.header)
+        words = [Text(word) for line in [head, *lines] for word in line.plain.split()]
+        most = max((text.cell_len for text in [head, *lines]), default=0)
+        least = max((word.cell_len for word in words), default=0)
+        if column.right:
+            least = max(least, *(line.cell_len for line in lines), 0)
+        elif number == len(self.columns) - 1:
+            least = min(least, MIN_TEXT_WIDTH)
+        return _Width(least, max(most, least))
+
+    def _align_rows(self, widths: Sequence[int]) -> Iterator[Text]:
+        if any(column.header for column in self.columns):
+            heads = [Text(column.header, "table.header") for column in self.columns]
+            yield from self._align(heads, widths, at_bottom=True)
+            yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)), overflow="ignore")
+        for number, row in enumerate(self._rows):
+            if number and number in self._sections:
+                yield Text()
+            yield from self._align(row, widths)
+
+    def _align(
+        self, row: Sequence[Text], widths: Sequence[int], at_bottom: bool = False
+    ) -> Iterator[Text]:
+        """Yield the lines of a row."""
+        wrapped = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        if at_bottom:
+            height = max(map(len, wrapped))
+            wrapped = [[Text()] * (height - len(lines)) + lines for lines in wrapped]
+        for lines in zip_longest(*wrapped, fillvalue=Text()):
+            joined = Text(overflow="ignore")
+            for column, width, part in zip(self.columns, widths, lines, strict=True):
+                space = Text(" " * max(width - part.cell_len, 0))
+                joined.append_text(space + part if column.right else part + space)
+                joined.append(" " * GAP)
+            joined.rstrip()
+            yield joined
+
+    def _list_rows(self, width: int) -> Iterator[Text]:
+        """Yield every row as headings and values, the first on a line of its own."""
+        for number, row in enumerate(self._rows):
+            if number and number in self._sections:
+                yield Text()
+            pairs = [
+                f"{column.header} {' '.join(cell.plain.split())}".strip()
+                for column, cell in zip(self.columns, row, strict=True)
+                if cell
+            ]
+            first, *others = pairs or [""]
+            yield from _wrap(Text(first, "bold"), width)
+            for line in _join_pairs(others, width - GAP):
+                for part in _wrap(Text(line), width - GAP):
+                    yield Text(" " * GAP, overflow="ignore") + part
+
+
+def _join_pairs(pairs: Sequence[str], width: int) -> list[str]:
+    """Join texts to lines of at most `width` if possible."""
+    lines: list[str] = []
+    for pair in pairs:
+        joined = f"{lines[-1]} · {pair}" if lines else pair
+        if lines and Text(joined).cell_len <= width:
+            lines[-1] = joined
+        else:
+            lines.append(pair)
+    return lines
+
+
+def _wrap(text: Text, width: int) -> list[Text]:
+    """Split a text into lines between words; a word longer than `width` gets its own line."""
+    lines = []
+    for line in text.split(allow_blank=True):
+        start, breaks = 0, []
+        for word in re.finditer(r"\S+", line.plain):
+            has_words = line.plain[start : word.start()].strip()
+            if has_words and cell_len(line.plain[start : word.end()]) > width:
+                start = word.start()
+                breaks.append(start)
+        for part in line.divide(breaks):
+            part.rstrip()
+            part.overflow = "ignore"
+            lines.append(part)
+    return lines
+
+
+def _text(cell: str | Text) -> Text:
+    if isinstance(cell, Text):
+        return cell.copy()
+    return Text(visible(cell).replace("\t", " "))

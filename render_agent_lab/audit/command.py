@@ -94,12 +94,12 @@ def audit_table(figures: dict[str, Any]) -> Any:
     """Return a table of blind scores by question type and the number of pruned questions."""
     from render_agent.score.intervals import FEW_SCENES
     from render_agent.score.tables import figure, interval, probability, signed
-    from render_agent.util.console import plain_table
+    from render_agent.util.console import PlainTable
 
-    table = plain_table(
+    table = PlainTable(
         f"Answered without looking: {figures['n']} questions, {figures['scenes']} scenes, {figures['folds']} folds"
     )
-    table.add_column("question type", no_wrap=True)
+    table.add_column("question type")
     for name in (
         "n",
         "chance",
@@ -110,7 +110,7 @@ def audit_table(figures: dict[str, Any]) -> Any:
         "95 % CI",
         "Holm",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, right=True)
     rows = {**figures["types"], "mean of tasks": figures["overall"]}
     for name, row in rows.items():
         methods = row["methods"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rich.table import Table
+from render_agent.util.console import PlainTable
 
 # Columns shown in tables: heading and format. The JSON has all other figures too.
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -65,12 +65,12 @@ def format_cell(row: Mapping[str, Any], name: str) -> str:
     return COLUMNS[name][1].format(value / 2**30 if name == "peak_bytes" else value)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def table(rows: Sequence[Mapping[str, Any]]) -> PlainTable:
     """Return the results as a table for a terminal."""
-    result = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    result = PlainTable()
     for name in nonempty_columns(rows):
-        text = name in ("engine", "schedule", "reuse")
-        result.add_column(COLUMNS[name][0], justify="left" if text else "right")
+        is_text = name in ("engine", "schedule", "reuse")
+        result.add_column(COLUMNS[name][0], right=not is_text)
     for row in rows:
         result.add_row(*(format_cell(row, name) for name in nonempty_columns(rows)))
     return result

@@ -12,7 +12,7 @@ from render_agent.cli.shared_options import AS_JSON, RUNS_FOLDER, NewPath, compl
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from render_agent.util.console import PlainTable
 
 
 @click.command("compare", panel="Inspect runs")
@@ -145,11 +145,11 @@ def print_comparison(
         console.print(ladder_table(steps))
 
 
-def power_table(figures: Mapping[str, Any]) -> Table:
+def power_table(figures: Mapping[str, Any]) -> PlainTable:
     """Return the results of a power analysis as a table."""
-    from render_agent.util.console import plain_table
+    from render_agent.util.console import PlainTable
 
-    table = plain_table(
+    table = PlainTable(
         f"{figures['difference']:g} points, power {100 * figures['power']:g} % at p ≤ 5 %"
     )
     for name in (
@@ -158,7 +158,7 @@ def power_table(figures: Mapping[str, Any]) -> Table:
         "questions",
         f"detectable with {figures['scenes']} scenes",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, right=True)
     for row in figures["needs"]:
         r = row["correlation"]
         table.add_row(

@@ -25,8 +25,6 @@ COLUMNS = (
     "agent",
 )
 
-WIDTH = 160  # table width in characters if the output is not a terminal
-
 
 @click.command("ls", panel="Inspect runs")
 @RUNS_FOLDER
@@ -39,11 +37,10 @@ def ls_command(output: str, as_json: bool) -> None:
       render-agent ls
       render-agent ls --runs results --json
     """
-    from rich.table import Table
 
     from render_agent.runs.read import NO_RUNS, list_runs
     from render_agent.score.summary import SCORE_NAMES
-    from render_agent.util.console import plain_console
+    from render_agent.util.console import PlainTable, plain_console
     from render_agent.util.sanitize import printable_json
 
     rows = [run_row(path) for path in list_runs(Path(output))]
@@ -54,12 +51,12 @@ def ls_command(output: str, as_json: bool) -> None:
         click.echo(f"no runs in {output}. {NO_RUNS}")
         return
     heads = ("score" if name == "official" else name for name in COLUMNS)
-    table = Table(*heads, box=None, pad_edge=False)
+    table = PlainTable()
+    for head in heads:
+        table.add_column(head)
     for row in rows:
         table.add_row(*("–" if row[name] is None else str(row[name]) for name in COLUMNS))
     console = plain_console()
-    if not console.is_terminal:
-        console.width = WIDTH
     console.print(table)
     console.print(f"score: {SCORE_NAMES}, in percent over scored questions", soft_wrap=True)
     for error in filter(None, (row["error"] for row in rows)):

@@ -26,8 +26,6 @@ NOT_HERE = ("batch", "ply", "question", "option", "shard")  # run options that s
 
 DISPLAY = ("json", "quiet", "verbose")
 
-WIDTH = 150  # table width in characters if the output is not a terminal
-
 
 @click.command(
     "sweep",
@@ -69,8 +67,6 @@ def sweep_command(
     overrides = {name: value for name, value in typed.items() if name not in (*DISPLAY, "output")}
     plan = read_sweep(Path(file), overrides, Path(typed.get("output", "experiment_logs")))
     console = plain_console(stderr=True, quiet=bool(typed.get("quiet")))
-    if not console.is_terminal:
-        console.width = WIDTH
     runs_by_label = find_cells(plan)
     if not (dry_run or allow_code or _model_is_typed(context)):
         for cell in plan.cells:

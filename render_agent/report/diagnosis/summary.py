@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import Any
 
-from rich.table import Table
-
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.beliefs.belief_figures import written
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.util.console import plain_table
+from render_agent.util.console import PlainTable
 
 BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)  # only beliefs can show these causes
 
@@ -190,7 +188,7 @@ def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> I
             yield len(seen & on_map), len(seen), state.question.scene
 
 
-def cause_table(figures: Mapping[str, Any]) -> Table:
+def cause_table(figures: Mapping[str, Any]) -> PlainTable:
     """Return the number of questions by cause and question type.
 
     Args:
@@ -198,7 +196,7 @@ def cause_table(figures: Mapping[str, Any]) -> Table:
     """
     totals = figures["all"]["causes"]
     causes = [c for c in Cause if c in ALWAYS_SHOWN or totals[str(c)]]
-    table = plain_table("Why answers are right or wrong", "question type", "n", *map(str, causes))
+    table = PlainTable("Why answers are right or wrong", "question type", "n", *map(str, causes))
     for name, type_figures in sorted(figures["types"].items()):
         table.add_row(name.removeprefix("object_"), *_cells(type_figures, causes))
     table.add_section()

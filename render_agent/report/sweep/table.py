@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
 from render_agent.report.sweep.grid import is_complete
 from render_agent.report.sweep.plan import Cell, Sweep
 from render_agent.runs.log.results import per_question
@@ -17,7 +15,7 @@ from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, SCORE_NAMES, summary
 from render_agent.score.tables import figure, interval, probability, signed
-from render_agent.util.console import plain_table
+from render_agent.util.console import PlainTable
 
 # status of a row; a complete row can have failed questions
 COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
@@ -141,13 +139,13 @@ def _sum_counts(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(total)
 
 
-def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> Table:
+def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> PlainTable:
     """Return the figures of all rows as a table for the terminal."""
     partial = " (PARTIAL)" if any(cell.config.partial for cell in sweep.cells) else ""
-    table = plain_table(f"Sweep {sweep.name}{partial}")
-    table.add_column("run", overflow="fold")
+    table = PlainTable(f"Sweep {sweep.name}{partial}")
+    table.add_column("run")
     for head in HEADS:
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(head, right=True)
     notes: dict[str, list[str]] = {}
     for row in rows:
         table.add_row(row["label"], *_texts(row, sweep.baseline))

@@ -92,7 +92,8 @@ def test_one_run_and_row_per_combination(done):
 
 def test_printed_table_has_the_scores(done):
     file, place, rows = done
-    printed = CliRunner().invoke(cli, ["sweep", str(file), "--output", str(place.parent)]).output
+    arguments = ["sweep", str(file), "--output", str(place.parent)]
+    printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"}).output
     for row in rows:
         lines = [line for line in printed.splitlines() if line.strip().startswith(row["label"])]
         assert any(f"{row['official']:.1f}" in line for line in lines)

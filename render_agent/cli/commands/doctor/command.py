@@ -12,9 +12,8 @@ import rich_click as click
 from render_agent.cli.shared_options import AS_JSON, option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from render_agent.cli.commands.doctor.checks import Check
+    from render_agent.util.console import PlainTable
 
 READY = "This machine is ready. Try: render-agent --batch --benchmark rooms"
 BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
@@ -87,17 +86,20 @@ def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
             yield from checks
 
 
-def _table(checks: Sequence[Check]) -> Table:
-    from rich.table import Table
+def _table(checks: Sequence[Check]) -> PlainTable:
     from rich.text import Text
 
-    table = Table(show_header=False)
+    from render_agent.util.console import PlainTable
+
+    table = PlainTable()
+    for _ in range(3):
+        table.add_column("")
     part = ""
     for check in checks:
         if check.part != part:
             part = check.part
             table.add_section()
-            table.add_row("", Text(part, style="bold"), "")
+            table.add_row("", Text(part, style="bold"))
         detail = Text(check.detail)
         if not check.works and check.remedy:
             detail.append(f"\n→ {check.remedy}", style="bold")

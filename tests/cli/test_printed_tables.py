@@ -1,0 +1,61 @@
+"""Tables of all commands in a pipe of 80 columns: every column is there, and every word is whole."""
+
+import json
+
+import pytest
+from factories.runs import in_rooms, make_questions, play
+
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+
+LONG = "a_run_folder_with_quite_a_long_name_that_somebody_chose"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with runs about six rooms: two to compare, one with a long name."""
+    folder = tmp_path_factory.mktemp("tables")
+    questions = in_rooms(make_questions(folder, 96), 16)
+    for number, name in enumerate(("first", LONG)):
+        replies = {
+            str(n): [json.dumps({"answer": "A" if (n * n) % 7 < 3 + number else "3", "done": True})]
+            for n in range(96)
+        }
+        path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy(replies)), seed=number)
+        path.rename(path.parent / name)
+    (folder / "predictions.jsonl").write_text(
+        "".join(json.dumps({"id": n, "prediction": "A"}) + "\n" for n in range(96))
+    )
+    return folder
+
+
+COMMANDS = [
+    ("ls", "--runs", "runs"),
+    ("show", LONG, "--runs", "runs"),
+    ("rescore", LONG, "--runs", "runs"),
+    ("compare", "first", LONG, "--runs", "runs"),
+    ("compare", "first", "--power", "5", "--runs", "runs"),
+    ("diagnose", "first", "--runs", "runs"),
+    ("score", "predictions.jsonl", "--questions", "questions.jsonl"),
+    ("doctor",),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:1]))
+def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monkeypatch):
+    printed = {}
+    for columns in (None, 80, 400):
+        if columns is None:
+            monkeypatch.delenv("COLUMNS", raising=False)
+        else:
+            monkeypatch.setenv("COLUMNS", str(columns))
+        code, out, err = type_in(*words, folder=runs)
+        assert code == 0, err
+        printed[columns] = out
+    wide = [word for word in printed[400].split() if not set(word) <= set("─·")]
+    if words[0] == "doctor":  # measures times and memory
+        wide = [word for word in wide if not word[0].isdigit()]
+    assert wide
+    for columns in (None, 80):
+        narrow = printed[columns].split()
+        assert [word for word in set(wide) if word not in narrow] == []
+        assert "…" not in printed[columns].replace(" … ", "")
