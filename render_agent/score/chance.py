@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
+from render_agent.score.intervals import add_holm, make_estimates
+from render_agent.score.means import MACRO, tally
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
+from render_agent.tasks.question_types import PART_TYPES
 
 FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
 
@@ -47,6 +52,39 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
         ],
     }
     return {name: means(entries) for name, entries in scores.items()}
+
+
+def baseline_gains(scored: Sequence[tuple[Question, float]]) -> dict[str, dict[str, Any]]:
+    """Return how far scores are above the `frequency` baseline, paired by question.
+
+    Args:
+        scored: Questions with a ground truth or a judged answer, and their scores, 0 to 1.
+
+    Returns:
+        For the mean over tasks (`macro`) and every task: the `difference` in points, its two-sided `p` over scenes
+        (None with too few scenes), `p_holm`, corrected over the tasks, and `n`, the number of questions.
+    """
+    scored = [(question, score) for question, score in scored if is_scorable(question)]
+    answers = frequent_answers([question for question, _ in scored])
+    gained = tally(
+        scored_question(q, score - score_answer(q, answers[q.id])) for q, score in scored
+    )
+    numbers = Counter({MACRO: len(scored)})
+    for name, number in zip(gained.types, gained.counts.sum(axis=0).astype(int), strict=True):
+        numbers[PART_TYPES.get(name, name)] += int(number)
+    estimates = make_estimates(gained)
+    gains = {
+        name: {
+            "difference": 100 * float(estimates[name].mean),
+            "p": estimates[name].interval_and_p()[1],
+            "n": number,
+        }
+        for name, number in numbers.items()
+        if name in estimates
+    }
+    add_holm([gain for name, gain in gains.items() if name == MACRO])
+    add_holm([gain for name, gain in gains.items() if name != MACRO])
+    return gains
 
 
 def most_frequent_answer(questions: Sequence[Question]) -> str | None:

@@ -234,6 +234,11 @@ def probability(p: float | None) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_words(p: float) -> str:
+    """Format a p-value for a sentence."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
 def _add(table: PlainTable, line: Line, *more: str) -> None:
     number = "" if line.number is None else str(line.number)
     table.add_row(_wrapped(line.label), number, figure(line.score), interval(line.bounds), *more)

@@ -43,7 +43,7 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     diagnoses = diagnose_run(folder, processes, states)
     figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
     if as_json:
-        click.echo(printable_json({"reading": reading(figures["all"]), **figures}))
+        click.echo(printable_json({"reading": " ".join(reading(figures)), **figures}))
         return
     console = plain_console()
     console.print(cause_table(figures))

@@ -44,6 +44,15 @@ class Cause(StrEnum):
     """Not finished, or no ground truth."""
 
 
+# Causes that only beliefs can show.
+BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
+
+# Causes of answers that can be compared with visibility.
+JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
+
+WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
+
+
 class NamedBox(Struct, frozen=True, array_like=True):
     """Box of an object that a question names, in the scene frame."""
 

@@ -5,42 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from render_agent.report.diagnosis.contrasts import SIGNIFICANT, TRAITS
 from render_agent.report.diagnosis.judge import first_clear_turns
-from render_agent.report.diagnosis.model import Cause, Diagnosis, name_of
-from render_agent.report.diagnosis.summary import WRONG
+from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, name_of
 from render_agent.runs.build import Parts
+from render_agent.score.tables import p_words
 from render_agent.util.display import count_noun, join_names
 
-# Cause -> phrase that follows the number of wrong answers.
-REASONS = {
-    Cause.STOPPED_EARLY: "came before every named object was clearly visible",
-    Cause.NEVER_LOOKED: "used all turns without a clear view of every named object",
-    Cause.MISJUDGED: "came despite a clear view of every named object",
-    Cause.PERCEPTION: "came with an incorrect map despite a clear view of every named object",
-    Cause.MEMORY: "came after correct information was lost from the map",
-    Cause.REASONING: "contradicted the last map, which implies the right answer",
-    Cause.NO_ANSWER: "could not be parsed",
-    Cause.UNKNOWN: "could not be explained (no object boxes)",
-}
+PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
-def reading(figures: Mapping[str, Any]) -> str:
-    """Summarize in one sentence why answers are wrong.
+def reading(figures: Mapping[str, Any]) -> list[str]:
+    """Return what wrong answers have in common, a sentence each, beside the same share of right answers.
 
     Args:
-        figures: Figures of a run or a question type, see `summarize_diagnoses`.
+        figures: As returned by `summarize_diagnoses`.
     """
-    causes = figures["causes"]
-    wrong = sum(causes[str(cause)] for cause in WRONG)
-    if not wrong:
+    causes = figures["all"]["causes"]
+    if not sum(causes[str(cause)] for cause in WRONG):
         unjudged = causes[str(Cause.OPEN)]
-        return (
-            f"No wrong answers so far; {unjudged:,} not judged."
-            if unjudged
-            else "No wrong answers."
-        )
-    parts = [f"{causes[str(c)]:,} {phrase}" for c, phrase in REASONS.items() if causes[str(c)]]
-    return f"Of {count_noun(wrong, 'wrong answer')}, {'; '.join(parts)}."
+        more = f" so far; {unjudged:,} not judged" if unjudged else ""
+        return [f"No wrong answers{more}."]
+    sentences = [contrast_words(row) for row in figures["contrasts"] if row["wrong"][0]]
+    if unknown := causes[str(Cause.UNKNOWN)]:
+        sentences.append(f"{count_noun(unknown, 'wrong answer')} without object boxes to look at.")
+    return sentences
+
+
+def contrast_words(row: Mapping[str, Any]) -> str:
+    """Return the sentence of a contrast: both shares, and whether they differ."""
+    (missed, wrong), (right, of_right) = row["wrong"], row["right"]
+    return (
+        f"Of {count_noun(wrong, 'wrong answer')}, {missed:,} {PHRASES[row['trait']]}"
+        f" (right answers: {right:,} of {of_right:,}; {difference_words(row['p_holm'])})."
+    )
+
+
+def difference_words(p: float | None) -> str:
+    """Return the result of a test of a difference, given its p-value."""
+    if p is None:
+        return "too few scenes or answers for a test"
+    return p_words(p) if p <= SIGNIFICANT else f"no difference shown, {p_words(p)}"
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
@@ -50,13 +55,7 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
         figures: As returned by `summarize_diagnoses`.
     """
     totals, beliefs = figures["all"], figures.get("beliefs")
-    lines = [reading(totals)]
-    seen, unseen = (totals["seen"][name]["percent"] for name in ("well", "not_well"))
-    if seen is not None and unseen is not None:
-        lines.append(
-            f"Right answers: {seen:.0f} % if every named object was clearly visible, {unseen:.0f} % otherwise. These are"
-            " different questions, so the difference does not prove that visibility helps."
-        )
+    lines = reading(figures)
     if totals["coverage"]:
         by_turn = " ".join(f"{100 * value:.0f}" for value in totals["coverage"])
         lines.append(f"Visible surface seen (%), by turn: {by_turn}.")
@@ -74,7 +73,8 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
     if beliefs and (implied := beliefs["own_answer"]):
         lines.append(
             f"The answers implied by the last maps score {implied['value']:.1f}; the given answers score"
-            f" {beliefs['answer']['value']:.1f} ({count_noun(implied['n'], 'question')})."
+            f" {beliefs['answer']['value']:.1f} ({count_noun(implied['n'], 'question')};"
+            f" {difference_words(beliefs['own_answer_gain']['p'])})."
         )
     return lines
 

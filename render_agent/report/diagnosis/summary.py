@@ -8,19 +8,14 @@ from statistics import fmean as mean
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
+from render_agent.report.diagnosis.contrasts import contrasts
+from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.beliefs.belief_figures import written
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.util.console import PlainTable
 
-BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)  # only beliefs can show these causes
-
-# Causes of answers that can be compared with visibility.
-JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
-
-WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
 ALWAYS_SHOWN = JUDGED[:4]  # causes with a column in the table even if no question has them
 
 Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]  # a probed question
@@ -40,8 +35,8 @@ def summarize_diagnoses(
         size: Width and height of the images in pixels.
 
     Returns:
-        Figures over `all` questions, by question type in `types`, and `beliefs` if the run was probed.
-        The first two contain:
+        Figures over `all` questions, by question type in `types`, and `beliefs` if the run was probed;
+        `contrasts` between wrong and right answers. The first two contain:
 
         - `questions`, and `causes` (number of questions by cause).
         - `seen`: right and wrong answers and percentage of right ones, depending on whether every
@@ -57,9 +52,11 @@ def summarize_diagnoses(
     by_type: dict[str, list[Diagnosis]] = {}
     for state in included:
         by_type.setdefault(state.question.type, []).append(originals[state.id])
+    scenes = {state.id: (state.question.dataset, state.question.scene) for state in included}
     figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
+        "contrasts": contrasts(originals.values(), scenes),
     }
     probed = ((state, originals[state.id], originals[state.id].belief) for state in included)
     judged = [(s, d, belief) for s, d, belief in probed if belief is not None]
@@ -131,7 +128,8 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
         - `seen_found`: percentage of clearly seen named objects that are on the last map; by turn in `turns`.
         - `follows`: percentage of answers that agree with the one implied by the last map.
         - `answer`, `own_answer`: mean official score of the given answers and of those implied by the
-          last maps, over the questions that have both.
+          last maps, over the questions that have both; `own_answer_gain`: the mean of the second minus the first, and
+          its `p` over scenes.
     """
     turns = max((probe.turn for *_, belief in judged for probe in belief.probes), default=-1) + 1
     scenes = [(belief, state, state.question.scene) for state, _, belief in judged]
@@ -149,7 +147,17 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
         "follows": _ratio((b.follows, 1, scene) for b, _, scene in scenes if b.follows is not None),
         "own_answer": _ratio((implied, 1, scene) for implied, _, scene in answer_scores),
         "answer": _ratio((given, 1, scene) for _, given, scene in answer_scores),
+        "own_answer_gain": _gain(answer_scores),
     }
+
+
+def _gain(answer_scores: Sequence[tuple[float, float, str]]) -> dict[str, Any] | None:
+    """Return how much higher implied answers score than given ones: (implied, given, scene) per question."""
+    gains = [implied - given for implied, given, _ in answer_scores]
+    estimate = ratio(gains, [scene for *_, scene in answer_scores])
+    if estimate is None:
+        return None
+    return {"value": 100 * float(estimate.mean), "p": estimate.interval_and_p()[1], "n": len(gains)}
 
 
 def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:

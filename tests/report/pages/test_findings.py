@@ -1,77 +1,102 @@
-"""Tests of the key findings: correct, and limited to what the confidence intervals support."""
+"""Tests of the key findings: correct, and limited to what is significant."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 from factories.reports import reported, run_rooms
 
+from render_agent.dialogue.question import Question
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import explain_wrong_answer
-from render_agent.report.pages.index.findings import against_chance, by_types, findings, reasons
-from render_agent.tasks.question_types import DIRECTION
+from render_agent.report.pages.index.findings import against_baseline, by_types, findings
+from render_agent.score.chance import baseline_gains, frequent_answers
+from render_agent.score.intervals import holm
+from render_agent.score.questions import score_answer
 
 
-def judged(**counts):
-    """Return rows and diagnoses with the given number of questions per cause."""
-    causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
-    made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
-    rows = {
-        found.question_id: SimpleNamespace(dataset="made", scene=f"{n % 20}")
-        for n, found in enumerate(made)
+def gains(**tasks):
+    """Return gains over the baseline: (difference in points, corrected p, number of questions) by task."""
+    return {
+        name: {"difference": points, "p": p, "p_holm": p, "n": number}
+        for name, (points, p, number) in tasks.items()
     }
-    return rows, {found.question_id: found for found in made}
 
 
 @pytest.mark.parametrize(
-    ("counts", "figures"),
+    ("tasks", "said"),
     [
-        ({"stopped_early": 53, "misjudged": 13, "right": 80}, "Of 66 wrong answers, 53 "),
-        ({"misjudged": 30, "never_looked": 5}, "Of 35 wrong answers, 30 "),
-        ({"never_looked": 30, "stopped_early": 29, "misjudged": 5}, "Of 64 wrong answers, 59 "),
-        ({"no_answer": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 "),
-        ({"stopped_early": 3, "misjudged": 2}, None),  # three of five can be chance
-        ({"stopped_early": 34, "unknown": 32}, None),  # 52 %, but the interval includes 50 %
+        (
+            {"object_counting": (23, 0.01, 9), "object_rel_distance": (2, 0.4, 9)},
+            ["Object count is 23 points above", "relative distance does not differ"],
+        ),
+        (
+            {
+                "object_counting": (-10, 0.04, 9),
+                "route_planning": (11, 0.001, 9),
+                "room_size_estimation": (7, 0.05, 9),
+            },
+            ["Route plan is 11 points above", "room size is above", "object count is below"],
+        ),
+        ({"object_counting": (2, 0.3, 9), "route_planning": (50, None, 9)}, None),
+        ({"object_counting": (30, 0.051, 9)}, None),
         ({}, None),
     ],
 )
-def test_reason_of_most_wrong_answers(counts, figures):
-    found = reasons(*judged(**counts))
-    assert (found is None) == (figures is None)
-    assert found is None or found.sentence.startswith(figures)
-
-
-def test_reason_links_to_its_questions_if_a_filter_selects_them():
-    assert reasons(*judged(stopped_early=53, right=80)).link == "#cause=stopped+early"
-    assert reasons(*judged(never_looked=30, stopped_early=29, misjudged=5)).link == ""
-
-
-def scored(**types):
-    """Return results of types, each (score, low, high, score of the most-frequent-answer baseline)."""
-    return {
-        "types": {name: {"n": 9, "score": row[0]} for name, row in types.items()},
-        "tasks": {},
-        "intervals": {name: None if row[1] is None else row[1:3] for name, row in types.items()},
-        "chance": {"frequency": {name: row[3] for name, row in types.items()}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("types", "said"),
-    [
-        ({"object_counting": (83, 75, 90, 60), "object_rel_distance": (27, 20, 34, 25)},
-         ["Object count is 23 points above", "relative distance does not differ"]),
-        ({"object_counting": (50, 44, 56, 60), "route_planning": (41, 35, 47, 30),
-          "room_size_estimation": (41, 35, 47, 34)},
-         ["Route plan is 11 points above", "room size is above", "object count is below"]),
-        ({"object_counting": (62, 55, 70, 60), "route_planning": (80, None, None, 30)}, None),
-        ({}, None),
-    ],
-)  # fmt: skip
-def test_types_compared_with_the_baseline(types, said):
-    found = by_types(scored(**types))
+def test_types_compared_with_the_baseline(tasks, said):
+    found = by_types(gains(**tasks))
     assert (found is None) == (said is None)
     assert all(part in found for part in said or ())
+
+
+def planted(low, high, scenes=12, types=("object_counting", "room_size_estimation")):
+    """Return scored counting and room-size questions; the scenes' scores are `low` and `high` in turn."""
+    question = Question(
+        id="",
+        benchmark="rooms",
+        dataset="d",
+        scene="s",
+        type=types[0],
+        text="",
+        wanted="number",
+        truth="2",
+    )
+    return [
+        (
+            replace(question, id=f"{kind} {n} {k}", scene=f"s{n}", type=kind, truth=str(2 + n + k)),
+            (low, high)[n % 2],
+        )
+        for kind in types
+        for n in range(scenes)
+        for k in range(3)
+    ]
+
+
+def test_gains_are_paired_by_question_and_corrected_over_the_tasks():
+    found = baseline_gains(planted(0.95, 1.0))
+    assert found.keys() == {"macro", "object_counting", "room_size_estimation"}
+    assert found["macro"]["difference"] > 30
+    assert found["macro"]["n"] == 2 * found["object_counting"]["n"] == 72
+    assert found["macro"]["p_holm"] == found["macro"]["p"] < 0.01
+    tasks = [found["object_counting"], found["room_size_estimation"]]
+    assert [task["p_holm"] for task in tasks] == holm([task["p"] for task in tasks])
+    assert "above" in against_baseline(found)
+
+
+def test_too_few_scenes_support_no_finding():
+    found = baseline_gains(planted(0.95, 1.0, scenes=5))
+    assert against_baseline(found) is None
+    assert by_types(found) is None
+
+
+def test_a_guess_is_not_above_the_baseline():
+    """Scores that equal the baseline's on the mean, but vary by scene."""
+    scored = planted(0, 0)
+    answers = frequent_answers([question for question, _ in scored])
+    level = [score_answer(question, answers[question.id]) for question, _ in scored]
+    mean = sum(level) / len(level)
+    noisy = [(q, mean + (0.2 if int(q.scene[1:]) % 2 else -0.2)) for q, _ in scored]
+    assert against_baseline(baseline_gains(noisy)) is None
 
 
 def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
@@ -83,28 +108,15 @@ def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
 
 
 def test_overfitted_baseline_is_not_reported():
-    few = scored(object_counting=(10, 5, 15, 90), route_planning=(80, 70, 90, 30))
-    few["types"]["object_counting"]["n"] = 2
-    few["types"]["route_planning"]["n"] = 2
-    assert "object count does not differ" in by_types(few)
-    few |= {"official_over_scored": {"score": 10.0}}
-    few["intervals"]["official"] = (5, 15)
-    few["chance"]["frequency"]["macro"] = 76.0
-    assert against_chance(few) is None
-    for part in few["types"].values():
-        part["n"] = 8
-    assert "66 points below" in against_chance(few)
-    assert "object count is below it" in by_types(few)
-
-
-def test_directions_count_as_one_task():
-    results = scored(
-        object_rel_direction_easy=(50, 44, 56, 40), object_rel_direction_hard=(50, 44, 56, 40)
+    few = gains(
+        macro=(-66, 0.001, 4), object_counting=(-80, 0.001, 2), route_planning=(50, 0.001, 2)
     )
-    results["tasks"] = {DIRECTION: 50.0}
-    results["intervals"][DIRECTION] = (44, 56)
-    results["chance"]["frequency"][DIRECTION] = 40
-    assert by_types(results).startswith("Relative direction is 10 points above")
+    assert "object count does not differ" in by_types(few)
+    assert against_baseline(few) is None
+    for row in few.values():
+        row["n"] = 8
+    assert "66 points below" in against_baseline(few)
+    assert "object count is below it" in by_types(few)
 
 
 @pytest.mark.parametrize("cause", list(Cause))

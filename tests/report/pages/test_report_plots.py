@@ -80,7 +80,9 @@ def test_visibility_plot_agrees_with_the_causes():
     for _, n, right, _, other_n, other_right, _ in plot.rows:
         assert (n, right, other_n, other_right) == (3, "66.7", 3, "33.3")
     states = [
-        SimpleNamespace(id=name, question=SimpleNamespace(type=row.type), change=None)
+        SimpleNamespace(
+            id=name, question=SimpleNamespace(type=row.type, dataset="", scene=""), change=None
+        )
         for name, row, _ in made
     ]
     seen = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]

@@ -1,37 +1,34 @@
-"""Key findings of a run as sentences, limited to those that the confidence intervals support."""
+"""Key findings of a run as sentences, limited to those that are significant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.sentences import REASONS
-from render_agent.report.diagnosis.summary import WRONG, own_diagnoses
-from render_agent.report.pages.plots.run_plots import scene_of, share, type_scores
+from render_agent.report.diagnosis.contrasts import SIGNIFICANT, TRAITS, contrasts
+from render_agent.report.diagnosis.model import WRONG, Diagnosis
+from render_agent.report.diagnosis.sentences import contrast_words
+from render_agent.report.diagnosis.summary import own_diagnoses
+from render_agent.report.pages.plots.run_plots import scene_of
 from render_agent.report.pages.words import type_words
-from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
+from render_agent.score.chance import baseline_gains
+from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO
-from render_agent.score.summary import OFFICIAL
-from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
+from render_agent.score.tables import p_words
 from render_agent.util.display import join_names
 
-EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
-
-# (causes, phrase) that most wrong answers can have in common, most specific first
-SHARED: tuple[tuple[tuple[Cause, ...], str], ...] = (
-    *(((cause,), words) for cause, words in REASONS.items() if cause is not Cause.UNKNOWN),
-    ((EARLY, NEVER), "came without a clear view of every named object"),
-)
-
-MOST = 50  # percent; "most" requires a confidence interval above this share
+MOST = 0.5  # "most" requires a confidence interval above this share
 
 # With fewer questions per type, the most-frequent-answer baseline is overfitted and hard to beat.
 MIN_PER_TYPE = 8
 
 MAX_NAMED_TYPES = 3  # per sentence
+
+BASELINE = "the most-frequent-answer baseline"
+
+Gains = Mapping[str, Mapping[str, Any]]  # by mean, task or type; see `baseline_gains`
 
 
 class Finding(NamedTuple):
@@ -43,50 +40,72 @@ class Finding(NamedTuple):
 
 
 def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
-    """Return up to three findings; empty if the confidence intervals support none."""
-    sentences = (against_chance(run.results), by_types(run.results))
-    reason = reasons(run.rows, own_diagnoses(run.states, diagnoses))
-    found = [Finding(sentence) for sentence in sentences if sentence is not None]
-    return found if reason is None else [*found, reason]
+    """Return up to three findings, each significant after Holm's correction over the tests of its kind.
 
-
-def reasons(rows: Mapping[str, Row], diagnoses: Mapping[str, Diagnosis]) -> Finding | None:
-    """Return the cause that most wrong answers have in common, if any."""
-    wrong = [
-        (scene_of(rows[name]), diagnosis.cause)
-        for name, diagnosis in diagnoses.items()
-        if diagnosis.cause in WRONG and name in rows
+    Tests: the score against the most-frequent-answer baseline, paired by question; the same for every task; and the
+    traits of wrong answers against those of right ones.
+    """
+    scored = [(state.question, run.rows[state.id].score) for state in run.states]
+    gains = baseline_gains([(question, score) for question, score in scored if score is not None])
+    own = own_diagnoses(run.states, diagnoses)
+    scenes = {name: scene_of(run.rows[name]) for name in own}
+    shared = shared_trait(contrasts(own.values(), scenes), own, scenes)
+    sentences = against_baseline(gains), by_types(gains)
+    return [
+        *(Finding(s) for s in sentences if s is not None),
+        *([] if shared is None else [shared]),
     ]
-    for causes, phrase in SHARED:
-        bounds = share([(scene, float(cause in causes)) for scene, cause in wrong]).bounds
-        if bounds and bounds[0] > MOST:
-            count = sum(cause in causes for _, cause in wrong)
-            link = f"#{urlencode({'cause': str(causes[0])})}" if len(causes) == 1 else ""
-            return Finding(f"Of {len(wrong):,} wrong answers, {count:,} {phrase}.", link)
+
+
+def shared_trait(
+    traits: Sequence[Mapping[str, Any]],
+    diagnoses: Mapping[str, Diagnosis],
+    scenes: Mapping[str, Hashable],
+) -> Finding | None:
+    """Return the first trait that most wrong answers have, if significantly fewer right answers have it.
+
+    Args:
+        traits: The contrasts of the diagnoses, with corrected p values.
+        diagnoses: Diagnoses by question id.
+        scenes: Scene of each question by id.
+    """
+    rows = {row["trait"]: row for row in traits}
+    for trait in TRAITS:
+        row = rows.get(trait.name)
+        if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:
+            continue
+        (missed, wrong), (right, num_right) = row["wrong"], row["right"]
+        wrongly = [d for d in diagnoses.values() if d.cause in WRONG and trait.holds(d) is not None]
+        share = ratio(
+            [bool(trait.holds(d)) for d in wrongly], [scenes[d.question_id] for d in wrongly]
+        )
+        bounds = None if share is None else share.interval(1, share=True)
+        if bounds is None or bounds[0] <= MOST or missed / wrong <= right / num_right:
+            continue
+        selected = sum(d.cause is trait.cause for d in wrongly)
+        link = f"#{urlencode({'cause': str(trait.cause)})}" if selected == missed else ""
+        return Finding(contrast_words(row), link)
     return None
 
 
-def by_types(results: Mapping[str, Any]) -> str | None:
-    """Compare question types with the most-frequent-answer baseline: best, above, below and not significant.
+def by_types(gains: Gains) -> str | None:
+    """Compare tasks with the most-frequent-answer baseline: best, above, below and not significant.
 
     The three direction types count as one task.
     """
-    levels, rows = results["chance"]["frequency"], type_scores(results)
-    rows = {n: row for n, row in rows.items() if n not in DIRECTION_TYPES or DIRECTION not in rows}
-    bounds = {name: results["intervals"].get(name) for name in rows}
-    comparable = [n for n in rows if bounds[n] is not None and levels.get(n) is not None]
-    above = {n: rows[n][1] - levels[n] for n in comparable if bounds[n][0] > levels[n]}
-    below = [n for n in comparable if bounds[n][1] < levels[n] and rows[n][0] >= MIN_PER_TYPE]
-    similar = [name for name in comparable if name not in above and name not in below]
-    baseline = "the most-frequent-answer baseline"
+    tasks = {n: row for n, row in gains.items() if n != MACRO and row["p_holm"] is not None}
+    differing = {n: row["difference"] for n, row in tasks.items() if row["p_holm"] <= SIGNIFICANT}
+    above = {name: points for name, points in differing.items() if points > 0}
+    below = [n for n, points in differing.items() if points < 0 and tasks[n]["n"] >= MIN_PER_TYPE]
+    similar = [name for name in tasks if name not in above and name not in below]
     clauses = []
     if above:
         best = max(above, key=lambda name: above[name])
-        clauses.append(f"{type_words(best)} is {_points(above[best])} above {baseline}")
+        clauses.append(f"{type_words(best)} is {_points(above[best])} above {BASELINE}")
     if above and (others := [name for name in above if name != best]):
         clauses.append(f"{_subject(others, 'is', 'are')} above it, too")
     if below:
-        target = "it" if clauses else baseline
+        target = "it" if clauses else BASELINE
         clauses.append(f"{_subject(below, 'is', 'are')} below {target}")
     if similar and clauses:
         verb = _subject(similar, "does not", "do not")
@@ -94,18 +113,17 @@ def by_types(results: Mapping[str, Any]) -> str | None:
     return _capital("; ".join(clauses)) + "." if clauses else None
 
 
-def against_chance(results: Mapping[str, Any]) -> str | None:
+def against_baseline(gains: Gains) -> str | None:
     """Compare the score with the most-frequent-answer baseline; None if not significantly different."""
-    score, bounds = results["official_over_scored"]["score"], results["intervals"].get(OFFICIAL)
-    level = results["chance"]["frequency"].get(MACRO)
-    if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
+    row = gains.get(MACRO)
+    if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:
         return None
-    direction = "above" if score > level else "below"
-    counts = [part["n"] for part in results["types"].values()]
-    if direction == "below" and sum(counts) < MIN_PER_TYPE * len(counts):
+    numbers = [entry["n"] for name, entry in gains.items() if name != MACRO]
+    if row["difference"] < 0 and sum(numbers) < MIN_PER_TYPE * len(numbers):
         return None
-    difference = _points(abs(score - level))
-    return f"The score is {difference} {direction} the most-frequent-answer baseline."
+    direction = "above" if row["difference"] > 0 else "below"
+    points, p = _points(abs(row["difference"])), p_words(row["p_holm"])
+    return f"The score is {points} {direction} {BASELINE} ({p})."
 
 
 def _points(difference: float) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.summary import JUDGED, own_diagnoses, summarize_diagnoses
+from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
+from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import (

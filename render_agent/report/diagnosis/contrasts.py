@@ -1,0 +1,121 @@
+"""Contrasts: what wrong answers have in common, beside the same share of right answers, with a test of the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, Diagnosis
+from render_agent.score.comparison import RIGHT
+from render_agent.score.intervals import add_holm, jackknifed
+
+SIGNIFICANT = 0.05  # largest corrected p value of a difference that is stated
+
+
+class Trait(NamedTuple):
+    """Something that the answers of a run can have in common."""
+
+    name: str
+    """Key in `render-agent diagnose --json`."""
+    phrase: str
+    """Follows the number of answers in a sentence."""
+    holds: Callable[[Diagnosis], bool | None]
+    """Whether an answer has the trait; None if unknown."""
+    cause: Cause | None = None
+    """The cause of wrong answers with the trait, if no other trait shares it."""
+
+
+def _lost(belief: BeliefDiagnosis | None) -> bool | None:
+    """Return True if an earlier map implied the right answer and the last one does not."""
+    if belief is None or belief.worth is None:
+        return None
+    earlier = any((probe.worth or 0.0) >= RIGHT for probe in belief.probes[:-1])
+    return earlier and belief.worth < RIGHT
+
+
+def _has_wrong_map(belief: BeliefDiagnosis | None) -> bool | None:
+    return None if belief is None or belief.worth is None else belief.worth < RIGHT
+
+
+def _contradicts_map(belief: BeliefDiagnosis | None) -> bool | None:
+    return None if belief is None or belief.follows is None else not belief.follows
+
+
+# Most specific first: the first that most wrong answers have becomes a finding.
+TRAITS = (
+    Trait(
+        "stopped_early",
+        "came with turns left and before every named object was clearly visible",
+        lambda d: None if d.shown is None else d.premature,
+        Cause.STOPPED_EARLY,
+    ),
+    Trait(
+        "never_looked",
+        "used all turns without a clear view of every named object",
+        lambda d: None if d.shown is None else not d.shown and not d.premature,
+        Cause.NEVER_LOOKED,
+    ),
+    Trait("wrong_map", "had a last map that implies a wrong answer", lambda d: _has_wrong_map(d.belief)),
+    Trait("lost_map", "came after a map with the right answer was lost", lambda d: _lost(d.belief)),
+    Trait("contradiction", "contradicted the last map", lambda d: _contradicts_map(d.belief)),
+    Trait("no_answer", "could not be parsed", lambda d: d.cause is Cause.NO_ANSWER, Cause.NO_ANSWER),
+    Trait(
+        "no_clear_view",
+        "came without a clear view of every named object",
+        lambda d: None if d.shown is None else not d.shown,
+    ),
+)  # fmt: skip
+
+
+def contrasts(
+    diagnoses: Iterable[Diagnosis], scenes: Mapping[str, Hashable]
+) -> list[dict[str, Any]]:
+    """Compare wrong with right answers by trait.
+
+    Traits that no answer has are left out, and those that exactly the same answers have as a more specific one.
+
+    Args:
+        diagnoses: Diagnoses of questions, without counterparts.
+        scenes: Scene of each question by id.
+
+    Returns:
+        One mapping per trait of TRAITS: its name as `trait`; `wrong` and `right`, each [answers with the trait, answers
+        for which it is known]; `p` of the difference of the two shares, from a jackknife over scenes (None with too few
+        scenes); and `p_holm`, corrected over all traits.
+    """
+    judged = [d for d in diagnoses if d.cause is Cause.RIGHT or d.cause in WRONG]
+    rows, groups = [], set()
+    for trait in TRAITS:
+        answers = [(d, has) for d in judged if (has := trait.holds(d)) is not None]
+        group = frozenset(d.question_id for d, has in answers if has)
+        if group and group not in groups:
+            groups.add(group)
+            rows.append({"trait": trait.name} | _contrast(answers, scenes))
+    add_holm(rows)
+    return rows
+
+
+def _contrast(
+    answers: Sequence[tuple[Diagnosis, bool]], scenes: Mapping[str, Hashable]
+) -> dict[str, Any]:
+    numbers: dict[Hashable, int] = {}
+    places = [numbers.setdefault(scenes[d.question_id], len(numbers)) for d, _ in answers]
+    counts = np.zeros((2, 2, len(numbers)))  # right or wrong, with the trait or all, scene
+    for (diagnosis, has), place in zip(answers, places, strict=True):
+        counts[int(diagnosis.cause in WRONG), :, place] += has, 1
+    right, wrong = counts.sum(axis=2).astype(int).tolist()
+    return {"wrong": wrong, "right": right, "p": _p_value(counts)}
+
+
+def _p_value(counts: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+    """Return the p value of the difference between the shares of wrong and of right answers with a trait."""
+    total = counts.sum(axis=2)
+    if not total[:, 1].all():
+        return None
+    without = total[..., None] - counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = without[:, 0] / without[:, 1]
+    right, wrong = total[:, 0] / total[:, 1]
+    return jackknifed(float(wrong - right), shares[1] - shares[0]).interval_and_p()[1]
