@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from render_agent.api.scenes import OpenScene as OpenScene
     from render_agent.api.scenes import bundled_rooms as bundled_rooms
     from render_agent.api.scenes import open_scene as open_scene
+    from render_agent.environments.environment import Environment as Environment
+    from render_agent.environments.vector_environment import VectorEnvironment as VectorEnvironment
     from render_agent.errors import RenderAgentError as RenderAgentError
     from render_agent.scans.camera import Camera as Camera
 
@@ -47,6 +49,8 @@ _PLACES = {
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",
     "bundled_rooms": "api.scenes",
+    "Environment": "environments.environment",
+    "VectorEnvironment": "environments.vector_environment",
     "Camera": "scans.camera",
     "RenderAgentError": "errors",
 }
@@ -55,9 +59,11 @@ __all__ = [
     "Camera",
     "Comparison",
     "Dialogue",
+    "Environment",
     "OpenScene",
     "RenderAgentError",
     "RunResults",
+    "VectorEnvironment",
     "View",
     "ask",
     "bundled_rooms",

@@ -22,6 +22,7 @@ LEVELS = [
     "runs",
     "report",
     "api",
+    "environments",
     "cli",
     "__main__",
 ]
@@ -31,6 +32,7 @@ DOORS = {
     "DracoPy": "scans.formats",
     "OpenGL": "render",
     "llguidance": "engines",
+    "gymnasium": "environments",
     "gsplat": "render.rasteriser.gaussians",
     "inspect_ai": "report.export",
     "jinja2": "engines.checkpoint util.web",

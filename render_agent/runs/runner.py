@@ -54,6 +54,7 @@ from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
 from render_agent.views.free_views import FreeViews
 from render_agent.views.picture_store import ImageStore
+from render_agent.views.provider import ViewProvider
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
@@ -150,23 +151,31 @@ def play(
         RunStoppedError: Too many questions failed.
         RunLogError: The log cannot be written.
     """
-    config, prompt = parts.config, parts.prompt
+    config = parts.config
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
     views = make_views(parts, scenes, log.pictures, questions)
-    verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
-    probe = None
-    if config.probe and engine.capabilities.probes:
-        probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
-    tools = Tools(prompt, views, verifiers, config.seed)
     controller = PhaseController(
-        TurnTaker(engine, log, config, parts.agent, tools, probe),
+        turn_taker(parts, engine, views, log, questions),
         observer,
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
     )
     controller.run(states)
+
+
+def turn_taker(
+    parts: Parts, engine: Engine, views: ViewProvider, log: TurnLog, questions: Sequence[Question]
+) -> TurnTaker:
+    """Return what takes the turns of some questions, with its verifiers opened."""
+    config, prompt = parts.config, parts.prompt
+    verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
+    probe = None
+    if config.probe and engine.capabilities.probes:
+        probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
+    tools = Tools(prompt, views, verifiers, config.seed)
+    return TurnTaker(engine, log, config, parts.agent, tools, probe)
 
 
 @dataclass(frozen=True)

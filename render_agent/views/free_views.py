@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
+from typing import Self
 
 import numpy as np
 from msgspec import structs
@@ -56,6 +60,7 @@ class FreeViews:
     facts: Mapping[str, Facts] | None = None
     wording: Wording = field(default_factory=general)
     _starts: dict[str, Camera] = field(init=False, default_factory=dict)
+    _starting: dict[str, Lock] = field(init=False, default_factory=lambda: defaultdict(Lock))
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> Observation:
@@ -141,6 +146,13 @@ class FreeViews:
             previewed.append(structs.replace(candidate, view=view))
         return previewed
 
+    def storing_in(self, pictures: PictureKeeper) -> Self:
+        """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
+        _ = self.viewer  # created once for both
+        other = copy(self)
+        other.pictures, other._openings = pictures, {}
+        return other
+
     @cached_property
     def viewer(self) -> Viewer:
         """The viewer, created when the first view is rendered."""
@@ -223,18 +235,19 @@ class FreeViews:
             scene = self.scenes.get(unchanged)
             where = question_pose(scene, question.start)
             return start_camera(scene, self.viewer.renderer, space, where, self.viewer.vertical_fov)
-        if question.scene not in self._starts:
-            scene = self.scenes.get(unchanged)
-            camera = start_camera(
-                scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
-            )
-            if question is not unchanged:
-                camera = self._in_changed_room(state, camera, self.scenes.space(question))
-            else:
-                for note in moved_start_note(state.scene, self.start, camera):
-                    log.warning("scene %s: %s", question.scene, note)
-            self._starts[question.scene] = camera
-        return self._starts[question.scene]
+        with self._starting[question.scene]:
+            if question.scene not in self._starts:
+                scene = self.scenes.get(unchanged)
+                camera = start_camera(
+                    scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
+                )
+                if question is not unchanged:
+                    camera = self._in_changed_room(state, camera, self.scenes.space(question))
+                else:
+                    for note in moved_start_note(state.scene, self.start, camera):
+                        log.warning("scene %s: %s", question.scene, note)
+                self._starts[question.scene] = camera
+            return self._starts[question.scene]
 
     def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
         """Move a camera along with the edits of its room, then to the nearest free place at the same height."""
@@ -284,6 +297,12 @@ class PolicyViews(FreeViews):
         additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - began
         return Observation((*views, *additional), start, None, seconds, self._scan(state, start))
+
+    def storing_in(self, pictures: PictureKeeper) -> Self:
+        """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
+        other = super().storing_in(pictures)
+        other._shared = {}
+        return other
 
     def _draw_additional(
         self, state: QuestionState, additional: AdditionalViews

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -49,6 +50,7 @@ class TopView:
         self.renderer = renderer
         self.size = size
         self.plot = Plot.inside(*size)
+        self._planning = Lock()
         self._storeys = Storeys()
         self._plans: WeakKeyDictionary[Scene, dict[MapCamera, FloorPlan]] = WeakKeyDictionary()
 
@@ -76,11 +78,12 @@ class TopView:
 
     def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
         """Return the map of the storey that contains `camera` (the lowest if None), without a trail."""
-        map_camera, ceiling = self._storey(scene, camera)
-        plans = self._plans.setdefault(scene, {})
-        if map_camera not in plans:
-            plans[map_camera] = self._draw_plan(scene, map_camera, ceiling)
-        return plans[map_camera]
+        with self._planning:
+            map_camera, ceiling = self._storey(scene, camera)
+            plans = self._plans.setdefault(scene, {})
+            if map_camera not in plans:
+                plans[map_camera] = self._draw_plan(scene, map_camera, ceiling)
+            return plans[map_camera]
 
     def _storey(self, scene: Scene, camera: Camera | None) -> tuple[MapCamera, float]:
         cut, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])

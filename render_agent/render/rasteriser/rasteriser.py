@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -61,7 +62,7 @@ def prepare(first_scene: Callable[[], Scene]) -> None:
 
 
 class Rasteriser:
-    """Draws meshes, point clouds and splats with compiled kernels; see `Renderer`.
+    """Draws meshes, point clouds and splats with compiled kernels; see `Renderer`. Thread-safe.
 
     A scene's blocks are built when it is first drawn and live as long as the scene. Splats are drawn on the GPU if gsplat
     is installed and works. `colourless` draws the same frames without colours in half the time.
@@ -77,6 +78,7 @@ class Rasteriser:
         self._pool = ThreadPoolExecutor(self.threads, "render")
         self._splats: list[GaussianRasteriser | GpuGaussians] = []  # created with the first splat
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
+        self._building = Lock()
         self._coloured = True
 
     def colourless(self) -> Rasteriser:
@@ -93,15 +95,17 @@ class Rasteriser:
         """
         check_size(width, height)
         if scene.gaussians is not None:
-            if not self._splats:
-                self._splats.append(gpu_renderer() or GaussianRasteriser(self._run_in_parts))
-            return self._splats[0].draw(scene, camera, width, height)
+            with self._building:  # their renderer reuses its buffers
+                if not self._splats:
+                    self._splats.append(gpu_renderer() or GaussianRasteriser(self._run_in_parts))
+                return self._splats[0].draw(scene, camera, width, height)
         projected = projection(camera, width, height)
-        blocks = self._blocks.get(scene)
-        if blocks is None:
-            blocks = self._blocks[scene] = (
-                cloud_levels(scene) if scene.is_cloud else mesh_blocks(scene)
-            )
+        with self._building:
+            blocks = self._blocks.get(scene)
+            if blocks is None:
+                blocks = self._blocks[scene] = (
+                    cloud_levels(scene) if scene.is_cloud else mesh_blocks(scene)
+                )
         if isinstance(blocks, MeshBlocks):
             return self._mesh(blocks, projected, width, height)
         return self._cloud(blocks, projected, focal_scale(camera, height), width, height)

@@ -1,0 +1,1 @@
+"""Environments for training: episodes of the same dialogues as in a run. Start with `environment.py`."""

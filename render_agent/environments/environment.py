@@ -1,0 +1,383 @@
+"""`Environment`: the dialogue of a run as a step-by-step environment for training and for custom loops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image
+
+from render_agent.api.keywords import RunOptions
+from render_agent.api.scenes import ScanInput, read_as, scan_file
+from render_agent.dialogue.answer import AnswerForm, canonical_answer
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, Status
+from render_agent.engines.engine import Reply
+from render_agent.environments.rewards import NamedObjects
+from render_agent.environments.world import QuestionOrder, World
+from render_agent.errors import UsageError
+from render_agent.options import RunConfig, parse_options
+from render_agent.runs.episode import Episode
+from render_agent.scans.camera import Camera
+from render_agent.util.numbers import is_number
+from render_agent.util.safe_parse import plain
+
+# A chat message whose image parts hold PIL images: {"role": …, "content": [{"type": "text" | "image", …}]}.
+ChatMessage = dict[str, Any]
+
+
+class Observation(TypedDict):
+    """What the policy sees before it replies."""
+
+    messages: list[ChatMessage]
+    """The messages since the last reply; empty once the episode is over."""
+    conversation: list[ChatMessage]
+    """The whole dialogue, including the replies."""
+    image: NDArray[np.uint8]
+    """The newest view, (H, W, 3), RGB; black if nothing is shown."""
+    pose: NDArray[np.float64]
+    """The camera, (5,): x, y, z in metres, yaw and pitch in degrees; see `Camera`."""
+    camera_to_world: NDArray[np.float64]
+    """Pose matrix, (4, 4), of the newest view from the camera (not the map); OpenCV axes, metres."""
+    intrinsics: NDArray[np.float64]
+    """Its camera matrix, (3, 3), in pixels."""
+
+
+class Environment:
+    """One question of one scan, or the questions of a benchmark, as episodes that the caller steps through.
+
+    The interface is Gymnasium's; `gymnasium.make("render_agent/Question-v0", …)` returns the same as a `gymnasium.Env`. An
+    episode is, message for message, the dialogue of a run in which an engine gives the same replies. The ground truth is
+    never part of an observation, and part of `info` only once the episode is over. Not thread-safe; use
+    `VectorEnvironment` for episodes side by side.
+
+    Args:
+        scan: As in `render_agent.ask`.
+        question: The question.
+        options: The choices of a multiple-choice question.
+        ground_truth: The correct answer: a choice or its letter, a number, or a text; None gives no reward for answers.
+        rewards: Weight of each term of the reward; by default `{"answer": 1}`. The terms are `answer`, `malformed`,
+            `blocked`, `turn`, `visible`, `newly_visible` and `map_error`.
+        record: Folder in which episodes are recorded as ordinary runs; None writes no files.
+        model: A model whose own wording the prompts use, such as `small`; it is not loaded.
+        **run_options: Other options of a run, such as `max_turns`, `image_size` or `views`.
+
+    Raises:
+        SetupError: Something that an option needs is missing.
+        UsageError: An option is invalid or does not apply to environments.
+
+    >>> import render_agent
+    >>> room = render_agent.bundled_rooms()["room00"]
+    >>> env = render_agent.Environment(
+    ...     room, question="How many chairs are there?", ground_truth=4, max_turns=3
+    ... )
+    >>> observation, info = env.reset()
+    >>> [message["role"] for message in observation["messages"]]
+    ['system', 'user']
+    >>> observation, reward, terminated, truncated, info = env.step({"rotation_angle_degrees": 90})
+    >>> observation, reward, terminated, truncated, info = env.step({"answer": 4, "done": True})
+    >>> reward, terminated, info["answer"]
+    (1.0, True, '4')
+    """
+
+    metadata: Mapping[str, Any] = {"render_modes": ["rgb_array"]}
+    render_mode = "rgb_array"
+
+    def __init__(
+        self,
+        scan: ScanInput,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        ground_truth: str | float | None = None,
+        rewards: Mapping[str, float] | None = None,
+        record: str | PathLike[str] | None = None,
+        model: str | None = None,
+        **run_options: Unpack[RunOptions],
+    ) -> None:
+        folder = Path(record or RunConfig(batch=True).output)
+        settings: dict[str, Any] = {
+            "ply": scan_file(scan, folder / "scans"),
+            **read_as(scan),
+            "question": question,
+            "option": options,
+            **run_options,
+        }
+        config = run_config(settings, model)
+        world = World(config, _with_ground_truth(config, ground_truth), rewards, record)
+        self._set_up(world, QuestionOrder(world.questions))
+
+    @classmethod
+    def from_benchmark(
+        cls,
+        benchmark: str | PathLike[str] = "rooms",
+        /,
+        ids: Sequence[str] = (),
+        *,
+        rewards: Mapping[str, float] | None = None,
+        record: str | PathLike[str] | None = None,
+        model: str | None = None,
+        **run_options: Unpack[RunOptions],
+    ) -> Environment:
+        """Return an environment whose episodes take the questions of a benchmark in turn.
+
+        Args:
+            benchmark: As in `--benchmark`.
+            ids: Ids of the questions; by default all that the other options select.
+            rewards: As for the class.
+            record: As for the class.
+            model: As for the class.
+            **run_options: Other options of a run.
+
+        Raises:
+            SetupError: Something that an option needs is missing.
+            UsageError: An option is invalid or does not apply to environments.
+
+        >>> import render_agent
+        >>> env = render_agent.Environment.from_benchmark("rooms", scene="room00", limit=3)
+        >>> observation, info = env.reset(seed=1)
+        >>> info["turn"]
+        0
+        """
+        settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
+        world = World(run_config(settings, model), None, rewards, record)
+        return cls.of_world(world, QuestionOrder(world.questions))
+
+    @classmethod
+    def of_world(cls, world: World, order: QuestionOrder) -> Environment:
+        """Return an environment that shares a world and an order of questions with others."""
+        env = cls.__new__(cls)
+        env._set_up(world, order)
+        return env
+
+    def _set_up(self, world: World, order: QuestionOrder) -> None:
+        self.world = world
+        self._order = order
+        self._episode: Episode | None = None
+        self._objects: NamedObjects | None = None
+        self._return: dict[str, float] = {}
+
+    @property
+    def state(self) -> QuestionState:
+        """The question of the current episode with its turns; contains the ground truth.
+
+        Raises:
+            UsageError: There is no episode.
+        """
+        return self._running.state
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start the next episode.
+
+        Args:
+            seed: Shuffles the questions from now on; None goes on in the current order.
+            options: `{"id": …}` chooses the question.
+
+        Returns:
+            The first observation and `info`.
+
+        Raises:
+            UsageError: There is no question with this id.
+            SceneError: The scan cannot be read.
+            RenderError: The scan cannot be rendered.
+        """
+        if seed is not None:
+            self._order = QuestionOrder(self.world.questions, seed)
+        return self.start(self._find(str(options["id"])) if options else self._order.next())
+
+    def start(self, question: Question) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode about a question of this environment; the same as `reset` otherwise."""
+        self.leave()
+        self._episode, self._objects = self.world.start(question)
+        self._return = dict.fromkeys(self.world.rewards.weights, 0.0)
+        self._objects.step(self._views())
+        return self._observation(), self._info({})
+
+    def step(
+        self, reply: str | Mapping[str, Any], *, finish: Literal["stop", "length"] = "stop"
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Reply to the current observation.
+
+        Args:
+            reply: The policy's text, or the fields of a reply as a mapping.
+            finish: `length` if the policy reached its token limit, which the model is then told.
+
+        Returns:
+            The next observation; the reward; whether the policy said that it is done; whether it ran out of turns; and
+            `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `rewards` (by term),
+            `returns` (their sums over the episode), `malformed` (the reason, or None), `outcome` of the move. Once the
+            episode is over also `answer`, `ground_truth` and `status`.
+
+        Raises:
+            UsageError: There is no episode, or it is over.
+            RenderError: The next view cannot be rendered.
+        """
+        episode, objects = self._running, self._objects
+        if episode.is_over or objects is None:
+            raise UsageError("the episode is over. Call reset first.")
+        text = reply if isinstance(reply, str) else json.dumps(plain(reply))
+        is_over = episode.answer(Reply((text,), finish=finish))
+        rewards = self.world.rewards.of(objects.step(self._views()))
+        for name, value in rewards.items():
+            self._return[name] += value
+        status = episode.state.status
+        if is_over:
+            self.world.end(episode)
+        return (
+            self._observation(),
+            float(sum(rewards.values())),
+            status is Status.ANSWERED,
+            status is Status.EXHAUSTED,
+            self._info(rewards),
+        )
+
+    async def areset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Do the same as `reset`, in a thread."""
+        return await asyncio.to_thread(self.reset, seed=seed, options=options)
+
+    async def astep(
+        self, reply: str | Mapping[str, Any], *, finish: Literal["stop", "length"] = "stop"
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Do the same as `step`, in a thread."""
+        return await asyncio.to_thread(self.step, reply, finish=finish)
+
+    def render(self) -> NDArray[np.uint8]:
+        """Return the newest view, (H, W, 3) uint8; black if nothing is shown."""
+        return self._image()
+
+    def leave(self) -> None:
+        """Leave the current episode; if it is not over, it stays unfinished."""
+        if self._episode is not None and not self._episode.is_over:
+            self.world.end(self._episode)
+        self._episode = None
+
+    def close(self) -> None:
+        """Free the renderer and finish the recorded run."""
+        self.leave()
+        self.world.close()
+
+    def __enter__(self) -> Environment:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def _running(self) -> Episode:
+        if self._episode is None:
+            raise UsageError("there is no episode. Call reset first.")
+        return self._episode
+
+    def _find(self, name: str) -> Question:
+        for question in self.world.questions:
+            if question.id == name:
+                return question
+        raise UsageError(f"there is no question {name!r} in this environment")
+
+    def _views(self) -> Sequence[Any]:
+        episode = self._running
+        return episode.state.views if episode.request is None else episode.request.views
+
+    def _image(self) -> NDArray[np.uint8]:
+        views = self._views()
+        if not views:
+            width, height = self.world.config.image_size
+            return np.zeros((height, width, 3), np.uint8)
+        return np.asarray(self._running.turns.log.pictures.get(views[-1].file))
+
+    def _observation(self) -> Observation:
+        episode, size = self._running, self.world.config.image_size
+        get_image = episode.turns.log.pictures.get
+        request = episode.request
+        dialogue = episode.state.dialogue if request is None else request.messages
+        conversation = [_with_images(message, get_image) for message in dialogue]
+        cameras = [view.camera for view in self._views() if view.kind != "top"]
+        camera = next((c for c in reversed(cameras) if isinstance(c, Camera)), Camera((0, 0, 0)))
+        pose = self._pose()
+        return {
+            "messages": [] if request is None else _new_messages(conversation),
+            "conversation": conversation,
+            "image": self._image(),
+            "pose": np.array([*pose.position, pose.yaw, pose.pitch]),
+            "camera_to_world": camera.pose,
+            "intrinsics": camera.intrinsics(*size),
+        }
+
+    def _pose(self) -> Camera:
+        request, state = self._running.request, self._running.state
+        if request is not None and request.probe is not None:
+            return request.probe.camera
+        if state.camera is not None:
+            return state.camera
+        cameras = [view.camera for view in self._views() if isinstance(view.camera, Camera)]
+        return cameras[0] if cameras else Camera((0.0, 0.0, 0.0))
+
+    def _info(self, rewards: Mapping[str, float]) -> dict[str, Any]:
+        episode = self._running
+        state, request = episode.state, episode.request
+        info: dict[str, Any] = {
+            "question_id": state.id,
+            "turn": len(state.turns),
+            "probe": request is not None and request.probe is not None,
+            "rewards": dict(rewards),
+            "returns": dict(self._return),
+        }
+        if state.turns:
+            last = state.turns[-1]
+            info["malformed"] = getattr(last.action, "reason", None)
+            info["outcome"] = plain(last.outcome)
+        if request is None:
+            info["status"] = str(state.status)
+            info["answer"] = state.answer
+            info["ground_truth"] = state.question.truth
+        return info
+
+
+def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:
+    """Return the options of the run that an environment imitates."""
+    engine = {"engine": "scripted", "model": "python:policy"} if model is None else {"model": model}
+    return RunConfig(**parse_options({**settings, **engine})).absolute()
+
+
+def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> list[Question]:
+    """Return the question of `--ply` with a ground truth."""
+    from render_agent.tasks.selection import single_question
+
+    question = single_question(config)
+    if ground_truth is None:
+        return [question]
+    text = f"{ground_truth:g}" if isinstance(ground_truth, int | float) else ground_truth.strip()
+    wanted: AnswerForm = question.wanted
+    if wanted == "text" and is_number(text):
+        wanted = "number"
+    truth = canonical_answer(text, wanted, question.options)
+    if truth is None:
+        raise UsageError(f"the ground truth {text!r} is none of the options")
+    return [replace(question, wanted=wanted, truth=truth)]
+
+
+def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:
+    """Return a message with its image files replaced by images."""
+    content = [
+        {"type": "image", "image": get_image(piece["image"])} if piece["type"] == "image" else piece
+        for piece in message["content"]
+    ]
+    return {**message, "content": content}
+
+
+def _new_messages(conversation: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return the messages after the last reply."""
+    roles = [message["role"] for message in conversation]
+    last = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
+    return list(conversation[last + 1 :])

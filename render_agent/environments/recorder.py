@@ -1,0 +1,110 @@
+"""Records episodes in ordinary run folders, so that reports and diagnoses work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+from render_agent.api.engines import PYTHON
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.turn import LogLine
+from render_agent.runs.build import Parts
+from render_agent.runs.log.writer import RunLog, TurnLog
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import record
+
+
+class Recording(TurnLog):
+    """One run folder, written by several episodes. Thread-safe."""
+
+    def __init__(self, log: RunLog) -> None:
+        self.log = log
+        self.pictures = log.pictures
+        self.asked: dict[str, Question] = {}
+        self.num_open = 0
+        self._lock = Lock()
+
+    def append(self, line: LogLine) -> None:
+        """Append a turn and write it to disk."""
+        with self._lock:
+            self.log.append(line)
+            self.log.sync()
+
+    def sync(self) -> None:
+        """Do nothing: `append` has written everything."""
+
+    def close(self) -> None:
+        """Keep the questions that were asked, write the results if all are over, and unlock the folder."""
+        self.log.write_questions(self.asked.values())
+        run = RunData(self.log.path)
+        if not any(state.active for state in run.states):
+            self.log.write_results(run.results)
+        self.log.close()
+
+
+class Recorder:
+    """Opens run folders for episodes: a question that is asked again begins the next folder. Thread-safe.
+
+    Args:
+        parts: The parts of the run.
+        questions: The questions that may be asked.
+        folder: Folder for the run folders.
+    """
+
+    def __init__(self, parts: Parts, questions: Sequence[Question], folder: Path) -> None:
+        self.parts = parts
+        self.questions = questions
+        self.folder = folder.absolute()
+        self.paths: list[Path] = []
+        self._current: Recording | None = None
+        self._open: list[Recording] = []
+        self._lock = Lock()
+
+    def open(self, question: Question) -> Recording:
+        """Return the folder that records the next episode about a question.
+
+        Raises:
+            RunLogError: The folder cannot be written.
+        """
+        with self._lock:
+            if self._current is None or question.id in self._current.asked:
+                earlier, self._current = self._current, self._create()
+                if earlier is not None:
+                    self._close_unused(earlier)
+            self._current.asked[question.id] = question
+            self._current.num_open += 1
+            return self._current
+
+    def release(self, recording: TurnLog) -> None:
+        """Declare an episode over."""
+        with self._lock:
+            assert isinstance(recording, Recording), "the recorder opened it"
+            recording.num_open -= 1
+            if recording is not self._current:
+                self._close_unused(recording)
+
+    def close(self) -> None:
+        """Finish all folders."""
+        with self._lock:
+            for recording in self._open:
+                recording.close()
+            self._open, self._current = [], None
+
+    def _create(self) -> Recording:
+        config = replace(self.parts.config, output=str(self.folder))
+        engine = {"name": PYTHON, "model": self.parts.model_name, "note": None}
+        parts = replace(self.parts, config=config)
+        kind = "batched" if config.batch else "single"
+        log = RunLog.create(self.folder, kind, record(parts, self.questions, engine))
+        log.write_questions(self.questions)
+        self.paths.append(log.path)
+        recording = Recording(log)
+        self._open.append(recording)
+        return recording
+
+    def _close_unused(self, recording: Recording) -> None:
+        if not recording.num_open and recording in self._open:
+            self._open.remove(recording)
+            recording.close()

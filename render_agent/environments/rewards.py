@@ -1,0 +1,188 @@
+"""Rewards of an episode: the official score, and terms computed from the geometry of the scene.
+
+Every term is a number per step; the reward of a step is the weighted sum of the terms that the user chose. The formulas
+are in `TERMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.view import View
+from render_agent.errors import UsageError
+from render_agent.render.renderer import Renderer, without_colours
+from render_agent.render.visibility.room_visibility import Room, named_boxes
+from render_agent.runs.log.row import score_of
+from render_agent.score.beliefs.matching import RADIUS_METRES
+from render_agent.score.beliefs.scored_probe import score_probe
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.reasons import did_you_mean
+
+Boxes = NDArray[np.float64]  # one value per box that the question names
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step of an episode led to.
+
+    Attributes:
+        state: The question after the step.
+        turn: The turn that the step completed; None if a probe follows within the same turn.
+        before: Best visible share so far of each object that the question names, before the step.
+        after: The same, after the step.
+        now: Largest visible share of each of these objects in the new views.
+        room: Ground truth of the scene; None unless a term needs it.
+    """
+
+    state: QuestionState
+    turn: Turn | None
+    before: Boxes
+    after: Boxes
+    now: Boxes
+    room: Room | None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of the reward.
+
+    Attributes:
+        compute: Returns its value for a step.
+        sees: True if it needs the object boxes of the scene.
+        probes: True if it needs `probe="map"`.
+    """
+
+    compute: Callable[[Step], float]
+    sees: bool = False
+    probes: bool = False
+
+
+def _answer(step: Step) -> float:
+    return 0.0 if step.state.active else score_of(step.state) or 0.0
+
+
+def _malformed(step: Step) -> float:
+    return float(step.turn is not None and isinstance(step.turn.action, Malformed))
+
+
+def _blocked(step: Step) -> float:
+    turn = step.turn
+    return float(turn is not None and turn.outcome is not None and turn.outcome.is_short)
+
+
+def _map_error(step: Step) -> float:
+    """Return the mean distance of the named objects on the believed map, in units of the matching radius."""
+    turn, room, question = step.turn, step.room, step.state.question
+    if turn is None or turn.probe is None or room is None:
+        return 0.0
+    names = named_categories(question)
+    boxes = {
+        label.lower(): group for label, group in room.facts.boxes.items() if label.lower() in names
+    }
+    num_true = sum(map(len, boxes.values()))
+    if not num_true:
+        return 0.0
+    score = score_probe(question, turn, turn.probe, boxes, {}, None).score
+    pairs = () if score is None or score.matching is None else score.matching.pairs
+    missed = num_true - len(pairs)
+    return (sum(pair.metres for pair in pairs) / RADIUS_METRES + missed) / num_true
+
+
+TERMS: Mapping[str, Term] = {
+    # The question's official score, 0 to 1, in the last step of an episode.
+    "answer": Term(_answer),
+    # 1 if the reply could not be read.
+    "malformed": Term(_malformed),
+    # 1 if the camera moved or turned less than requested.
+    "blocked": Term(_blocked),
+    # 1 per turn.
+    "turn": Term(lambda step: float(step.turn is not None)),
+    # Mean over the named objects of the largest visible share in the new views, 0 to 1.
+    "visible": Term(lambda step: _mean(step.now), sees=True),
+    # Mean over the named objects of the increase of the best visible share so far; at most 1 over an episode.
+    "newly_visible": Term(lambda step: _mean(step.after - step.before), sees=True),
+    # Mean over the named objects of min(distance on the believed map / 1 m, 1), where a missing object has 1.
+    "map_error": Term(_map_error, sees=True, probes=True),
+}
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {"answer": 1.0}
+
+
+def _mean(values: Boxes) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The terms of a reward with their weights.
+
+    Raises:
+        UsageError: There is no such term, or it needs `probe="map"`.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    probe: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.weights:
+            if name not in TERMS:
+                raise UsageError(
+                    f"there is no reward {name!r}. Choose from {', '.join(TERMS)}{did_you_mean(name, TERMS)}"
+                )
+            if TERMS[name].probes and "map" not in self.probe:
+                raise UsageError(f"the reward {name!r} scores the believed map. Pass probe='map'.")
+
+    @property
+    def needs_boxes(self) -> bool:
+        """True if a term needs the object boxes of the scene."""
+        return any(TERMS[name].sees for name in self.weights)
+
+    def of(self, step: Step) -> dict[str, float]:
+        """Return the weighted value of each term."""
+        return {name: weight * TERMS[name].compute(step) for name, weight in self.weights.items()}
+
+
+class NamedObjects:
+    """How much of the objects that a question names an episode has shown.
+
+    Args:
+        state: The question.
+        room: Its scene with object boxes; None if no term needs them.
+        renderer: Renders the views for counting.
+        lock: Held while rendering, because `room` and `renderer` are shared by episodes.
+    """
+
+    def __init__(
+        self, state: QuestionState, room: Room | None, renderer: Renderer | None, lock: Lock
+    ) -> None:
+        self.state = state
+        self.room = room
+        self._renderer = None if renderer is None else without_colours(renderer)
+        self._lock = lock
+        self._which = [] if room is None else named_boxes(state.question, room)
+        self._best = np.zeros(len(self._which))
+        self._num_views = 0
+        self._num_turns = 0
+
+    def step(self, views: Sequence[View]) -> Step:
+        """Return the step that led to `views`, all views of the episode so far."""
+        new, self._num_views = views[self._num_views :], len(views)
+        now = np.zeros(len(self._which))
+        if self.room is not None and self._renderer is not None and self._which:
+            with self._lock:
+                for view in new:
+                    sightings = self.room.sightings(view, self._which, self._renderer)
+                    now = np.maximum(now, [sighting.share for sighting in sightings])
+        before, self._best = self._best, np.maximum(self._best, now)
+        turns = self.state.turns
+        turn = turns[-1] if len(turns) > self._num_turns else None
+        self._num_turns = len(turns)
+        return Step(self.state, turn, before, self._best, now, self.room)

@@ -1,0 +1,161 @@
+"""`VectorEnvironment`: several episodes side by side over shared scenes, rendered on all cores."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from os import PathLike
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.api.keywords import RunOptions
+from render_agent.dialogue.question import Question
+from render_agent.environments.environment import Environment, Observation, run_config
+from render_agent.environments.world import QuestionOrder, World
+from render_agent.errors import UsageError
+
+Steps = tuple[
+    list[Observation],
+    NDArray[np.float64],
+    NDArray[np.bool_],
+    NDArray[np.bool_],
+    list[dict[str, Any]],
+]
+
+
+class VectorEnvironment:
+    """Episodes side by side, in threads: the scenes, the renderer and its caches exist once.
+
+    All questions are asked once before any is asked again. As in Gymnasium (`NEXT_STEP`), the step after the end of an
+    episode ignores the reply and starts the next episode.
+
+    Args:
+        num_envs: Number of episodes.
+        benchmark: As in `--benchmark`.
+        ids: Ids of the questions; by default all that the other options select.
+        rewards: As in `Environment`.
+        record: As in `Environment`.
+        model: As in `Environment`.
+        **run_options: Other options of a run.
+
+    Raises:
+        SetupError: Something that an option needs is missing.
+        UsageError: An option is invalid or does not apply to environments.
+
+    >>> import render_agent
+    >>> with render_agent.VectorEnvironment(4, "rooms", limit=8, max_turns=2) as envs:
+    ...     observations, infos = envs.reset(seed=0)
+    ...     look = ['{"rotation_angle_degrees": 90}'] * 4
+    ...     observations, rewards, terminated, truncated, infos = envs.step(look)
+    >>> len(observations), rewards.shape
+    (4, (4,))
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        benchmark: str | PathLike[str] = "rooms",
+        /,
+        ids: Sequence[str] = (),
+        *,
+        rewards: Mapping[str, float] | None = None,
+        record: str | PathLike[str] | None = None,
+        model: str | None = None,
+        **run_options: Unpack[RunOptions],
+    ) -> None:
+        if num_envs < 1:
+            raise UsageError(f"num_envs must be at least 1, not {num_envs}")
+        settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
+        self.world = World(run_config(settings, model), None, rewards, record)
+        self.num_envs = num_envs
+        self._order = QuestionOrder(self.world.questions)
+        self.envs = [Environment.of_world(self.world, self._order) for _ in range(num_envs)]
+        self._over = np.zeros(num_envs, bool)
+        threads = min(num_envs, os.cpu_count() or 1) if self.world.is_parallel else 1
+        self._pool = ThreadPoolExecutor(threads, "environment")
+
+    def reset(self, *, seed: int | None = None) -> tuple[list[Observation], list[dict[str, Any]]]:
+        """Start an episode in every environment.
+
+        Args:
+            seed: Shuffles the questions from now on; None goes on in the current order.
+
+        Returns:
+            The first observation and `info` of every environment.
+
+        Raises:
+            SceneError: A scan cannot be read.
+            RenderError: A scan cannot be rendered.
+        """
+        if seed is not None:
+            self._order = QuestionOrder(self.world.questions, seed)
+        self._over[:] = False
+        results = [*self._pool.map(Environment.start, self.envs, self._next(self.num_envs))]
+        return [observation for observation, _ in results], [info for _, info in results]
+
+    def step(self, replies: Sequence[str | Mapping[str, Any] | None]) -> Steps:
+        """Reply in every environment.
+
+        Args:
+            replies: One reply per environment, as in `Environment.step`; ignored where an episode is over.
+
+        Returns:
+            The results of `Environment.step`, collected: observations, rewards (n,), terminated (n,), truncated (n,)
+            and infos.
+
+        Raises:
+            RenderError: A view cannot be rendered.
+            SceneError: The scan of the next episode cannot be read.
+            UsageError: The number of replies differs from that of environments.
+        """
+        if len(replies) != self.num_envs:
+            raise UsageError(f"{len(replies)} replies were passed to {self.num_envs} environments")
+        # Chosen here and not in the threads, so that the same replies always lead to the same episodes.
+        questions = self._next(int(self._over.sum()))
+        jobs = [
+            partial(_restart, env, questions.pop(0)) if over else partial(env.step, reply or "")
+            for env, over, reply in zip(self.envs, self._over, replies, strict=True)
+        ]
+        results = [*self._pool.map(lambda job: job(), jobs)]
+        observations, rewards, terminated, truncated, infos = map(list, zip(*results, strict=True))
+        ended = np.array(terminated, bool), np.array(truncated, bool)
+        self._over = ended[0] | ended[1]
+        return observations, np.array(rewards, float), *ended, infos
+
+    async def areset(
+        self, *, seed: int | None = None
+    ) -> tuple[list[Observation], list[dict[str, Any]]]:
+        """Do the same as `reset`, in a thread."""
+        return await asyncio.to_thread(self.reset, seed=seed)
+
+    async def astep(self, replies: Sequence[str | Mapping[str, Any] | None]) -> Steps:
+        """Do the same as `step`, in a thread."""
+        return await asyncio.to_thread(self.step, replies)
+
+    def close(self) -> None:
+        """Stop the threads, free the renderer and finish the recorded run."""
+        self._pool.shutdown()
+        for env in self.envs:
+            env.leave()
+        self.world.close()
+
+    def __enter__(self) -> VectorEnvironment:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _next(self, number: int) -> list[Question]:
+        return [self._order.next() for _ in range(number)]
+
+
+def _restart(
+    env: Environment, question: Question
+) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    observation, info = env.start(question)
+    return observation, 0.0, False, False, info

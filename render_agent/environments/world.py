@@ -1,0 +1,165 @@
+"""What the episodes of an environment share: questions, scenes, views, rewards, and the folder that records them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import LogLine
+from render_agent.environments.recorder import Recorder
+from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjects, Rewards
+from render_agent.errors import SetupError, UsageError
+from render_agent.options import RunConfig
+from render_agent.render.visibility.room_visibility import Rooms
+from render_agent.runs.build import build, make_views
+from render_agent.runs.episode import Episode, OutsideEngine
+from render_agent.runs.log.writer import TurnLog
+from render_agent.runs.preflight import check_choices
+from render_agent.runs.runner import turn_taker
+from render_agent.tasks.ground_truth import load_facts
+from render_agent.views.free_views import FreeViews
+from render_agent.views.memory_images import MemoryImages
+
+
+class MemoryLog(TurnLog):
+    """Discards the lines of an episode and keeps its images in memory."""
+
+    def __init__(self) -> None:
+        self.pictures = MemoryImages()
+
+    def append(self, line: LogLine) -> None:
+        """Do nothing: the episode's state has the turn."""
+
+    def sync(self) -> None:
+        """Do nothing: nothing was written."""
+
+
+class World:
+    """The shared part of environments. Thread-safe.
+
+    Args:
+        config: The options of a run.
+        questions: The questions; None reads those that the options select.
+        rewards: Weights of the reward's terms.
+        record: Folder for run folders; None records nothing.
+
+    Raises:
+        SetupError: The questions or their scans are missing.
+        UsageError: An option does not apply to environments.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        questions: Sequence[Question] | None = None,
+        rewards: Mapping[str, float] | None = None,
+        record: str | PathLike[str] | None = None,
+    ) -> None:
+        self.parts = build(config)
+        self.config = config
+        if self.parts.agent.chooses:
+            raise UsageError(
+                f"--agent {config.agent} asks for several replies per turn, but an environment takes one. Omit agent."
+            )
+        if not config.alone:
+            raise UsageError("an environment runs in this process. Omit workers, devices and ray.")
+        self.questions = list(questions or self.parts.questions())
+        check_choices(self.parts, self.questions, at_hand=False)
+        self.rewards = Rewards(DEFAULT_WEIGHTS if rewards is None else rewards, config.probe)
+        self.facts = load_facts(self.questions, config.annotations)
+        if self.rewards.needs_boxes:
+            self._check_boxes()
+        self.scenes = self.parts.scenes(self.questions)
+        self.recorder = None
+        if record is not None:
+            self.recorder = Recorder(self.parts, self.questions, Path(record))
+        self._views = make_views(self.parts, self.scenes, MemoryImages(), self.questions)
+        self._rooms = Rooms(config.image_size)
+        self._measuring = Lock()
+
+    @property
+    def is_parallel(self) -> bool:
+        """True if several threads may render at once."""
+        return self.config.renderer == "rasteriser"
+
+    def start(self, question: Question) -> tuple[Episode, NamedObjects]:
+        """Start an episode: take its first turn up to the request.
+
+        Raises:
+            SceneError: The scan cannot be read.
+            RenderError: The scan cannot be rendered.
+        """
+        state = QuestionState(question, self.scenes, self.config.max_turns, blind=self.parts.blind)
+        log: TurnLog = MemoryLog() if self.recorder is None else self.recorder.open(question)
+        views = self._views
+        if isinstance(views, FreeViews):
+            views = views.storing_in(
+                self.parts.picture_stress.painted(log.pictures, self.config.seed)
+            )
+        turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])
+        batched = min(self.config.max_batched_turns, self.config.max_turns)
+        return Episode(turns, state, batched), self._named_objects(state)
+
+    def end(self, episode: Episode) -> None:
+        """Release the log of an episode, finished or not."""
+        if self.recorder is not None:
+            self.recorder.release(episode.turns.log)
+
+    def close(self) -> None:
+        """Free the renderer and finish the recorded run."""
+        self._views.close()
+        if self.recorder is not None:
+            self.recorder.close()
+
+    def _named_objects(self, state: QuestionState) -> NamedObjects:
+        if not (self.rewards.needs_boxes and isinstance(self._views, FreeViews)):
+            return NamedObjects(state, None, None, self._measuring)
+        question = state.question
+        with self._measuring:
+            room = self._rooms.room(
+                question.scene,
+                partial(self.scenes.get, question),
+                partial(self.scenes.space, question),
+                self.facts[question.scene],
+            )
+        return NamedObjects(state, room, self._views.viewer.renderer, self._measuring)
+
+    def _check_boxes(self) -> None:
+        unknown = [q.scene for q in self.questions if q.scene not in self.facts]
+        if unknown:
+            raise SetupError(
+                f"the rewards {', '.join(self.rewards.weights)} need object boxes, but scene {unknown[0]} has none. Pass"
+                " annotations, or omit these rewards."
+            )
+        if self.parts.blind:
+            raise UsageError("rewards for what is visible need views. Omit views='none'.")
+
+
+class QuestionOrder:
+    """Hands out questions in turn, forever. Thread-safe.
+
+    Args:
+        questions: The questions.
+        seed: Shuffles every pass; None keeps the order.
+    """
+
+    def __init__(self, questions: Sequence[Question], seed: int | None = None) -> None:
+        self._questions = list(questions)
+        self._random = None if seed is None else random.Random(seed)
+        self._pending: list[Question] = []
+        self._lock = Lock()
+
+    def next(self) -> Question:
+        """Return the next question."""
+        with self._lock:
+            if not self._pending:
+                self._pending = self._questions[::-1]
+                if self._random is not None:
+                    self._random.shuffle(self._pending)
+            return self._pending.pop()

@@ -1,0 +1,90 @@
+"""An episode: one question whose requests are answered from outside, by the same turns as in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from render_agent.agents.agent import Ask, Draw, Need
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Phase
+from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
+from render_agent.errors import UsageError
+from render_agent.runs.scheduler import TurnCoroutine
+from render_agent.runs.turn import TurnTaker
+from render_agent.runs.turn_cost import TurnCost
+
+
+class OutsideEngine(BatchingEngine):
+    """Stands for a model that is asked by the caller of an episode, not by the program."""
+
+    name = "python"
+    capabilities = Capabilities()
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Raise RuntimeError: the caller answers."""
+        raise RuntimeError("the requests of an episode are answered by its caller")
+
+
+@dataclass(eq=False)
+class Episode:
+    """Takes all turns of one question and hands out each request, for the caller to answer.
+
+    Attributes:
+        turns: Takes the turns; its agent must request a single reply.
+        state: The question.
+        max_batched_turns: Number of turns recorded as batched, as in a run.
+        request: The request to answer next; None if the question has no further turns.
+    """
+
+    turns: TurnTaker
+    state: QuestionState
+    max_batched_turns: int
+    request: Request | None = field(init=False, default=None)
+    _coroutine: TurnCoroutine = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.turns.agent.chooses:
+            raise UsageError(
+                f"--agent {self.turns.agent.text} asks for several replies per turn, but an environment takes one."
+                " Omit --agent."
+            )
+        self._coroutine = self._take_all()
+        self._advance(lambda: next(self._coroutine))
+
+    @property
+    def is_over(self) -> bool:
+        """True if the question has no further turns."""
+        return self.request is None
+
+    def answer(self, reply: Reply) -> bool:
+        """Answer the current request and take the turn, up to the next request.
+
+        Returns:
+            True if the episode is over.
+
+        Raises:
+            RenderAgentError: The next view failed; the episode cannot go on.
+        """
+        self.request = None
+        self._advance(lambda: self._coroutine.send([reply]))
+        return self.is_over
+
+    def _take_all(self) -> TurnCoroutine:
+        state = self.state
+        while state.active:
+            phase: Phase = "batched" if len(state.turns) < self.max_batched_turns else "finishing"
+            yield from self.turns.take(state, phase, TurnCost())
+
+    def _advance(self, step: Callable[[], Need]) -> None:
+        """Run the coroutine until it asks for a reply or ends; views are rendered in the calling thread."""
+        try:
+            need = step()
+            while isinstance(need, Draw):
+                result: Any = need.work()
+                need = self._coroutine.send(result)
+        except StopIteration:
+            return
+        assert isinstance(need, Ask), "only agents that choose need verdicts"
+        (self.request,) = need.requests

@@ -1,0 +1,40 @@
+"""Images kept in memory instead of a run folder, for dialogues that are not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.views.picture_store import ImageStore
+
+
+class MemoryImages(ImageStore):
+    """The images of one dialogue, in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self._images: dict[str, Image.Image] = {}
+
+    def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+        """Keep an image, (H, W, 3)."""
+        self._images[file] = Image.fromarray(picture)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def written(self, files: Iterable[str]) -> dict[str, str]:
+        """Return no digests: there are no files."""
+        return {}
+
+    def get(self, file: str) -> Image.Image:
+        """Return an image as RGB."""
+        return self._images[file]
+
+    def there(self, file: str, digest: str | None = None) -> bool:
+        """Return True if the image is kept."""
+        return file in self._images

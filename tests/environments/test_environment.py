@@ -1,0 +1,287 @@
+"""An episode is the dialogue of a run, and nothing of the ground truth gets out before its end."""
+
+import asyncio
+import json
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import render_agent
+from render_agent.environments.rewards import TERMS
+from render_agent.errors import UsageError
+from render_agent.runs.read import RunData
+
+SMALL = {"image_size": "96x72", "max_turns": 4}
+
+REPLIES = [
+    {"rotation_angle_degrees": 90},
+    {"forward_meters": 5, "reasoning": "too far"},
+    {"view": "around", "answer": "A"},
+    {"view": "top"},
+    {"view": 0},
+    {"look_at": [0.5, 0.5, 1.0], "left_meters": -0.5},
+    {"measure": [{"view": 1, "pixel": [40, 50]}]},
+    {"answer": "2", "done": True},
+    {"done": True},
+    "I would look to the left.",
+    '{"rotation_angle_degrees": "far"',
+]
+
+
+class Policy:
+    """Replies with a choice that depends on the question and the turn only."""
+
+    def text(self, question_id, turn, *, probe=False):
+        chance = random.Random(f"{question_id} {turn} {probe}")
+        if probe:
+            place = [chance.uniform(0, 4), chance.uniform(0, 4)]
+            return json.dumps({"objects": [{"category": "chair", "position": place}]})
+        reply = chance.choice(REPLIES)
+        return reply if isinstance(reply, str) else json.dumps(reply)
+
+    def reply(self, request):
+        return self.text(request.question_id, request.turn)
+
+    def believe(self, request):
+        return self.text(request.question_id, request.turn, probe=True)
+
+
+def finish(env, observation, info):
+    """Let the policy finish an episode; return the observations with their `info`, and the rewards."""
+    steps, rewards = [(observation, info)], []
+    over = False
+    while not over:
+        text = Policy().text(info["question_id"], info["turn"], probe=info["probe"])
+        observation, reward, terminated, truncated, info = env.step(text)
+        steps.append((observation, info))
+        rewards.append(reward)
+        over = terminated or truncated
+    return steps, rewards
+
+
+def lines(path):
+    """Return the lines of a log by question and turn, without tokens, times and batches."""
+    dropped = {"tokens", "seconds", "batch_size"}
+    kept = {}
+    for line in RunData(path).lines():
+        if line.get("probe"):
+            line["probe"] = {n: v for n, v in line["probe"].items() if n not in dropped}
+        kept[line["question_id"], line["turn"]] = {
+            n: v for n, v in line.items() if n not in dropped
+        }
+    return kept
+
+
+KINDS = {
+    "free": {},
+    "batched": {"max_batched_turns": 2},
+    "tour": {"views": "tour"},
+    "random walk": {"views": "random-walk"},
+    "start": {"views": "start"},
+    "four": {"views": "four"},
+    "blind": {"views": "none"},
+    "measuring": {"tools": "measure"},
+    "graph": {"tools": "graph"},
+    "map probe": {"probe": ("map", "counts", "pose")},
+    "mirrored": {"pictures": "mirrored"},
+    "noise": {"pictures": "noise"},
+    "changed": {"change": ("move",)},
+    "middle": {"start": "middle", "kinds": ("ego",)},
+    "small's wording": {"model": "small"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_episode_is_the_dialogue_of_a_run(kind, tmp_path):
+    options = {"limit": 6, "shuffle": True, **SMALL, **KINDS[kind]}
+    model = options.pop("model", None)
+    with render_agent.Environment.from_benchmark(
+        "rooms", record=tmp_path / "episodes", model=model, **options
+    ) as env:
+        episodes = [finish(env, *env.reset()) for _ in env.world.questions]
+        (folder,) = env.world.recorder.paths
+    if model is not None:  # a model is not replaced by a policy, but its wording is
+        assert RunData(folder).record["wording"]["model"] == model
+        return
+    run = render_agent.run(benchmark="rooms", engine=Policy(), output=tmp_path / "runs", **options)
+    assert lines(folder) == lines(run.path)
+    recorded, played = RunData(folder), RunData(run.path)
+    assert recorded.results["questions"] == played.results["questions"] or _without_tokens(
+        recorded
+    ) == _without_tokens(played)
+    scores = {q.id: played.rows[q.id].score for q in played.questions}
+    for steps, rewards in episodes:
+        assert sum(rewards) == pytest.approx(scores[steps[0][1]["question_id"]] or 0.0)
+    for image in sorted(run.path.glob("views/**/*.png")):
+        assert (folder / image.relative_to(run.path)).read_bytes() == image.read_bytes()
+
+
+def _without_tokens(run):
+    return [
+        {name: value for name, value in row.items() if not name.startswith("tokens")}
+        for row in run.results["questions"]
+    ]
+
+
+def test_the_conversation_grows_by_the_new_messages_and_the_reply(tmp_path):
+    with render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL) as env:
+        steps, _ = finish(env, *env.reset())
+    for (before, _), (after, _) in pairwise(steps):
+        roles = [message["role"] for message in after["conversation"]]
+        grown = before["conversation"]
+        assert after["conversation"][: len(grown)] == grown
+        assert roles[len(grown)] == "assistant"
+        assert after["conversation"][len(grown) + 1 :] == after["messages"]
+
+
+def test_nothing_of_the_ground_truth_gets_out_before_the_end(tmp_path):
+    secret = "a most secret sofa"
+    with render_agent.Environment(
+        render_agent.bundled_rooms()["room00"],
+        "What stands by the wall?",
+        ground_truth=secret,
+        record=tmp_path,
+        rewards=dict.fromkeys(["answer", "malformed", "blocked", "turn"], 1.0),
+        **SMALL,
+    ) as env:
+        steps, _ = finish(env, *env.reset())
+    *earlier, (_, last) = [(repr(observation), info) for observation, info in steps]
+    assert last["ground_truth"] == secret
+    assert all(secret not in text and secret not in repr(info) for text, info in earlier)
+
+
+def test_episodes_side_by_side_equal_single_ones():
+    options = {"limit": 5, **SMALL, "probe": ("map",)}
+    single = {}
+    with render_agent.Environment.from_benchmark("rooms", **options) as env:
+        for _ in env.world.questions:
+            steps, rewards = finish(env, *env.reset())
+            single[steps[0][1]["question_id"]] = (
+                [repr(o["conversation"][-1]) for o, _ in steps],
+                rewards,
+            )
+    side_by_side = {}
+    with render_agent.VectorEnvironment(3, "rooms", **options) as envs:
+        observations, infos = envs.reset()
+        running = [([repr(o["conversation"][-1])], []) for o in observations]
+        over = np.zeros(3, bool)
+        while len(side_by_side) < 5:
+            ids = [info["question_id"] for info in infos]
+            replies = [
+                Policy().text(info["question_id"], info["turn"], probe=info["probe"])
+                for info in infos
+            ]
+            observations, rewards, terminated, truncated, infos = envs.step(replies)
+            for n in range(3):
+                if over[n]:
+                    running[n] = ([], [])
+                else:
+                    running[n][1].append(rewards[n])
+                running[n][0].append(repr(observations[n]["conversation"][-1]))
+                if terminated[n] or truncated[n]:
+                    side_by_side.setdefault(ids[n], running[n])
+            over = terminated | truncated
+    strip = lambda texts: [text.split(" at 0x")[0] for text in texts]  # noqa: E731
+    assert {k: (strip(t), r) for k, (t, r) in side_by_side.items()} == {
+        k: (strip(t), r) for k, (t, r) in single.items()
+    }
+
+
+def test_the_same_seed_gives_the_same_episodes():
+    with render_agent.Environment.from_benchmark("rooms", limit=8, **SMALL) as env:
+        orders = []
+        for seed in (1, 1, 2):
+            infos = [env.reset(seed=seed)[1], *(env.reset()[1] for _ in range(7))]
+            orders.append([info["question_id"] for info in infos])
+        assert orders[0] == orders[1] != orders[2]
+        assert all(len(set(order)) == 8 for order in orders)  # each question once
+        assert env.reset(options={"id": orders[0][3]})[1]["question_id"] == orders[0][3]
+
+
+def test_a_question_asked_again_begins_the_next_folder(tmp_path):
+    with render_agent.Environment.from_benchmark("rooms", limit=2, record=tmp_path, **SMALL) as env:
+        for _ in range(5):
+            finish(env, *env.reset())
+        env.reset()
+        env.step("{}")  # left in the middle
+        paths = env.world.recorder.paths
+    runs = [RunData(path) for path in paths]
+    assert [len(run.questions) for run in runs] == [2, 2, 2]
+    assert [run.finished for run in runs] == [True, True, False]
+    assert len(render_agent.load_run(paths[0]).questions) == 2
+
+
+def test_rewards_are_weighted_sums_of_terms_within_their_ranges():
+    weights = dict.fromkeys(TERMS, 0.5)
+    with render_agent.Environment.from_benchmark(
+        "rooms", limit=4, rewards=weights, probe=("map",), **SMALL
+    ) as env:
+        for _ in range(4):
+            steps, rewards = finish(env, *env.reset())
+            infos = [info for _, info in steps[1:]]
+            assert rewards == pytest.approx([sum(info["rewards"].values()) for info in infos])
+            assert all(0 <= v <= 0.5 for info in infos for v in info["rewards"].values())
+            returns = infos[-1]["returns"]
+            assert returns["newly_visible"] <= 0.5
+            assert returns["turn"] == 0.5 * env.state.turns[-1].number + 0.5
+
+
+def test_terms_measure_what_they_say():
+    room = render_agent.bundled_rooms()["room00"]
+    with render_agent.Environment(
+        room,
+        "How many chairs are there?",
+        ground_truth=4,
+        rewards={"answer": 1, "malformed": -1, "blocked": -0.1, "turn": -0.01},
+    ) as env:
+        env.reset()
+        assert env.step("hm")[1] == pytest.approx(-1.01)
+        assert env.step({"forward_meters": 2, "rotation_angle_degrees": 90})[4]["rewards"][
+            "blocked"
+        ] == (-0.1)
+        _, reward, terminated, truncated, info = env.step({"answer": 4, "done": True})
+        assert (reward, terminated, truncated, info["status"]) == (0.99, True, False, "answered")
+
+
+def test_an_unanswered_episode_is_truncated():
+    with render_agent.Environment(
+        render_agent.bundled_rooms()["room00"], "How many chairs?", ground_truth=3, max_turns=2
+    ) as env:
+        env.reset()
+        assert env.step({"rotation_angle_degrees": 10})[2:4] == (False, False)
+        assert env.step({"rotation_angle_degrees": 10})[1:4] == (0.0, False, True)
+        with pytest.raises(UsageError):
+            env.step("{}")
+
+
+def test_what_environments_do_not_have_is_refused():
+    make = render_agent.Environment.from_benchmark
+    for options in (
+        {"agent": "vote:3", "temperature": 1.0},
+        {"workers": 2},
+        {"rewards": {"ansver": 1}},
+        {"rewards": {"map_error": 1}},
+        {"views": "none", "rewards": {"visible": 1}},
+    ):
+        with pytest.raises(UsageError):
+            make("rooms", limit=1, **options)
+    env = make("rooms", limit=1)
+    with pytest.raises(UsageError):
+        env.step("{}")
+    with pytest.raises(UsageError):
+        env.reset(options={"id": "none of these"})
+
+
+def test_asynchronous_steps():
+    async def play():
+        env = render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL)
+        _, info = await env.areset()
+        result = await env.astep({"answer": "1", "done": True})
+        env.close()
+        return info, result
+
+    info, (_, _, terminated, _, last) = asyncio.run(play())
+    assert terminated
+    assert last["question_id"] == info["question_id"]
