@@ -9,6 +9,7 @@ from render_agent.errors import SetupError
 EXTRAS = {  # optional module -> extra that installs it
     "DracoPy": "scans",
     "gsplat": "splats",
+    "gymnasium": "gym",
     "inspect_ai": "inspect",
     "laspy": "scans",
     "lazrs": "scans",

@@ -16,6 +16,7 @@ from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjects, Rewards
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.render.viewer import Viewer
 from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.runs.build import build, make_views
 from render_agent.runs.episode import Episode, OutsideEngine
@@ -88,6 +89,11 @@ class World:
         """True if several threads may render at once."""
         return self.config.renderer == "rasteriser"
 
+    @property
+    def viewer(self) -> Viewer | None:
+        """Draws the views; None if the dialogues have none."""
+        return self._views.viewer if isinstance(self._views, FreeViews) else None
+
     def start(self, question: Question) -> tuple[Episode, NamedObjects]:
         """Start an episode: take its first turn up to the request.
 
@@ -118,7 +124,8 @@ class World:
             self.recorder.close()
 
     def _named_objects(self, state: QuestionState) -> NamedObjects:
-        if not (self.rewards.needs_boxes and isinstance(self._views, FreeViews)):
+        viewer = self.viewer
+        if viewer is None or not self.rewards.needs_boxes:
             return NamedObjects(state, None, None, self._measuring)
         question = state.question
         with self._measuring:
@@ -128,7 +135,7 @@ class World:
                 partial(self.scenes.space, question),
                 self.facts[question.scene],
             )
-        return NamedObjects(state, room, self._views.viewer.renderer, self._measuring)
+        return NamedObjects(state, room, viewer.renderer, self._measuring)
 
     def _check_boxes(self) -> None:
         unknown = [q.scene for q in self.questions if q.scene not in self.facts]
