@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import UsageError
 from render_agent.extras import require
 from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.input_files import InputFile
+from render_agent.tasks.input_files import Digests, InputFile
 
 FINGERPRINTS = ("weights", "processor")  # keys of the SHA-256 digests of a local model's files
 
@@ -196,12 +197,12 @@ class Scripted(EngineMaker):
         return {"note": getattr(find_policy(self.model_of(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the annotation files if the policy answers from object boxes."""
-        from render_agent.tasks.input_files import annotation_files
+        """Return the file of the policy, or the annotation files if a named policy answers from object boxes."""
+        from render_agent.tasks.input_files import annotation_files, digest_of
 
         name = self.model_of(config)
         if name not in registry.names("scripted policy"):
-            return ()
+            return (InputFile("policies", name, "policy", digest_of(Path(name))),)
         policy = registry.load("scripted policy", name)
         knows = getattr(policy, "knows_boxes", False)
         return annotation_files(config, questions) if knows else ()
@@ -320,20 +321,28 @@ def start_engine(config: RunConfig, questions: Sequence[Question], workload: Wor
 EngineFactory = Callable[[RunConfig, Sequence[Question]], Engine]
 
 
-def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:
-    """Raise SetupError if the files of a local model have changed since the run started.
+def model_digest(described: Mapping[str, Any]) -> str | None:
+    """Return what identifies the files of a model, from the engine's metadata in the run record.
+
+    These are the SHA-256 digests of a local model, or the commit of one from the hub; None for other models.
+    """
+    digests = [described[name] for name in FINGERPRINTS if described.get(name) is not None]
+    return " ".join(digests) or described.get("revision")
+
+
+def model_file(config: RunConfig, recorded: Digests) -> InputFile | None:
+    """Return the current state of a local model; None if the run has none.
 
     Args:
         config: The options of the run.
-        recorded: The engine's metadata in the run record.
-        run: Name of the run, for the message.
+        recorded: Digests of the models of the run, by name.
     """
     from render_agent.engines.checkpoint.locate import describe_model
 
     model = engine_traits(config.engine).model_of(config)
-    digests = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
-    if digests and digests != {name: describe_model(model)[name] for name in digests}:
-        raise SetupError(
-            f"{model} has changed since {run} was started (its SHA-256 differs). Restore the original"
-            " files, or start a new run."
-        )
+    digest = recorded.get(model)
+    if digest is None or "sha256:" not in digest:  # the files of a commit on the hub do not change
+        return None
+    number = len(digest.split())  # old runs recorded only the weights
+    now = " ".join((model_digest(describe_model(model)) or "").split()[:number])
+    return InputFile("models", model, "model", now)

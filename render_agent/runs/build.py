@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ class Parts:
         verifiers: Score candidate moves (`--verifier`); not opened yet.
         changes: Create counterparts of questions (`--change`).
         engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported.
+        recorded: SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
+            read from the recorded files.
     """
 
     config: RunConfig
@@ -70,6 +72,7 @@ class Parts:
     verifiers: tuple[Verifier, ...]
     changes: tuple[ChangePlan, ...]
     engine: EngineMaker
+    recorded: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def blind(self) -> bool:
@@ -179,7 +182,8 @@ class Parts:
 
     def scenes(self, questions: Sequence[Question], limit: int | None = None) -> SceneCache:
         """Return the scenes shown to some questions; `limit` is the cache size in bytes."""
-        return self.picture_stress.scenes(self.config, questions, limit)
+        recorded = self.recorded.get("annotations", {}) | self.recorded.get("scans", {})
+        return self.picture_stress.scenes(self.config, questions, limit, recorded)
 
 
 def build(config: RunConfig) -> Parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,10 +14,13 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.options import RunConfig
+from render_agent.runs.inputs import KINDS, QUESTIONS, describe_files, differing_inputs
+from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside
-from render_agent.util.display import track
+from render_agent.util.display import count_noun, track
+from render_agent.util.reasons import short_repr
 
 
 def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
@@ -28,34 +32,90 @@ def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]
         The folder and its results.
 
     Raises:
-        UsageError: The runs are not all the shards of one run.
-        RunLogError: A shard cannot be read, or the folder cannot be written.
+        UsageError: The runs are not all the shards of one run, or their inputs differ.
+        RunLogError: A shard cannot be read, or the folder cannot be written. No folder is left behind.
     """
     config = _common(shards)
+    questions = _in_order([question for shard in shards for question in shard.questions])
+    _check_inputs(shards)
+    _check_coverage(shards)
+    for shard in shards:
+        _ = shard.states  # raises if the log of the shard is damaged
     record = dict(shards[0].record)
     record |= {
         "config": config.to_json(),
         "fingerprint": config.fingerprint,
         "merged": [shard.name for shard in shards],
-        "sha256": _joined(shard.record["sha256"] for shard in shards),
+        "sha256": _joined(shard.record["sha256"] for shard in shards)
+        | {QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest()},
+        "scan_parts": _joined(shard.record.get("scan_parts", {}) for shard in shards),
     }
+    record.pop("selection", None)
     records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if records_with_note:  # boxes may be known only for the scenes of some shards
         record["choosing"] = records_with_note[0]["choosing"]
-    questions = _in_order([question for shard in shards for question in shard.questions])
     with closing(RunLog.create(output, "batched", record)) as log:
-        for shard in track(shards, "copying shards"):
-            _copy_pictures(shard.path, log.path)
-        os.sync()  # once for all images, before lines name them
-        for shard in shards:
-            for line in shard.lines():
-                log.append_line(line)
-            log.sync()
-        log.write_questions(questions)
-        merged = RunData(log.path)
-        if not any(state.active for state in merged.states):
-            log.write_results(merged.results)
-    return log.path, merged.results
+        try:
+            results = _write(log, shards, questions)
+        except BaseException:
+            shutil.rmtree(log.path, ignore_errors=True)
+            raise
+    return log.path, results
+
+
+def _write(log: RunLog, shards: Sequence[RunData], questions: Sequence[Question]) -> dict[str, Any]:
+    """Write the merged run; return its results."""
+    for shard in track(shards, "copying shards"):
+        _copy_pictures(shard.path, log.path)
+    os.sync()  # once for all images, before lines name them
+    for shard in shards:
+        for line in shard.lines():
+            log.append_line(line)
+        log.sync()
+    log.write_questions(questions)
+    merged = RunData(log.path)
+    if not any(state.active for state in merged.states):
+        log.write_results(merged.results)
+    return merged.results
+
+
+def _check_inputs(shards: Sequence[RunData]) -> None:
+    """Raise UsageError if the shards had different inputs, or if their questions were changed since they ran."""
+    for shard in shards:
+        if shard.changed_questions is not None:
+            raise UsageError(f"{shard.changed_questions}. Restore it, or run the shard again.")
+    first = shards[0]
+    for shard in shards[1:]:
+        if differing := differing_inputs(first.recorded, shard.recorded):
+            names = describe_files([f"{KINDS[section]} {name}" for section, name in differing])
+            raise UsageError(
+                f"{shard.name} and {first.name} had different inputs (SHA-256): {names}. Run one of them again with the"
+                " inputs of the other."
+            )
+
+
+def _check_coverage(shards: Sequence[RunData]) -> None:
+    """Raise UsageError if a question or scene is in two shards, or a selected question in none."""
+    shard_of: dict[tuple[str, str], str] = {}
+    for shard in shards:
+        places = {("question", question.id) for question in shard.questions}
+        places |= {("scene", question.scene) for question in shard.questions}
+        for place in sorted(places):
+            other = shard_of.setdefault(place, shard.name)
+            if other != shard.name:
+                raise UsageError(
+                    f"{place[0]} {short_repr(place[1])} is in {other} and in {shard.name}, so they are not shards of the"
+                    " same division. Run them again."
+                )
+    selected = [shard.record["selection"] for shard in shards if "selection" in shard.record]
+    missing = {id for ids in selected for id in ids} - {
+        id for kind, id in shard_of if kind == "question"
+    }
+    if missing:
+        raise UsageError(
+            f"{count_noun(len(missing), 'question')} of the undivided run are in none of the shards, such as"
+            f" {short_repr(min(missing))}. Run the shards again."
+        )
 
 
 def _common(shards: Sequence[RunData]) -> RunConfig:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
-from render_agent.engines.make_engine import check_model
+from render_agent.engines.make_engine import model_digest, model_file
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import OPTIONS
 from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
 from render_agent.runs.build import Parts
+from render_agent.runs.inputs import QUESTIONS
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
-from render_agent.tasks.input_files import annotation_files, sha256
+from render_agent.tasks.input_files import (
+    InputFile,
+    annotation_files,
+    digest_of_group,
+    sha256,
+)
 from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import size
 
@@ -83,19 +92,69 @@ def refuse_idle_options(parts: Parts, typed: Iterable[str]) -> None:
             raise UsageError(f"{flag} needs --engine openai, not --engine {config.engine}")
 
 
-def input_hashes(parts: Parts, questions: Sequence[Question]) -> dict[str, dict[str, str | None]]:
-    """Return the SHA-256 of all input files by section and name, for `config.json`."""
+def input_hashes(
+    parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, dict[str, str | None]]:
+    """Return the SHA-256 of all input files by section and name, for `config.json`.
+
+    Args:
+        parts: Parts of the run.
+        questions: Questions of the run.
+        engine: Metadata of the engine.
+    """
     config = parts.config
     hashes: dict[str, dict[str, str | None]] = {
         "questions": {str(file): sha256(file) for file in question_files(config)},
         "annotations": {file.name: file.digest for file in annotation_files(config, questions)},
         "scans": {},
         "verifiers": {},
+        "models": {},
+        "policies": {},
+        "packages": {},
     }
-    for choice in parts.choices:
-        for file in choice.inputs(config, questions):
-            hashes[file.section][file.name] = file.digest
+    if (model := model_digest(engine)) is not None:
+        hashes["models"][str(engine["model"])] = model
+    for file in _inputs(parts, questions):
+        hashes[file.section][file.name] = file.digest
     return hashes
+
+
+def _inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
+    """Yield the files that the parts of a run read, and the packages that provide parts."""
+    for choice in parts.choices:
+        yield from choice.inputs(parts.config, questions)
+    yield from _package_inputs(parts, questions)
+
+
+def _package_inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
+    by_package: dict[str, dict[str, Path]] = {}
+    for kind, name in _named(parts, questions):
+        for package, files in registry.package_files(kind, name).items():
+            by_package.setdefault(package, {}).update(files)
+    for package, files in by_package.items():
+        yield InputFile("packages", package, "package", digest_of_group(files))
+
+
+def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
+    """Check that the files of a run's parts are still those that were recorded. Called when all of them are loaded.
+
+    Scenes are read later, and checked then.
+
+    Raises:
+        SetupError: A file was replaced between its digest and its loading.
+    """
+    choices = [choice for choice in parts.choices if choice is not parts.picture_stress]
+    files = [file for choice in choices for file in choice.inputs(parts.config, questions)]
+    files += _package_inputs(parts, questions)
+    if model := model_file(parts.config, parts.recorded.get("models", {})):
+        files.append(model)
+    for file in files:
+        digests = parts.recorded.get(file.section)
+        if digests is not None and file.differs(digests):
+            raise SetupError(
+                f"{file.name} was replaced while the run was starting (different SHA-256). Start a new run when it is"
+                " complete."
+            )
 
 
 def check_continued(
@@ -116,8 +175,7 @@ def check_continued(
         return
     config = parts.config
     shown_questions = questions if parts.picture_stress.reads_all_scans else active
-    recorded = folder.record["sha256"]
-    missing = set(recorded.get("verifiers", ()))
+    missing = set(folder.recorded.get("verifiers", ()))
     check_machine(parts, shown_questions, at_hand=True)
     for choice in parts.choices:
         files = list(choice.inputs(config, shown_questions))
@@ -126,12 +184,13 @@ def check_continued(
             choice.check_at_hand(config)
         for file in files:
             missing.discard(file.name)
-            digests = recorded.get(file.section)
-            if digests is not None and file.differs(digests):
-                raise _differs(file.name, file.kind, folder)
+            _refuse_changed(file, folder)
     if missing:
         raise _differs(min(missing), "verifier file", folder)
-    check_model(config, folder.record["engine"], folder.name)
+    for file in _package_inputs(parts, questions):
+        _refuse_changed(file, folder)
+    if model := model_file(config, folder.recorded.get("models", {})):
+        _refuse_changed(model, folder)
     wording = parts.prompt.wording
     if folder.record["wording"]["sha256"] != wording.sha256:
         raise _differs(str(wording.file), "dialogue wording", folder)
@@ -168,6 +227,29 @@ def _named(parts: Parts, questions: Sequence[Question]) -> Iterator[tuple[regist
     yield "view policy", config.views
     if not parts.engine.asks_model and parts.model_name in registry.brought("scripted policy"):
         yield "scripted policy", parts.model_name
+
+
+def check_questions(folder: RunData, content: bytes | None = None) -> None:
+    """Raise SetupError if the questions of a run are not those that it started with.
+
+    Args:
+        folder: The run.
+        content: Content of `questions.jsonl` if the file was not written yet.
+    """
+    if content is None:
+        if folder.changed_questions is not None:
+            raise _differs(folder.changed_questions.name, "question file", folder)
+    elif folder.recorded.get(QUESTIONS, digest := hashlib.sha256(content).hexdigest()) != digest:
+        raise SetupError(
+            f"the questions that the options of {folder.name} select are not those that it started with. Restore"
+            f" {', '.join(map(str, question_files(folder.config)))}, or start a new run."
+        )
+
+
+def _refuse_changed(file: InputFile, folder: RunData) -> None:
+    digests = folder.recorded.get(file.section)
+    if digests is not None and file.differs(digests):
+        raise _differs(file.name, file.kind, folder)
 
 
 def _differs(file: str, kind: str, folder: RunData) -> SetupError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,12 +17,26 @@ from render_agent.dialogue.turn import LogLine
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
-from render_agent.runs.log.lines import question_from_json, read_line, replay
+from render_agent.runs.inputs import (
+    QUESTIONS,
+    ChangedInput,
+    changed_inputs,
+    describe_files,
+    recorded_inputs,
+)
+from render_agent.runs.log.lines import (
+    question_from_json,
+    questions_text,
+    read_line,
+    replay,
+)
 from render_agent.runs.log.results import results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
+from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.input_files import sha256
 from render_agent.util.contained_paths import check_links
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
@@ -68,7 +84,7 @@ class RunData:
 
     def reload(self) -> None:
         """Discard the questions, turns and results that were read."""
-        for name in vars(self).keys() - {"path", "name", "record", "config", "parts"}:
+        for name in vars(self).keys() - {"path", "name", "record", "recorded", "config", "parts"}:
             del vars(self)[name]
         self.finished = (self.path / "results.json").is_file()
 
@@ -89,7 +105,7 @@ class RunData:
         """The parts that the options name. Raises RunLogError if a package that provides one is not installed."""
         config = self.config
         with self._other_version():
-            return build(config)
+            return replace(build(config), recorded=self.recorded)
 
     @contextmanager
     def _other_version(self) -> Iterator[None]:
@@ -112,7 +128,51 @@ class RunData:
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
         notes += self.parts.notes
+        if changed := self.changed_questions:
+            notes.append(f"{changed}: the scores are those of other questions or ground truths")
+        if changed_boxes := self.config.probe and self.changed_annotations:
+            names = describe_files([file.name for file in changed_boxes])
+            notes.append(f"beliefs about some scenes are not scored: {names} changed since the run")
         return [note for note in notes if note]
+
+    @cached_property
+    def recorded(self) -> dict[str, Any]:
+        """SHA-256 of the inputs by section and name; older runs lack some sections."""
+        return recorded_inputs(self.record)
+
+    @cached_property
+    def changed_questions(self) -> ChangedInput | None:
+        """The file `questions.jsonl` if its questions are not those of the run's start; None for older runs."""
+        recorded, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
+        if recorded is None or not self.has_questions or sha256(file) == recorded:
+            return None
+        if hashlib.sha256(questions_text(self.questions)).hexdigest() == recorded:
+            return None  # only keys that are ignored were added
+        return ChangedInput("questions", str(file))
+
+    @cached_property
+    def changed_annotations(self) -> list[ChangedInput]:
+        """The annotation files that have changed since the run started."""
+        recorded = self.recorded.get("annotations", {})
+        return changed_inputs("annotations", recorded, recorded)
+
+    @cached_property
+    def changed_scans(self) -> list[ChangedInput]:
+        """The scans, and files of scans, that have changed since the run started."""
+        recorded = self.recorded.get("scans", {})
+        return changed_inputs("scans", recorded, recorded)
+
+    @property
+    def scene_notes(self) -> list[str]:
+        """The caveats for everything derived from scenes: their changed files, from which nothing is derived."""
+        changed = [*self.changed_scans, *self.changed_annotations]
+        names = [file.name for file in changed if not file.is_missing]
+        if not names:
+            return []
+        return [
+            f"{describe_files(names)} changed since the run started (different SHA-256): nothing is derived from"
+            " changed files, so their scenes lack plans, 3D views, visibility or object boxes"
+        ]
 
     @property
     def has_questions(self) -> bool:
@@ -160,6 +220,11 @@ class RunData:
         selected.__dict__.pop("rows", None)
         selected.__dict__.pop("results", None)
         return selected
+
+    def facts(self, questions: Iterable[Question]) -> dict[str, Facts]:
+        """Return the ground truth of the questions' scenes, by scene, from files that have not changed since the run."""
+        changed = {Path(file.name) for file in self.changed_annotations}
+        return load_facts(questions, self.config.annotations, changed)
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
         """Return new states of the questions with their turns; `scenes` provides their scenes."""
@@ -221,7 +286,7 @@ class RunData:
             notes=self.notes,
             parser=parser,
             stress=self.parts.picture_stress,
-            annotations=self.config.annotations,
+            facts=self.facts,
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
         )

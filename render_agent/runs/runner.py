@@ -36,12 +36,16 @@ from render_agent.runs.build import (
     make_views,
 )
 from render_agent.runs.failures import Failures
+from render_agent.runs.inputs import QUESTIONS, scan_parts, selection
+from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,
+    check_loaded,
     check_new,
+    check_questions,
     input_hashes,
     packages,
 )
@@ -117,7 +121,8 @@ class Run:
             config = self.config
             play_here = partial(play, make_views=make_views)
             if not config.alone:
-                dispatch(config, self.states, self.log, observer, make_engine, play_here)
+                recorded = self.parts.recorded
+                dispatch(config, self.states, self.log, observer, make_engine, play_here, recorded)
             else:
                 questions = [state.question for state in self.states]
                 with stage(f"starting the engine {config.engine}", announced=True):
@@ -171,6 +176,7 @@ def turn_taker(
     """Return what takes the turns of some questions, with its verifiers opened."""
     config, prompt = parts.config, parts.prompt
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
+    check_loaded(parts, questions)
     probe = None
     if config.probe and engine.capabilities.probes:
         probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
@@ -250,6 +256,8 @@ def start_run(
     """
     parts = build(config)
     questions, engine = check(parts, describe)
+    run_record = record(parts, questions, engine)
+    parts = replace(parts, recorded=run_record["sha256"])
     scenes = parts.scenes(questions)
     if reads_scan and config.ply is not None and not parts.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
@@ -257,7 +265,7 @@ def start_run(
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",
-        record(parts, questions, engine),
+        run_record,
     )
     log.write_questions(questions)
     return Run(parts, log, questions, scenes)
@@ -302,7 +310,10 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
         RunLogError: The folder is locked, edited or damaged.
         SetupError: Something is missing, or a scan has changed.
     """
-    parts = build(continued_config(folder, changes))
+    config = continued_config(folder, changes)
+    if commit := folder.record["engine"].get("revision"):  # the branch may have moved since
+        config = replace(config, revision=commit)
+    parts = replace(build(config), recorded=folder.recorded)
     packages(parts)  # fail early if one is missing
     log = RunLog(folder.path)
     try:
@@ -310,7 +321,9 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
             questions = folder.questions
         else:  # the run was killed before they were written
             questions = folder.parts.questions()
+            check_questions(folder, questions_text(questions))
             log.write_questions(questions)
+        check_questions(folder)
         run = Run(parts, log, questions)
         folder.replay(run.states)
         for state in run.states:
@@ -355,8 +368,11 @@ def record(
         },
         "sha256": {
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
-            **input_hashes(parts, questions),
+            QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest(),
+            **input_hashes(parts, questions, engine),
         },
+        "scan_parts": scan_parts(questions),
+        **({} if config.shard is None else {"selection": selection(config)}),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -37,7 +37,11 @@ class Facts:
     boxes: Mapping[str, Sequence[OrientedBox]]
 
 
-def load_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
+def load_facts(
+    questions: Iterable[Question],
+    annotations: str | None = None,
+    changed: Collection[Path] | None = None,
+) -> dict[str, Facts]:
     """Return the ground truth of the questions' scenes, by scene; edited rooms include their edits.
 
     Sources are the official annotations, including those that a scene is built from, and the files that
@@ -46,6 +50,8 @@ def load_facts(questions: Iterable[Question], annotations: str | None = None) ->
     Args:
         questions: The questions.
         annotations: File or folder of official annotations, as in `--annotations`.
+        changed: Files that are left out because they have changed since a run. If given, official annotations that do
+            not exist are left out, too.
 
     Returns:
         Scene -> ground truth; scenes without it are missing.
@@ -55,15 +61,22 @@ def load_facts(questions: Iterable[Question], annotations: str | None = None) ->
     """
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
+    paths = _annotation_paths(scans.values(), annotations)
+    if changed is not None:
+        paths = [path for path in paths if path.exists()]
+    changed = changed or ()
     facts = {
         scene: scene_facts
-        for file in _annotation_paths(scans.values(), annotations)
+        for path in paths
+        for file in annotation_files(path)
+        if file not in changed
         for scene, scene_facts in annotated_facts(file).items()
         if scene in scans
     }
     for scene, scan in scans.items():
-        if scene not in facts and scan is not None and scan.with_suffix(".json").is_file():
-            truth = read_ground_truth(scan.with_suffix(".json"))
+        file = None if scan is None else scan.with_suffix(".json")
+        if scene not in facts and file is not None and file.is_file() and file not in changed:
+            truth = read_ground_truth(file)
             facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     for question in questions:
         if (change := question.change) is not None and change.scene in facts:

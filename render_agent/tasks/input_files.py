@@ -1,22 +1,37 @@
-"""The input files of a run (scans, alignments, annotations) and their SHA-256."""
+"""The input files of a run (scans, alignments, annotations, ...) and their SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from render_agent.dialogue.question import Question
-from render_agent.errors import SetupError, os_errors
+from render_agent.errors import SceneError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.scans.formats.axis_alignment import alignment_file
 from render_agent.scans.instances import instance_files
 from render_agent.tasks.ground_truth import facts_files
+from render_agent.util.processes import count_cores
 
 # Key below `sha256` in config.json.
-Section = Literal["questions", "annotations", "scans", "verifiers"]
+Section = Literal[
+    "questions", "annotations", "scans", "verifiers", "models", "policies", "packages"
+]
+
+Digests = Mapping[str, str | None]
+"""SHA-256 by path or name; None for a file that does not exist."""
+
+# A file that was written less than this before it was hashed is hashed again, because time stamps are coarse.
+COARSE_NS = 2_000_000_000
+
+Signature = tuple[int, ...]
+_hashed: dict[tuple[Path, Signature], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,7 @@ class InputFile:
         kind: Noun for error messages, such as "scan".
         digest: SHA-256; None if the file is missing.
         may_appear: True if a run can be resumed although the file was missing or not recorded before.
+        may_be_unrecorded: The same for a file that was not recorded, as older versions did not.
     """
 
     section: Section
@@ -36,8 +52,9 @@ class InputFile:
     kind: str
     digest: str | None
     may_appear: bool = False
+    may_be_unrecorded: bool = False
 
-    def differs(self, recorded: Mapping[str, str | None]) -> bool:
+    def differs(self, recorded: Digests) -> bool:
         """True if the file differs from that at the start of the run.
 
         Args:
@@ -46,35 +63,84 @@ class InputFile:
         previous = recorded.get(self.name)
         if self.may_appear and previous is None:
             return False
+        if self.may_be_unrecorded and self.name not in recorded:
+            return False
         return previous != self.digest
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file.
+    """Return the SHA-256 of a file. A file that has not been written since it was last hashed is not read again.
 
     Raises:
         SetupError: The file cannot be read.
     """
     with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        before = _signature(file.fileno())
+        if (path, before) in _hashed:
+            return _hashed[path, before]
+        started = time.time_ns()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if before == _signature(file.fileno()) and before[-1] < started - COARSE_NS:
+            _hashed[path, before] = digest
+        return digest
+
+
+def _signature(descriptor: int) -> Signature:
+    """Return values that differ after an open file is written or replaced; the last is the time of that change."""
+    status = os.fstat(descriptor)
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,  # no program can set it back
+    )
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None if it does not exist."""
+    return sha256(path) if path.is_file() else None
+
+
+def digest_of_group(files: Mapping[str, Path]) -> str:
+    """Return one SHA-256 for several files by name."""
+    lines = sorted(f"{name} {sha256(path)}\n" for name, path in files.items())
+    return hashlib.sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def digests_of(paths: Iterable[Path]) -> dict[Path, str | None]:
+    """Return the SHA-256 of files, hashed by several threads."""
+    ordered = list(paths)
+    with ThreadPoolExecutor(count_cores()) as pool:
+        return dict(zip(ordered, pool.map(digest_of, ordered), strict=True))
+
+
+def files_of_scan(scan: Path) -> list[Path]:
+    """Return the files that a scene is read from, whether or not they exist: the scan, its alignment and textures."""
+    from render_agent.scans.formats.companions import companion_files  # imports readers
+
+    alignment = alignment_file(scan)
+    return [scan, *([] if alignment is None else [alignment]), *companion_files(scan)]
 
 
 def scan_files(questions: Iterable[Question]) -> list[InputFile]:
-    """Return the files that scenes are read from: scans and their alignments.
+    """Return the files that scenes are read from: scans, their alignments, and the textures they refer to.
 
-    A missing scan may be added later. An alignment may not: it would rotate scenes that were already rendered.
+    A missing scan may be added later. Another file may not: it would change scenes that were already rendered.
     """
     scans = {question.scan for question in questions if question.scan is not None}
-    alignments = {file for scan in scans if (file := alignment_file(scan)) is not None}
+    parts = {file for scan in scans for file in files_of_scan(scan)}
+    alignments = {alignment_file(scan) for scan in scans}
     return [
         InputFile(
             "scans",
             str(file),
-            "scan" if file in scans else "alignment",
-            sha256(file) if file.is_file() else None,
+            "scan" if file in scans else "alignment" if file in alignments else "part of a scan",
+            digest,
             may_appear=file in scans,
+            may_be_unrecorded=file not in alignments,
         )
-        for file in sorted(scans | alignments)
+        for file, digest in digests_of(sorted(parts)).items()
     ]
 
 
@@ -91,3 +157,21 @@ def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[I
         InputFile("annotations", str(file), "annotation file", sha256(file))
         for file in facts_files(questions, config.annotations)
     ]
+
+
+def changed_files(files: Iterable[Path], recorded: Digests) -> list[Path]:
+    """Return the files that differ from their recorded SHA-256; files without a record do not."""
+    with_record = [file for file in files if str(file) in recorded]
+    now = digests_of(with_record)
+    return [file for file in with_record if now[file] != recorded[str(file)]]
+
+
+def check_scene(files: Iterable[Path], recorded: Digests) -> None:
+    """Raise SceneError if a file of a scene is not the recorded one.
+
+    Called after the scene was read, so that the recorded SHA-256 is that of the bytes that were read.
+    """
+    if changed := changed_files(files, recorded):
+        raise SceneError(
+            f"{changed[0]} has changed since the run started (different SHA-256). Restore it, or start a new run."
+        )

@@ -40,21 +40,31 @@ def choose_questions(
     """
     if config.ply is not None:
         return [single_question(config)]
+    selected = shard_of(undivided_questions(config), config.shard)
+    if blind and not changes:
+        return selected
     benchmark = find_benchmark(config)
-    questions = filter_questions(benchmark.questions(config), config)
+    selected = benchmark.with_scans(config, selected)
+    if not (config.allow_missing or blind):
+        refuse_missing(selected, benchmark.searched(config, selected))
+    return with_counterparts(config, selected, changes) if changes else selected
+
+
+def undivided_questions(config: RunConfig) -> list[Question]:
+    """Return the questions of a benchmark that the filters select, in order, of which `--shard` takes a part.
+
+    Raises:
+        QuestionsError: The filters leave no question, or a file is malformed.
+        SetupError: Questions are missing.
+    """
+    questions = filter_questions(find_benchmark(config).questions(config), config)
     if not questions:
         raise QuestionsError(
             "no question matches --type, --dataset, --scene, --id and --exclude together. Omit one of them."
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
-    selected = shard_of(questions[: config.limit], config.shard)
-    if blind and not changes:
-        return selected
-    selected = benchmark.with_scans(config, selected)
-    if not (config.allow_missing or blind):
-        refuse_missing(selected, benchmark.searched(config, selected))
-    return with_counterparts(config, selected, changes) if changes else selected
+    return questions[: config.limit]
 
 
 def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from render_agent.dialogue.question import Question
@@ -10,6 +10,7 @@ from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.input_files import InputFile, annotation_files
 
 
 class Toolset(Choice):
@@ -21,6 +22,10 @@ class Toolset(Choice):
     """True if replies may request measurements."""
     graph: ClassVar[bool] = False
     """True if the scene graph replaces views."""
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Return the annotation files if the aids are computed from object boxes."""
+        return annotation_files(config, questions) if self.measures or self.graph else ()
 
 
 class Measure(Toolset):

@@ -18,7 +18,7 @@ from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
-from render_agent.tasks.ground_truth import Facts, load_facts, placed
+from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.util.display import stage
 from render_agent.util.processes import count_cores, map_in_processes
 
@@ -74,7 +74,7 @@ def diagnose_run(
     progress = {state.id: (len(state.turns), state.status) for state in states}
     outdated = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
     questions = [state.question for state in outdated]
-    facts = load_facts(questions, run.config.annotations) if parts.faithful else {}
+    facts = run.facts(questions) if parts.faithful else {}
     tasks = [
         SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(outdated)
     ]

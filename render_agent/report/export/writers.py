@@ -23,7 +23,7 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.true_map import grid_map, metric_map
-from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.ground_truth import Facts
 from render_agent.util.display import count_noun, track
 from render_agent.util.whole_files import json_bytes, json_lines
 from render_agent.views.picture_store import safe_name
@@ -146,7 +146,7 @@ def _maps(runs: Sequence[RunData], to: Path) -> str:
     facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
-        facts |= load_facts(questions, run.config.annotations)
+        facts |= run.facts(questions)
     if not facts:
         raise UsageError(
             "no object boxes for these scenes: --format maps needs bundled rooms or a run with --annotations"
@@ -163,7 +163,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     for run in runs:
         stress = run.parts.picture_stress
         # If another scene was shown, the boxes of the question's scene do not apply.
-        facts = load_facts(run.questions, run.config.annotations) if stress.own_scene else {}
+        facts = run.facts(run.questions) if stress.own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to
         for state in track(run.states, f"writing recordings of {run.name}"):
             try:

@@ -31,8 +31,9 @@ def banners(run: RunData) -> list[str]:
 
 
 def notes(run: RunData) -> list[str]:
-    """Return the caveats of a run, without those that are shown as banners."""
-    return [note for note in run.results["notes"] if note != run.parts.picture_stress.note]
+    """Return the caveats of a run and of what its pages derive from scenes, without those shown as banners."""
+    notes = [*run.results["notes"], *run.scene_notes]
+    return [note for note in notes if note != run.parts.picture_stress.note]
 
 
 def frame(run: RunData) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from render_agent.dialogue.turn import Failure, LogLine, Turn
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, decode, plain
 from render_agent.util.sanitize import is_plain
+from render_agent.util.whole_files import json_lines
 
 LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")  # omitted from a line if empty
 
@@ -69,6 +70,11 @@ def question_to_json(question: Question) -> dict[str, Any]:
         for name, value in values
         if value or name not in ("change", "left_out")
     }
+
+
+def questions_text(questions: Iterable[Question]) -> bytes:
+    """Return the content of `questions.jsonl`."""
+    return json_lines(question_to_json(question) for question in questions)
 
 
 def question_from_json(line: Any) -> Question:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
@@ -39,6 +40,8 @@ from render_agent.tasks.question_types import ORDER
 from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import PictureStress
 
+LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]
+
 
 def results(
     states: Sequence[QuestionState],
@@ -47,7 +50,7 @@ def results(
     notes: Sequence[str] = (),
     parser: str = OFFICIAL,
     stress: PictureStress | None = None,
-    annotations: str | None = None,
+    facts: LoadFacts = load_facts,
     marks: Marks = NO_MARKS,
     reuse: str | None = None,
 ) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def results(
         notes: Caveats that must accompany every score.
         parser: A key of PARSERS, used for scores and rows. Scores called official always use the official parser.
         stress: Image stress test of the run.
-        annotations: Directory of object boxes to compare beliefs with.
+        facts: Returns the ground truth of the questions' scenes, to compare beliefs with.
         marks: Scores from a judge by question id.
         reuse: Description of the KV cache reuse of the engine.
     """
@@ -98,7 +101,7 @@ def results(
             [state.question for state in scored], {state.id: state.answer_text for state in scored}
         ),
         **({} if stress is None else stress.figures(scored)),
-        **_beliefs(states, stress, annotations),
+        **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
         **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
         "counts": counts(states),
@@ -109,20 +112,20 @@ def results(
 
 
 def _beliefs(
-    states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+    states: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
 ) -> dict[str, Any]:
     """Return belief scores under the key `beliefs`; empty if no question was probed."""
     probed = _probed(states)
     if not probed:
         return {}
     try:
-        return {"beliefs": belief_figures(probed, *_known(probed, stress, annotations))}
+        return {"beliefs": belief_figures(probed, *_known(probed, stress, facts))}
     except QuestionsError as error:  # box files were moved or edited since the run started
         return {"beliefs": {"note": str(error), **belief_figures(probed, {}, {})}}
 
 
 def beliefs_of(
-    states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+    states: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
 ) -> dict[str, list[ScoredProbe]]:
     """Return the scored probes of all probed questions by id.
 
@@ -130,8 +133,8 @@ def beliefs_of(
         QuestionsError: The box files have changed since the run started.
     """
     probed = _probed(states)
-    facts, truths = _known(probed, stress, annotations)
-    return {state.id: probes_of(state, facts, truths) for state in probed}
+    known, truths = _known(probed, stress, facts)
+    return {state.id: probes_of(state, known, truths) for state in probed}
 
 
 def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
@@ -139,12 +142,12 @@ def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
 
 
 def _known(
-    probed: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+    probed: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]
     truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
-    return load_facts(questions, annotations), truths
+    return facts(questions), truths
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:

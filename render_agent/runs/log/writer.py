@@ -16,7 +16,7 @@ from render_agent.dialogue.turn import LogLine
 from render_agent.errors import RenderAgentError
 from render_agent.runs.log.lines import (
     line_to_json,
-    question_to_json,
+    questions_text,
 )
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.row import csv_text
@@ -25,7 +25,6 @@ from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
 from render_agent.util.whole_files import (
     atomic_write,
     json_bytes,
-    json_lines,
     make_folders,
     read_lines,
     sync_folder,
@@ -86,8 +85,7 @@ class RunLog:
 
     def write_questions(self, questions: Iterable[Question]) -> None:
         """Write `questions.jsonl` atomically."""
-        lines = json_lines(question_to_json(question) for question in questions)
-        atomic_write(self.path / "questions.jsonl", lines)
+        atomic_write(self.path / "questions.jsonl", questions_text(questions))
 
     @property
     def there(self) -> bool:

@@ -6,7 +6,7 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -316,6 +316,7 @@ def dispatch(
     observer: Observer,
     make_engine: EngineFactory,
     play: Play,
+    recorded: Mapping[str, Any],
 ) -> None:
     """Run all active questions to completion in worker processes.
 
@@ -326,6 +327,7 @@ def dispatch(
         observer: Receives every turn and failure.
         make_engine: Creates the engine; called in the workers.
         play: Runs questions; called in the workers.
+        recorded: SHA-256 of the inputs of the run.
 
     Raises:
         SetupError: No worker can be set up.
@@ -343,6 +345,7 @@ def dispatch(
         machines = sum(node["Alive"] for node in ray.nodes())
         setup = Setup(
             [state.question for state in states],
+            recorded,
             make_engine,
             play,
             neighbours=ceil(len(configs) / machines),

@@ -8,7 +8,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging.handlers import QueueHandler
 from pathlib import Path
 from queue import SimpleQueue
@@ -74,6 +74,8 @@ class Setup:
 
     questions: Sequence[Question]
     """All questions of the run; engines may depend on them."""
+    recorded: Mapping[str, Any]
+    """SHA-256 of the inputs of the run."""
     make_engine: EngineFactory
     play: Play
     neighbours: int
@@ -93,7 +95,7 @@ class Worker:
         for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when libraries are imported
             os.environ[name] = threads
         self.config = config
-        self.parts = build(config)
+        self.parts = replace(build(config), recorded=setup.recorded)
         self.setup = setup
         setup.scratch.mkdir(0o700, parents=True, exist_ok=True)  # images are private
         self.folder = setup.scratch / str(number)

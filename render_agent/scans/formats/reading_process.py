@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any, TypeVar
 
 import psutil
 
 from render_agent.errors import SceneError
-from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.cleaning import unreadable
 from render_agent.util.processes import prefer_for_oom_kill, signal_name, start_child
 from render_agent.util.reasons import reason_of
 
@@ -23,7 +24,7 @@ SECONDS_PER_MEGABYTE = 5.0
 
 MIN_MEMORY_BYTES = 2 << 30  # memory limit of the child process is at least this
 
-Reader = Callable[[Path, int], Scan]
+T = TypeVar("T")
 
 
 class NeedsChildProcess(Exception):
@@ -56,7 +57,7 @@ def parser_errors(path: Path, format_name: str) -> Iterator[None]:
         ) from error
 
 
-def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
+def read_in_child(reader: Callable[[Path, int], T], path: Path, size: int) -> T:
     """Call a module-level reader function in a child process.
 
     Raises:
@@ -74,7 +75,7 @@ def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
     try:
         if not ours.poll(seconds):
             raise unreadable(path, f"reading it took longer than {seconds:.0f} s")
-        result: Scan | SceneError | MemoryError | OSError = ours.recv()
+        result: T | SceneError | MemoryError | OSError = ours.recv()
     except EOFError:
         code = process.wait(10)
         ending = "exited" if code >= 0 else f"crashed ({signal_name(code)})"
@@ -83,9 +84,9 @@ def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
         ours.close()
         process.kill()
         process.wait()
-    if isinstance(result, Scan):
-        return result
-    raise result
+    if isinstance(result, SceneError | MemoryError | OSError):
+        raise result
+    return result
 
 
 def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
@@ -94,7 +95,7 @@ def serve(connection: int, module: str, function: str, path: str, size: int) -> 
     The process may use half of the available memory, because the result exists twice while it is sent. If memory
     runs out, the kernel kills this process first.
     """
-    pipe: Connection[Scan | Exception, None] = Connection(connection)
+    pipe: Connection[Any, None] = Connection(connection)
     prefer_for_oom_kill()
     limit = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
     with suppress(ValueError, OSError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,10 +17,19 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
 from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneReader
 from render_agent.scans.edits import edit_scene
+from render_agent.scans.instances import instance_files
 from render_agent.scans.scene import Scene
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.ground_truth import load_facts
-from render_agent.tasks.input_files import InputFile, annotation_files, instance_labels, scan_files
+from render_agent.tasks.ground_truth import facts_files, load_facts
+from render_agent.tasks.input_files import (
+    Digests,
+    InputFile,
+    annotation_files,
+    check_scene,
+    files_of_scan,
+    instance_labels,
+    scan_files,
+)
 
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]  # (file name, rendered image) -> image to show, (H, W, 3)
@@ -61,7 +71,11 @@ class PictureStress(Choice):
         return [*scans, *instance_labels(questions), *annotation_files(config, questions)]
 
     def scenes(
-        self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
+        self,
+        config: RunConfig,
+        questions: Sequence[Question],
+        limit: int | None = None,
+        recorded: Digests = MappingProxyType({}),
     ) -> SceneCache:
         """Return the scenes shown to the questions of a run.
 
@@ -69,6 +83,7 @@ class PictureStress(Choice):
             config: Options of the run.
             questions: All questions chosen for the run.
             limit: Size limit of the scene cache in bytes; None uses the default.
+            recorded: SHA-256 of the files of the scenes. A scene with other files is not shown: it raises a SceneError.
 
         Raises:
             UsageError: `check` fails.
@@ -78,13 +93,23 @@ class PictureStress(Choice):
         changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
         facts = load_facts([q.unchanged for q in questions], config.annotations) if changed else {}
 
+        def is_recorded(path: Path) -> bool:
+            return recorded.get(str(path)) is not None  # None for a scan that was added later
+
         def load(path: Path, name: str) -> Scene:
             change = changed.get(name)
             if change is None:
-                return self.shown(files.read(path, name))
+                scene = files.read(path, name)
+                if is_recorded(path):
+                    check_scene(files_of_scan(path), recorded)
+                return self.shown(scene)
             scene = files.read(path, change.scene)
             boxes = facts[change.scene].boxes if change.scene in facts else {}
-            return self.shown(replace(edit_scene(scene, boxes, change.edits), id=name))
+            scene = replace(edit_scene(scene, boxes, change.edits), id=name)
+            if is_recorded(path):
+                of_boxes = facts_files([q for q in questions if q.scan == path], config.annotations)
+                check_scene([*files_of_scan(path), *instance_files(path), *of_boxes], recorded)
+            return self.shown(scene)
 
         exchanged = self.exchanged(questions, config.seed)
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)

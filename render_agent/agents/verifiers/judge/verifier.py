@@ -15,13 +15,12 @@ from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, V
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
-from render_agent.engines.bundled_models import bundled_model
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.make_engine import (
-    FINGERPRINTS,
     describe_engine,
     engine_traits,
+    model_digest,
     start_engine,
 )
 from render_agent.errors import SetupError, UsageError
@@ -108,14 +107,13 @@ class JudgeVerifier(Verifier):
             describe_engine(self.own_config(config))
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Yield the user's rubric file, and a single entry for the files of a bundled model."""
+        """Yield the user's rubric file, and a single entry for the files of the judge's own model."""
         rubric = Path(config.rubric)
         if rubric.is_absolute():
             yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
-        if self.argument and bundled_model(self.argument):
-            described = describe_model(self.argument)
-            digest = " ".join(described[name] for name in FINGERPRINTS)
-            yield InputFile("verifiers", self.label, "verifier", digest)
+        if self.argument:
+            digest = model_digest(describe_model(self.argument))
+            yield InputFile("verifiers", self.label, "verifier", digest, may_be_unrecorded=True)
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the model, rubric and mode."""

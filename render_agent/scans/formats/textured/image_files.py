@@ -8,7 +8,8 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -218,24 +219,29 @@ def read_sibling(folder: Path, name: str) -> bytes:
     """
     if name.lower().startswith("data:"):
         return _decode_data_uri(name)
+    for path in find_siblings(folder, name):
+        with suppress(OSError):  # no permission
+            return path.read_bytes()
+    raise ImageError(f"{short_repr(name)} does not exist")
+
+
+def find_siblings(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the existing files that a name in a scan in `folder` may mean, best match first.
+
+    Raises:
+        ImageError: The name is not that of a file in the folder, where scans may not read files.
+    """
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")
     spellings = [spelling.replace("\\", "/") for spelling in (unquote(name), name)]
     similar = (path for spelling in spellings if (path := _similar_file(folder, spelling)))
     for path in (*(folder / spelling for spelling in spellings), *similar):
-        try:
-            inside = path.resolve().is_relative_to(folder.resolve())
-            if not inside:
+        # invalid name, no permission, or a symlink loop
+        with suppress(OSError, ValueError, RuntimeError):
+            if not path.resolve().is_relative_to(folder.resolve()):
                 raise ImageError(f"{short_repr(name)} is outside the scan's folder")
             if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
-                return path.read_bytes()
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ):  # invalid name, no permission, or a symlink loop
-            continue
-    raise ImageError(f"{short_repr(name)} does not exist")
+                yield path
 
 
 def _similar_file(folder: Path, name: str) -> Path | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -243,6 +244,12 @@ def _library(text: str) -> dict[str, _MtlMaterial]:
         elif key == "map_d":
             entries[name] = replace(entries[name], alpha=_picture_line(rest)["picture"])
     return {name: _lit(entry) for name, entry in entries.items()}
+
+
+def library_images(text: str) -> Iterator[str]:
+    """Yield the names of all images in an MTL file."""
+    for entry in _library(text).values():
+        yield from filter(None, (entry.picture, entry.alpha, entry.light))
 
 
 def _lit(entry: _MtlMaterial) -> _MtlMaterial:

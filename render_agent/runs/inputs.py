@@ -1,0 +1,135 @@
+"""The inputs of runs by SHA-256: which have changed since a run started, and which differ between runs.
+
+Inputs that differ are refused where results are combined, and named where something is derived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from render_agent.dialogue.question import Question
+from render_agent.engines.make_engine import model_digest
+from render_agent.options import RunConfig
+from render_agent.tasks.input_files import Digests, digests_of, files_of_scan
+from render_agent.tasks.selection import undivided_questions
+from render_agent.util.display import count_noun
+
+QUESTIONS = (
+    "questions.jsonl"  # key of the SHA-256 of the selected questions, as stored in the run folder
+)
+MAX_NAMES = 3  # files that a sentence names
+
+KINDS = {
+    "questions": "question file",
+    "annotations": "annotation file",
+    "scans": "scan",
+    "verifiers": "verifier",
+    "models": "model",
+    "policies": "policy",
+    "packages": "package",
+    "wording": "dialogue wording",
+    "prompt": "prompt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedInput:
+    """An input file that is not the one that a run started with.
+
+    Attributes:
+        section: Its key under `sha256` in `config.json`.
+        name: Its path or name.
+        is_missing: True if the file does not exist any more.
+    """
+
+    section: str
+    name: str
+    is_missing: bool = False
+
+    def __str__(self) -> str:
+        if self.is_missing:
+            return f"{self.name} is missing"
+        return f"{self.name} has changed since the run started (different SHA-256)"
+
+
+def recorded_inputs(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the SHA-256 of the inputs of a run by section and name, from its `config.json`."""
+    recorded: dict[str, Any] = dict(record["sha256"])
+    engine = record["engine"]
+    if "models" not in recorded and (digest := model_digest(engine)) is not None:
+        recorded["models"] = {str(engine["model"]): digest}
+    return recorded
+
+
+def changed_inputs(section: str, recorded: Digests, names: Iterable[str]) -> list[ChangedInput]:
+    """Return the named files of a section that differ from their recorded SHA-256."""
+    paths = [Path(name) for name in names if recorded.get(name) is not None]
+    return [
+        ChangedInput(section, str(path), digest is None)
+        for path, digest in digests_of(paths).items()
+        if digest != recorded[str(path)]
+    ]
+
+
+def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the inputs in which two runs differ, as (section, name); unrecorded ones do not count.
+
+    Files of the same name must be equal. The question files of two machines may have different names.
+    """
+    differing = []
+    for section in (
+        "questions",
+        "annotations",
+        "scans",
+        "verifiers",
+        "models",
+        "policies",
+        "packages",
+    ):
+        ours, theirs = a.get(section), b.get(section)
+        if ours is None or theirs is None:  # an old run
+            continue
+        if section == "questions":
+            if sorted(ours.values()) != sorted(theirs.values()):
+                names = [n for n in ours if theirs.get(n) != ours[n]] or [*theirs] or [*ours]
+                differing.append((section, names[0]))
+            continue
+        differing += [
+            (section, name) for name in ours if name in theirs and ours[name] != theirs[name]
+        ]
+    if a.get("prompt") != b.get("prompt"):
+        differing.append(("prompt", "prompt"))
+    return differing
+
+
+def describe_files(names: Sequence[str]) -> str:
+    """Name the first files of a list, and the number of the others."""
+    rest = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (
+        f" and {count_noun(rest, 'other file')}" if rest > 0 else ""
+    )
+
+
+def scan_parts(questions: Iterable[Question]) -> dict[str, list[str]]:
+    """Return the files that a scene is read from besides its scan, by scan; scans without any are left out."""
+    scans = sorted({question.scan for question in questions if question.scan is not None})
+    parts = {str(scan): [str(file) for file in files_of_scan(scan)[1:]] for scan in scans}
+    return {scan: files for scan, files in parts.items() if files}
+
+
+def scene_digest(record: Mapping[str, Any], question: Question) -> tuple[str, ...] | None:
+    """Return what identifies the scan of a question and the files it is read from; None if that was not recorded."""
+    scans = record["sha256"].get("scans", {})
+    digest = scans.get(str(question.scan))
+    if digest is None:
+        return None
+    parts = record.get("scan_parts", {}).get(str(question.scan), ())
+    return (digest, *sorted(scans[name] or "" for name in parts if name in scans))
+
+
+def selection(config: RunConfig) -> list[str]:
+    """Return the ids of all questions that a run divided by `--shard` is a part of."""
+    return [question.id for question in undivided_questions(config)]
