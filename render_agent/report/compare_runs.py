@@ -8,6 +8,7 @@ from typing import Any
 
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
+from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
@@ -29,13 +30,15 @@ POWER = 0.8  # of a planned comparison; the usual choice
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
     """Return the runs as sides of a comparison, named by path if two runs have the same name."""
     has_unique_names = len({run.name for run in runs}) == len(runs)
+    files = differing_files([run.recorded for run in runs])
     return [
         Side(
             run.name if has_unique_names else str(run.path),
             run.results,
-            fixed_options(run.config.to_json()),
+            fixed_options(run.config.to_json()) | differing,
+            {state.id: question_inputs(run.record, state.question) for state in run.states},
         )
-        for run in runs
+        for run, differing in zip(runs, files, strict=True)
     ]
 
 

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.engines.make_engine import model_digest
 from render_agent.options import RunConfig
+from render_agent.score.comparison import QuestionInputs
 from render_agent.tasks.input_files import Digests, digests_of, files_of_scan
 from render_agent.tasks.selection import undivided_questions
-from render_agent.util.display import count_noun
 
-QUESTIONS = (
-    "questions.jsonl"  # key of the SHA-256 of the selected questions, as stored in the run folder
-)
-MAX_NAMES = 3  # files that a sentence names
+QUESTIONS = "questions.jsonl"  # key of the SHA-256 of the questions in the run folder
 
 KINDS = {
     "questions": "question file",
@@ -79,7 +77,7 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
 
     Files of the same name must be equal. The question files of two machines may have different names.
     """
-    differing = []
+    differing: list[tuple[str, str]] = []
     for section in (
         "questions",
         "annotations",
@@ -105,12 +103,29 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
     return differing
 
 
-def describe_files(names: Sequence[str]) -> str:
-    """Name the first files of a list, and the number of the others."""
-    rest = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (
-        f" and {count_noun(rest, 'other file')}" if rest > 0 else ""
-    )
+def differing_files(recorded: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the files of parts, such as policies and models, that differ between runs although they have one name.
+
+    Args:
+        recorded: The inputs of each run.
+
+    Returns:
+        Shortened SHA-256 by kind and name, for each run.
+    """
+    names = {
+        named
+        for runs in combinations(recorded, 2)
+        for named in differing_inputs(*runs)
+        if named[0] in ("annotations", "verifiers", "models", "policies", "packages")
+    }
+    return [
+        {
+            f"{KINDS[section]} {name}": f"SHA-256 {run[section][name].removeprefix('sha256:')[:12]}"
+            for section, name in sorted(names)
+            if run.get(section, {}).get(name)
+        }
+        for run in recorded
+    ]
 
 
 def scan_parts(questions: Iterable[Question]) -> dict[str, list[str]]:
@@ -120,14 +135,14 @@ def scan_parts(questions: Iterable[Question]) -> dict[str, list[str]]:
     return {scan: files for scan, files in parts.items() if files}
 
 
-def scene_digest(record: Mapping[str, Any], question: Question) -> tuple[str, ...] | None:
-    """Return what identifies the scan of a question and the files it is read from; None if that was not recorded."""
-    scans = record["sha256"].get("scans", {})
-    digest = scans.get(str(question.scan))
-    if digest is None:
-        return None
-    parts = record.get("scan_parts", {}).get(str(question.scan), ())
-    return (digest, *sorted(scans[name] or "" for name in parts if name in scans))
+def question_inputs(record: Mapping[str, Any], question: Question) -> QuestionInputs:
+    """Return what identifies a question of a run: its text, and the SHA-256 of the files of its scene."""
+    text = (question.text, *question.options, *question.answers, str(question.metric))
+    scans, scan = record["sha256"].get("scans", {}), str(question.scan)
+    if scans.get(scan) is None:  # a run without views, or a missing scan
+        return QuestionInputs(text)
+    parts = record.get("scan_parts", {}).get(scan, ())
+    return QuestionInputs(text, {name: scans[name] for name in (scan, *parts) if name in scans})
 
 
 def selection(config: RunConfig) -> list[str]:

@@ -14,12 +14,12 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.options import RunConfig
-from render_agent.runs.inputs import KINDS, QUESTIONS, describe_files, differing_inputs
+from render_agent.runs.inputs import KINDS, QUESTIONS, differing_inputs
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside
-from render_agent.util.display import count_noun, track
+from render_agent.util.display import count_noun, first_names, track
 from render_agent.util.reasons import short_repr
 
 
@@ -87,7 +87,7 @@ def _check_inputs(shards: Sequence[RunData]) -> None:
     first = shards[0]
     for shard in shards[1:]:
         if differing := differing_inputs(first.recorded, shard.recorded):
-            names = describe_files([f"{KINDS[section]} {name}" for section, name in differing])
+            names = first_names([f"{KINDS[section]} {name}" for section, name in differing])
             raise UsageError(
                 f"{shard.name} and {first.name} had different inputs (SHA-256): {names}. Run one of them again with the"
                 " inputs of the other."

@@ -21,7 +21,6 @@ from render_agent.runs.inputs import (
     QUESTIONS,
     ChangedInput,
     changed_inputs,
-    describe_files,
     recorded_inputs,
 )
 from render_agent.runs.log.lines import (
@@ -38,6 +37,7 @@ from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import sha256
 from render_agent.util.contained_paths import check_links
+from render_agent.util.display import first_names
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
 from render_agent.util.whole_files import read_json, read_lines
@@ -131,7 +131,7 @@ class RunData:
         if changed := self.changed_questions:
             notes.append(f"{changed}: the scores are those of other questions or ground truths")
         if changed_boxes := self.config.probe and self.changed_annotations:
-            names = describe_files([file.name for file in changed_boxes])
+            names = first_names([file.name for file in changed_boxes])
             notes.append(f"beliefs about some scenes are not scored: {names} changed since the run")
         return [note for note in notes if note]
 
@@ -170,7 +170,7 @@ class RunData:
         if not names:
             return []
         return [
-            f"{describe_files(names)} changed since the run started (different SHA-256): nothing is derived from"
+            f"{first_names(names)} changed since the run started (different SHA-256): nothing is derived from"
             " changed files, so their scenes lack plans, 3D views, visibility or object boxes"
         ]
 

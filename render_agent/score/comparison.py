@@ -13,11 +13,35 @@ from render_agent.score.intervals import Estimate, add_holm, make_estimates
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.summary import OFFICIAL, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
+from render_agent.util.display import first_names
 
 RIGHT = 0.5  # answers with at least this score count as correct; choices score 0 or 1
 
 ALIKE = ("type", "dataset", "scene", "truth")  # columns that must agree for the same question id
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionInputs:
+    """What a question of a run was about, apart from the columns of its row.
+
+    Attributes:
+        text: Its text, options and further correct answers.
+        files: SHA-256 of the files that its scene was read from, by path; None if they were not recorded.
+    """
+
+    text: tuple[str, ...]
+    files: Mapping[str, str | None] | None = None
+
+    def other_files(self, other: QuestionInputs) -> list[str]:
+        """Return the files of the scene that differ from those of the same question in another run."""
+        if self.files is None or other.files is None:
+            return []
+        ours, theirs = dict(self.files), dict(other.files)
+        if sorted(map(str, ours.values())) == sorted(map(str, theirs.values())):
+            return []  # the same files, though perhaps in another folder
+        names = [*ours, *(name for name in theirs if name not in ours)]
+        return [name for name in names if ours.get(name) != theirs.get(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +52,13 @@ class Side:
         name: The run's name.
         results: The content of its `results.json`.
         options: Options that affect results, by name, as far as known.
+        inputs: The text and the scan of each question, by id, as far as known.
     """
 
     name: str
     results: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, QuestionInputs] = field(default_factory=dict)
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -50,8 +76,14 @@ def incomparable(a: Side, b: Side) -> list[str]:
     ours, theirs = a.rows, b.rows
     if unshared := len(ours.keys() ^ theirs.keys()):
         reasons.append(f"{unshared} questions are in only one of the runs")
-    if different := sum(_differ(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()):
-        reasons.append(f"{different} questions have the same id but differ")
+    different, other_scans = _unlike(a, b)
+    if different:
+        reasons.append(f"{len(different)} questions have the same id but differ")
+    if other_scans:
+        names = [*dict.fromkeys(name for names in other_scans.values() for name in names)]
+        reasons.append(
+            f"{len(other_scans)} questions are about other scans (different SHA-256): {first_names(names)}"
+        )
     for side, other in ((a, b), (b, a)):
         missing = _scored_ids(other) - _scored_ids(side)
         if number := len(missing & side.rows.keys()):
@@ -204,18 +236,36 @@ def _scored_ids(side: Side) -> set[str]:
 
 def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
     theirs = b.rows
+    different, other_scans = _unlike(a, b)
     return [
         (row, theirs[key])
         for key, row in a.rows.items()
         if key in theirs
-        and not _differ(row, theirs[key])
+        and key not in different
+        and key not in other_scans
         and row["score"] is not None
         and theirs[key]["score"] is not None
     ]
 
 
-def _differ(row_a: Row, row_b: Row) -> bool:
-    return any(row_a[name] != row_b[name] for name in ALIKE)
+def _unlike(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the shared ids of questions that are not the same in two runs, which must not be paired.
+
+    Returns:
+        Ids whose questions differ, and id -> differing files of those about other scans.
+    """
+    ours, theirs = a.rows, b.rows
+    different, other_scans = set(), {}
+    for key in [key for key in ours if key in theirs]:
+        known_a, known_b = a.inputs.get(key), b.inputs.get(key)
+        if any(ours[key][name] != theirs[key][name] for name in ALIKE):
+            different.add(key)
+        elif known_a is not None and known_b is not None:
+            if known_a.text != known_b.text:
+                different.add(key)
+            elif files := known_a.other_files(known_b):
+                other_scans[key] = files
+    return different, other_scans
 
 
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:

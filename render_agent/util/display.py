@@ -169,6 +169,16 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return the first three names and the number of the others: "a, b, c and 4 others"."""
+    rest = len(names) - 3
+    return (
+        join_names(names)
+        if rest <= 0
+        else f"{', '.join(names[:3])} and {count_noun(rest, 'other')}"
+    )
+
+
 def size(count: float) -> str:
     """Return a number of bytes as text: "3.6 GB"."""
     return decimal(int(count))

@@ -8,6 +8,7 @@ from typing import Any
 
 from render_agent.report.sweep.grid import is_complete
 from render_agent.report.sweep.plan import Cell, Sweep
+from render_agent.runs.inputs import question_inputs
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
@@ -97,17 +98,31 @@ def side_of(runs: Sequence[RunData]) -> Side:
     results = [(run.saved_results if is_complete(run) else None) or run.results for run in runs]
     subset = {"subset": runs[0].config.subset}
     name = " ".join(run.name for run in runs)
+    inputs = [
+        {state.id: question_inputs(run.record, state.question) for state in run.states}
+        for run in runs
+    ]
     if len(runs) == 1:
-        return Side(name, results[0], subset)
+        return Side(name, results[0], subset, inputs[0])
     seeds = [run.config.seed for run in runs]
-    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset)
+    by_seed = {
+        with_seed(question_id, seed): entry
+        for seed, entries in zip(seeds, inputs, strict=True)
+        for question_id, entry in entries.items()
+    }
+    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset, by_seed)
+
+
+def with_seed(question_id: str, seed: int) -> str:
+    """Return the id of a question among those of several seeds."""
+    return f"{question_id} seed {seed}"
 
 
 def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Pool the results of runs with different seeds; contains only the keys that a sweep needs."""
     runs = by_seed.values()
     rows = [
-        {**row, "question_id": f"{row['question_id']} seed {seed}"}
+        {**row, "question_id": with_seed(row["question_id"], seed)}
         for seed, results in by_seed.items()
         for row in results["questions"]
     ]
