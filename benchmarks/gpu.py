@@ -238,7 +238,7 @@ class Measurement:
                 engine.generate(requests)
                 turns.append(time.perf_counter() - began)
                 for request in requests:
-                    dialogues[request.question_id] = [*request.messages, chat.assistant("x")]
+                    dialogues[request.dialogue_id] = [*request.messages, chat.assistant("x")]
             for name in dialogues:
                 engine.retire(name)
         engine.close()
@@ -264,7 +264,7 @@ class Measurement:
                 engine.submit([_request(*list(turns.items())[-1])])
             for request, reply in engine.ready():
                 failed += reply.error is not None
-                name, messages = request.question_id, list(request.messages)
+                name, messages = request.dialogue_id, list(request.messages)
                 turns[name] = [*messages, chat.assistant("x")]
                 if len(messages) < 5:
                     engine.submit([_request(name, turns[name])])

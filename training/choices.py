@@ -73,14 +73,14 @@ def routes(folder: Path) -> Iterator[TextExample]:
     questions = load_rooms(folder)
     knowledge_by_scene = load_knowledge(questions)
     for question in questions:
-        if base_question_type(question) != "route_planning" or question.truth is None:
+        if base_question_type(question) != "route_planning" or question.ground_truth is None:
             continue
         if (knowledge := knowledge_by_scene.get(question.scene)) is None:
             continue
         rng = random.Random(f"{folder.name} {question.scene} {question.id} choices")
-        yield _answer_only(question, make_answer_reply("", question, question.truth))
+        yield _answer_only(question, make_answer_reply("", question, question.ground_truth))
         partial = _partial_knowledge(knowledge, question, rng)
-        yield _answer_only(question, "".join(final_reply(question, partial, question.truth)))
+        yield _answer_only(question, "".join(final_reply(question, partial, question.ground_truth)))
         for number in range(ROUTE_VARIANTS):
             mistaken = _mistaken_route(
                 question, rotate_room(knowledge, rng.uniform(0, 2 * math.pi)), rng
@@ -100,7 +100,7 @@ def names(folder: Path) -> Iterator[TextExample]:
         knowledge = knowledge_by_scene.get(question.scene)
         if (
             question.type not in (*DIRECTION_NAMES, NEAREST)
-            or question.truth is None
+            or question.ground_truth is None
             or knowledge is None
         ):
             continue
@@ -108,12 +108,14 @@ def names(folder: Path) -> Iterator[TextExample]:
             name
             for name in (*SIDES, *sorted(knowledge.boxes))
             if (name in SIDES) == (question.type in DIRECTION_NAMES)
-            and canonical_answer(name, question.wanted, question.options) is None
+            and canonical_answer(name, question.answer_form, question.options) is None
         ]
         for number in range(2 if others else 0):
             rng = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
             rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
-            right = _answer_only(question, "".join(final_reply(question, rotated, question.truth)))
+            right = _answer_only(
+                question, "".join(final_reply(question, rotated, question.ground_truth))
+            )
             derived, colon, _ = right.given.rpartition(": ")
             if "?" in right.given:
                 continue
@@ -158,9 +160,9 @@ def _mistaken_route(
     for _ in range(MAX_TRIES):
         displaced = _displace(knowledge, question_categories(question), rng)
         derived = make_reasoning(question, displaced, final=True).rest.rpartition(". ")[2]
-        if derived and canonical_answer(derived, question.wanted, question.options) is None:
+        if derived and canonical_answer(derived, question.answer_form, question.options) is None:
             return _answer_only(
-                question, "".join(final_reply(question, displaced, question.truth or ""))
+                question, "".join(final_reply(question, displaced, question.ground_truth or ""))
             )
     return None
 

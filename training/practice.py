@@ -31,7 +31,7 @@ class LearnerState(NamedTuple):
     question_id: str
     turn: int
     views: Sequence[View]
-    last: bool
+    is_last_turn: bool
 
 
 class Correction(NamedTuple):

@@ -102,7 +102,7 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
     examples = []
     for variant in range(variants):
         for question in questions:
-            if question.scene in knowledge_by_scene and question.truth is not None:
+            if question.scene in knowledge_by_scene and question.ground_truth is not None:
                 knowledge = knowledge_by_scene[question.scene]
                 rng = random.Random(f"{folder.name} {question.scene} {question.id} {variant}")
                 if variant:

@@ -135,7 +135,7 @@ class Agent:
             The requests whose replies become the candidates.
         """
         yield from ()
-        return TurnRequests((replace(request, samples=self.samples),))
+        return TurnRequests((replace(request, num_samples=self.samples),))
 
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]

@@ -76,11 +76,11 @@ class Rephrase(Lookahead):
         instruction = tools.prompt.wording("rephrase.request", count=count, question=question)
         return replace(
             request,
-            question_id=name,
-            about=question_id,
+            dialogue_id=name,
+            question_id=question_id,
             messages=[message("user", text(instruction))],
             views=(),
-            last=False,
+            is_last_turn=False,
             temperature=0.0,
             seed=turn_seed(tools.seed, name, request.turn),
             schema=None if request.schema is None else wordings_schema(count),
@@ -93,17 +93,17 @@ class Rephrase(Lookahead):
         state, observation = context.state, context.observation
         first = state.turns[0] if state.turns else None
         views, camera = (
-            (first.views, first.stood) if first else (observation.views, observation.camera)
+            (first.views, first.camera_before) if first else (observation.views, observation.camera)
         )
-        requests = [replace(request, samples=self.samples)]
+        requests = [replace(request, num_samples=self.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
             name = _wording_id(state.id, group)
             opening = tools.prompt.opening(replace(state.question, text=wording), views, camera)
             requests.append(
                 replace(
                     requests[0],
-                    question_id=name,
-                    about=state.id,
+                    dialogue_id=name,
+                    question_id=state.id,
                     messages=[*opening, *request.messages[len(opening) :]],
                     seed=turn_seed(tools.seed, name, request.turn),
                 )

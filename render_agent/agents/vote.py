@@ -121,5 +121,5 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
         winner=winner,
         agreement=sum(vote.lower() == winner.lower() for vote in answers) / len(answers),
         expected=expected,
-        spread=statistics.pstdev(map(float, answers)) if question.wanted == "number" else None,
+        spread=statistics.pstdev(map(float, answers)) if question.answer_form == "number" else None,
     )

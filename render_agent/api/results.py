@@ -131,7 +131,7 @@ class Dialogue:
             RenderError: The model was shown no images.
         """
         config, state = self.run.config, self.state
-        path = [turn.stood for turn in state.turns]
+        path = [turn.camera_before for turn in state.turns]
         if self.run.folder.parts.passive:
             chosen = [view.camera for view in state.views if isinstance(view.camera, Camera)]
             path = chosen or path[:1]

@@ -130,8 +130,8 @@ class Prompt:
         lines = [*([f"{told}\n"] if told else []), question.text]
         if question.options:
             lines += [say("question.options"), *question.options]
-        form = answer_form(question.wanted, question.options, say)
-        key = "question.answer_number" if question.wanted == "number" else "question.answer"
+        form = answer_form(question.answer_form, question.options, say)
+        key = "question.answer_number" if question.answer_form == "number" else "question.answer"
         lines.append(say(key, form=form))
         status = [self._turn_status(0, camera)]
         if self.on_request and self.start is not None and not question.begins_apart:

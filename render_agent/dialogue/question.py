@@ -84,11 +84,11 @@ class Question:
     """Question type, such as `object_counting`; scores are averaged per type."""
     text: str
     """The question without its options."""
-    wanted: AnswerForm
+    answer_form: AnswerForm
     """Form of the answer: letter, number or text."""
     options: tuple[str, ...] = ()
     """Choices with their letters, as the benchmark writes them ("A. left")."""
-    truth: str | None = None
+    ground_truth: str | None = None
     """Ground truth: a letter, a number as text, or a text; None if unknown. Never part of a prompt."""
     scan: Path | None = None
     """File of the scene; None if it was not found."""
@@ -101,7 +101,7 @@ class Question:
     metric: str | None = None
     """Name of the metric; None for the default of its type."""
     answers: tuple[str, ...] = ()
-    """Further correct answers besides `truth`."""
+    """Further correct answers besides `ground_truth`."""
     start: StartPose | None = None
     """Start pose; None to use `--start`."""
 

@@ -121,7 +121,7 @@ def read_fields(
     values, faults = _values(by_key, form)
     notes = [*faults]
     if answer_text is not None and answer is None:
-        expected = answer_form(question.wanted, question.options, say)
+        expected = answer_form(question.answer_form, question.options, say)
         notes.append(say("reply.answer", answer=_short(answer_text), form=expected))
     action = Action(
         **values,
@@ -147,7 +147,9 @@ def read_fields(
 def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
     """Return the answer as written and in canonical form."""
     text = _as_text(value)
-    answer = None if text is None else canonical_answer(text, question.wanted, question.options)
+    answer = (
+        None if text is None else canonical_answer(text, question.answer_form, question.options)
+    )
     return (None, None) if answer is None and _is_empty(value) else (text, answer)
 
 

@@ -156,7 +156,7 @@ class QuestionState:
     @property
     def trail(self) -> list[Camera]:
         """The pose of each turn, followed by the current one."""
-        return [turn.stood for turn in self.turns] + ([self.camera] if self.camera else [])
+        return [turn.camera_before for turn in self.turns] + ([self.camera] if self.camera else [])
 
     @property
     def views(self) -> list[View]:

@@ -44,7 +44,7 @@ class Turn(Struct, frozen=True):
         reply: The chosen reply, verbatim.
         action: The parsed reply, or why it could not be parsed.
         feedback: The result of the action, as the model reads it next (`happened` in the log).
-        stood: The pose before the action, from which the views were rendered.
+        camera_before: The pose before the action, from which the views were rendered (`stood` in the log).
         camera: The pose after the action.
         outcome: The outcome of the move. None if the reply is malformed or ends the dialogue, if the model does not
             move the camera, and in logs of older versions.
@@ -71,7 +71,7 @@ class Turn(Struct, frozen=True):
     reply: str
     action: ReadReply
     feedback: str = msgspec.field(name="happened")
-    stood: Camera
+    camera_before: Camera = msgspec.field(name="stood")
     camera: Camera
     outcome: Outcome | None = None
     tokens: Tokens = Tokens()

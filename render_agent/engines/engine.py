@@ -37,18 +37,17 @@ def max_reply_tokens(max_new_tokens: int, thinking_budget: int | None) -> int:
 class Request:
     """One turn of one dialogue, to be answered by an engine."""
 
-    question_id: str
-    """Id of the dialogue. If a question has several dialogues, `about` is the id of the question."""
+    dialogue_id: str
     turn: int
     messages: Sequence[Message]
     """The whole dialogue. It only grows, so an engine may cache earlier computation until `retire`."""
-    picture: Callable[[str], Image]
+    load_image: Callable[[str], Image]
     """Returns the RGB image for a file name in `messages`."""
     views: Sequence[View] = ()
     """All views of the dialogue with their cameras, for scripted policies. Never passed to a model."""
-    last: bool = False
+    is_last_turn: bool = False
     """True if no turn follows."""
-    samples: int = 1
+    num_samples: int = 1
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
@@ -56,19 +55,23 @@ class Request:
     """Tokens for thinking in addition to `max_new_tokens`; None counts thinking against that limit."""
     schema: Mapping[str, Any] | None = None
     """JSON schema that constrains the reply; None for free text."""
-    about: str | None = None
-    """Id of the question if it differs from `question_id`."""
+    question_id: str = ""
+    """Id of the question, which may have several dialogues; by default, `dialogue_id`."""
     probe: ProbeRequest | None = None
     """The beliefs that the request asks for; None in a regular turn."""
+
+    def __post_init__(self) -> None:
+        if not self.question_id:
+            object.__setattr__(self, "question_id", self.dialogue_id)
 
     @property
     def distinct_samples(self) -> int:
         """Number of samples that can differ: one with greedy decoding."""
-        return self.samples if self.temperature > 0 else 1
+        return self.num_samples if self.temperature > 0 else 1
 
     def all_samples(self, distinct: Sequence[str]) -> tuple[str, ...]:
         """Repeat the distinct samples to the requested number of samples."""
-        return tuple(distinct) * (self.samples // len(distinct))
+        return tuple(distinct) * (self.num_samples // len(distinct))
 
     @property
     def most_tokens(self) -> int:
@@ -233,7 +236,7 @@ class Engine(Protocol):
         """
         ...
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Free everything cached for a dialogue that has ended."""
         ...
 
@@ -300,7 +303,7 @@ class BatchingEngine(ABC):
     def wake(self) -> None:  # noqa: B027 - `ready` never waits
         """Do nothing: `ready` never waits."""
 
-    def retire(self, question_id: str) -> None:  # noqa: B027 - most engines have no cache
+    def retire(self, dialogue_id: str) -> None:  # noqa: B027 - most engines have no cache
         """Do nothing: there is no cache by default."""
 
     def close(self) -> None:  # noqa: B027 - most engines hold no resources

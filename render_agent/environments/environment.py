@@ -340,7 +340,7 @@ class Environment:
         if request is None:
             info["status"] = str(state.status)
             info["answer"] = state.answer
-            info["ground_truth"] = state.question.truth
+            info["ground_truth"] = state.question.ground_truth
         return info
 
 
@@ -358,13 +358,13 @@ def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> l
     if ground_truth is None:
         return [question]
     text = f"{ground_truth:g}" if isinstance(ground_truth, int | float) else ground_truth.strip()
-    wanted: AnswerForm = question.wanted
+    wanted: AnswerForm = question.answer_form
     if wanted == "text" and is_number(text):
         wanted = "number"
     truth = canonical_answer(text, wanted, question.options)
     if truth is None:
         raise UsageError(f"the ground truth {text!r} is none of the options")
-    return [replace(question, wanted=wanted, truth=truth)]
+    return [replace(question, answer_form=wanted, ground_truth=truth)]
 
 
 def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:

@@ -112,16 +112,18 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
         EngineError: The engine stopped responding.
     """
     states_by_id = {
-        s.id: s for s in states if metric_of(s.question).judged and s.question.truth is not None
+        s.id: s
+        for s in states
+        if metric_of(s.question).judged and s.question.ground_truth is not None
     }
     marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
     requests = [
         Request(
-            question_id=name,
+            dialogue_id=name,
             turn=0,
             messages=[message("user", text(prompt(state.question, state.answer_text)))],
-            picture=_no_picture,
-            last=True,
+            load_image=_no_picture,
+            is_last_turn=True,
             max_new_tokens=max_new_tokens,
         )
         for name, state in states_by_id.items()
@@ -131,10 +133,10 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     for request, reply in zip(requests, engine.generate(requests), strict=True):
         mark = None if reply.error else read_mark(reply.text)
         if mark is None:
-            faults[request.question_id] = reply.error or f"no mark in {short_repr(reply.text)}"
+            faults[request.dialogue_id] = reply.error or f"no mark in {short_repr(reply.text)}"
         else:
-            marks[request.question_id] = mark
-        engine.retire(request.question_id)
+            marks[request.dialogue_id] = mark
+        engine.retire(request.dialogue_id)
     return Marked({name: marks[name] for name in states_by_id if name in marks}, faults)
 
 
@@ -143,7 +145,7 @@ def prompt(question: Question, answer: str) -> str:
     end = answer.rfind(".") + 1
     fields = {
         "question": question.text,
-        "answer": question.truth,
+        "answer": question.ground_truth,
         "prediction": answer[:end] if end else answer,
     }
     if not question.answers:

@@ -207,7 +207,7 @@ def _turn_row(run: str, row: Row, turn: Turn, diagnosis: TurnDiagnosis | None) -
         batch_size=turn.batch_size,
         finish=turn.finish,
         events=",".join(turn.events) or None,
-        **_pose("stood", turn.stood),
+        **_pose("stood", turn.camera_before),
         **_pose("camera", turn.camera),
         **cost_of([turn]),
         **_outcome(turn.outcome),

@@ -38,11 +38,11 @@ def ask_beliefs(
     scene = (yield Draw(lambda: state.scene)) if earlier_probe is None else earlier_probe
     request = replace(
         request,
-        question_id=dialogue_id,
-        about=state.id,
+        dialogue_id=dialogue_id,
+        question_id=state.id,
         messages=[*request.messages, assistant(turn.reply), message],
-        last=False,
-        samples=1,
+        is_last_turn=False,
+        num_samples=1,
         temperature=0.0,
         seed=turn_seed(seed, dialogue_id, turn.number),
         max_new_tokens=MAX_TOKENS,

@@ -123,7 +123,7 @@ class TurnScheduler:
             with engine_faults(self.engine):
                 replies = self.engine.ready()
             while (result := self._next(replies)) is not None:
-                self._answer(result[0].question_id, result[1])
+                self._answer(result[0].dialogue_id, result[1])
         else:
             self._judge()
 
@@ -182,7 +182,7 @@ class TurnScheduler:
         if isinstance(need, Draw):
             self._to_draw.append((flight, need))
         elif isinstance(need, Ask):
-            flight.replies = {request.question_id: None for request in need.requests}
+            flight.replies = {request.dialogue_id: None for request in need.requests}
             self._asked.update(dict.fromkeys(flight.replies, flight))
             with engine_faults(self.engine):
                 self.engine.submit(need.requests)

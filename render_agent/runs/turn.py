@@ -100,7 +100,7 @@ class TurnTaker:
             reply=chosen.reply,
             action=chosen.action,
             feedback=feedback,
-            stood=observation.camera,
+            camera_before=observation.camera,
             camera=chosen.camera,
             outcome=chosen.outcome,
             tokens=cost.tokens,
@@ -151,12 +151,12 @@ class TurnTaker:
     ) -> Request:
         turn = len(state.turns)
         return Request(
-            question_id=state.id,
+            dialogue_id=state.id,
             turn=turn,
             messages=[*state.dialogue, *messages],
-            picture=self.log.pictures.get,
+            load_image=self.log.pictures.get,
             views=(*state.views, *observation.views),
-            last=turn + 1 == state.max_turns,
+            is_last_turn=turn + 1 == state.max_turns,
             temperature=self.config.temperature,
             seed=turn_seed(self.config.seed, state.question.chance_id, turn),
             max_new_tokens=self.config.max_new_tokens,
@@ -180,9 +180,9 @@ class TurnTaker:
             served_value = yield need
             if isinstance(need, Ask):
                 served_value = [*map(limit_reply, served_value, need.requests)]
-                questions = {request.about or request.question_id for request in need.requests}
+                questions = {request.question_id for request in need.requests}
                 retained = {name for about in questions for name in self.agent.dialogues(about)}
-                names = [request.question_id for request in need.requests]
+                names = [request.dialogue_id for request in need.requests]
                 self.retire(name for name in names if name not in retained)
             parts = served_value if isinstance(served_value, list) else []
             cost.add(parts)
@@ -244,7 +244,7 @@ def respond(
         feedback.append(say("feedback.done_without_moves" if action.moves else "feedback.done"))
         return " ".join(feedback), observation.camera, None
     if action.done:
-        form = answer_form(state.question.wanted, state.question.options, say)
+        form = answer_form(state.question.answer_form, state.question.options, say)
         feedback.append(say("feedback.done_without_answer", form=form))
     if observation.space is None:
         feedback.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))

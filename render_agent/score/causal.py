@@ -190,7 +190,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         raise ValueError(f"question {second.id} is the counterpart of none")
     if not {first.status, second.status} <= set(SCORED):
         return None
-    truth = question.truth or ""
+    truth = question.ground_truth or ""
     return Pair(
         first.id,
         second.id,

@@ -89,12 +89,16 @@ def baseline_gains(scored: Sequence[tuple[Question, float]]) -> dict[str, dict[s
 
 def most_frequent_answer(questions: Sequence[Question]) -> str | None:
     """Return the constant answer with the highest score on questions of one type; None without ground truth."""
-    answered = [(q.truth, options_by_letter(q.options)) for q in questions if q.truth is not None]
+    answered = [
+        (q.ground_truth, options_by_letter(q.options))
+        for q in questions
+        if q.ground_truth is not None
+    ]
     return metric_of(questions[0]).most_frequent(answered) if answered else None
 
 
 def format_answer(question: Question, commonest: str | None) -> str:
     """Convert the most frequent answer of a type to an answer to this question."""
     if commonest is None:
-        return FALLBACK_ANSWERS[question.wanted]
+        return FALLBACK_ANSWERS[question.answer_form]
     return metric_of(question).as_answer(commonest, options_by_letter(question.options))

@@ -24,7 +24,7 @@ def metric_of(question: Question) -> Metric:
 
 def is_scorable(question: Question) -> bool:
     """Return True if answers can be scored without a judge: the ground truth is known."""
-    return question.truth is not None and not metric_of(question).judged
+    return question.ground_truth is not None and not metric_of(question).judged
 
 
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
@@ -41,7 +41,7 @@ def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL)
     Raises:
         ValueError: No answer to this question can be scored.
     """
-    metric, truth, change = metric_of(question), question.truth, question.change
+    metric, truth, change = metric_of(question), question.ground_truth, question.change
     if truth is None or metric.judged:
         raise ValueError(f"no answer to question {question.id} can be scored")
     if question.metric is None:

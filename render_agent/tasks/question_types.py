@@ -84,7 +84,7 @@ def metric_name(question: Question) -> str:
     if question.metric is not None:
         return question.metric
     form = ANSWER_FORMS.get(question.type)
-    without_letters = (form, question.wanted) == ("letter", "text")  # `--change letters`
-    if form == question.wanted or without_letters:
+    without_letters = (form, question.answer_form) == ("letter", "text")  # `--change letters`
+    if form == question.answer_form or without_letters:
         return TYPE_METRICS[question.type]
-    return FORM_METRICS[question.wanted]
+    return FORM_METRICS[question.answer_form]

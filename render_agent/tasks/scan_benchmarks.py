@@ -274,7 +274,7 @@ def _question(
         kind,
         text,
         "text",
-        truth=correct[0] if correct else None,
+        ground_truth=correct[0] if correct else None,
         metric=metric,
         answers=tuple(correct[1:]),
         start=start,

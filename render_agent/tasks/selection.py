@@ -128,7 +128,7 @@ def single_question(config: RunConfig) -> Question:
         scene=escape_name(scan.stem),
         type="single",
         text=config.question or "",
-        wanted="letter" if config.option else "text",
+        answer_form="letter" if config.option else "text",
         options=add_letters(config.option),
         scan=scan,
     )

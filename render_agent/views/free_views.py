@@ -106,7 +106,7 @@ class FreeViews:
         for turn in state.turns:
             trail = state.trail[: turn.number + 1]
             for view in turn.views:
-                self._restore_image(state, turn, view, turn.stood, trail[:-1])
+                self._restore_image(state, turn, view, turn.camera_before, trail[:-1])
             candidates = turn.evidence.candidates if turn.evidence else ()
             for candidate in candidates:
                 if candidate.view is not None:
@@ -127,7 +127,7 @@ class FreeViews:
             RenderError: The scene cannot be rendered.
         """
         views = {view.number: view for view in (*state.views, *now.views)}
-        trail = [*(turn.stood for turn in state.turns), now.camera]
+        trail = [*(turn.camera_before for turn in state.turns), now.camera]
         previewed = []
         rendered: dict[tuple[str, Camera], View] = {}
         for candidate in candidates:

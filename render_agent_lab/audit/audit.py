@@ -253,7 +253,7 @@ def _prune(
 
 def _fallback_answers(held_out: Sequence[Question]) -> Guesses:
     """Return the fallback answers, for types without questions in other scenes."""
-    return {q.id: _make_guess(q, FALLBACK_ANSWERS[q.wanted]) for q in held_out}
+    return {q.id: _make_guess(q, FALLBACK_ANSWERS[q.answer_form]) for q in held_out}
 
 
 def _make_guess(question: Question, answer: str) -> Guess:
@@ -288,7 +288,7 @@ def _answer_by_forest(
     training: Sequence[Question], held_out: Sequence[Question], *, seed: int, trees: int
 ) -> Guesses:
     """Answer with a random forest on the words of the questions and, for choices, of each option."""
-    if held_out[0].wanted == "letter":
+    if held_out[0].answer_form == "letter":
         return _answer_choices(training, held_out, seed, trees)
     return _answer_by_similarity(training, held_out, seed, trees)
 
@@ -308,7 +308,7 @@ def _answer_choices(
     )
     right = np.array(
         [
-            letter == (q.truth or "").upper()
+            letter == (q.ground_truth or "").upper()
             for q in training
             for letter in options_by_letter(q.options)
         ]
@@ -324,7 +324,7 @@ def _answer_choices(
     choices = {}
     for question, probabilities in zip(held_out, np.split(chances, ends[:-1]), strict=True):
         names = list(options_by_letter(question.options))
-        right_one = (question.truth or "").upper()
+        right_one = (question.ground_truth or "").upper()
         confidence = (
             float(probabilities[names.index(right_one)] / max(probabilities.sum(), 1e-12))
             if right_one in names
@@ -347,13 +347,13 @@ def _answer_by_similarity(
 
     words = _fit_bag_of_words([question.text for question in training])
     train, test = (words.features([q.text for q in group]) for group in (training, held_out))
-    if held_out[0].wanted == "number":
-        target = np.log1p(np.abs([float(question.truth or 0) for question in training]))
+    if held_out[0].answer_form == "number":
+        target = np.log1p(np.abs([float(question.ground_truth or 0) for question in training]))
         forest: Any = RandomForestRegressor(
             trees, min_samples_leaf=5, max_features=0.3, random_state=seed, n_jobs=1
         )
     else:
-        target = np.array([question.truth for question in training])
+        target = np.array([question.ground_truth for question in training])
         forest = RandomForestClassifier(
             trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
         )
@@ -363,11 +363,11 @@ def _answer_by_similarity(
     for tree in range(trees):
         same = ours[:, tree, None] == others[None, :, tree]
         similarity += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
-    answers = sorted({question.truth or "" for question in training})
-    truths = {(question.truth, question.answers): question for question in training}
+    answers = sorted({question.ground_truth or "" for question in training})
+    truths = {(question.ground_truth, question.answers): question for question in training}
     rows = {key: place for place, key in enumerate(truths)}
     gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
-    row_indices = [rows[question.truth, question.answers] for question in training]
+    row_indices = [rows[question.ground_truth, question.answers] for question in training]
     best = (similarity @ gained[row_indices]).argmax(axis=1)
     return {q.id: _make_guess(q, answers[place]) for q, place in zip(held_out, best, strict=True)}
 

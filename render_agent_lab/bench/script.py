@@ -73,7 +73,7 @@ class ScriptedWalk:
 
     def reply(self, request: Request) -> str:
         """Return the reply to a request: the answer in the last turn of its question, else a step."""
-        key = (request.question_id, request.turn, request.last)
+        key = (request.question_id, request.turn, request.is_last_turn)
         if key not in self.written:
             self.written[key] = self._write(*key)
         return self.written[key]

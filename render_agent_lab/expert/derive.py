@@ -150,9 +150,9 @@ def omniscient_reply(question: Question, knowledge: Knowledge) -> tuple[str, str
 
     Raises ValueError if the question has no ground truth.
     """
-    if question.truth is None:
+    if question.ground_truth is None:
         raise ValueError(f"question {question.id} has no ground truth")
-    return final_reply(question, knowledge, question.truth)
+    return final_reply(question, knowledge, question.ground_truth)
 
 
 def bearing_of(start: Spot, end: Spot) -> float:

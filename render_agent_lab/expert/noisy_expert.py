@@ -36,7 +36,7 @@ class Stumbler:
         fields = parse_json(text)
         if (
             not fields["done"]
-            or request.last
+            or request.is_last_turn
             or not is_stumble(question.id, self.seed, request.turn)
         ):
             return text
@@ -57,12 +57,12 @@ class Stumbler:
 
         Prefers words with the same number of comma-separated parts, e.g. a route with as many turns.
         """
-        if question.wanted != "letter":
+        if question.answer_form != "letter":
             return None
         words = [
             word
             for word in self._words[question.type]
-            if canonical_answer(word, question.wanted, question.options) is None
+            if canonical_answer(word, question.answer_form, question.options) is None
         ]
         similar = [word for word in words if word.count(",") == right.count(",")]
         return _random(question.id, self.seed, turn).choice(similar or words) if words else None

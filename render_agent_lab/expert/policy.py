@@ -59,7 +59,7 @@ class ExpertRequest(Protocol):
         ...
 
     @property
-    def last(self) -> bool:
+    def is_last_turn(self) -> bool:
         """True if no turn follows."""
         ...
 
@@ -143,8 +143,8 @@ class Expert:
         if room is not None and mirrored and names_sides(question):
             answer_there = mirrored_ground_truth(question) or true_answer(question, room.facts)
             return answer_there or self._frequent[question.id]
-        if question.truth is not None:
-            return question.truth
+        if question.ground_truth is not None:
+            return question.ground_truth
         home = self.homes.get(question.scene)
         answer = None if home is None else true_answer(question, home.facts)
         return answer or self._frequent[question.id]
@@ -154,7 +154,7 @@ class Expert:
     ) -> Move | None:
         """Return the next move, None if it is time to answer."""
         cameras = standing_cameras(request.views)
-        if not self.walks or request.last or request.turn >= MAX_TURNS - 1 or not cameras:
+        if not self.walks or request.is_last_turn or request.turn >= MAX_TURNS - 1 or not cameras:
             return None
         if self.strays and is_wrong_turn(question.id, self.seed, request.turn):
             return wrong_turn(question.id, self.seed, request.turn)

@@ -76,7 +76,7 @@ class Surveyor:
             move = self.guide.reply(request)
             if not json.loads(move)["done"]:
                 return move
-        if len(lines) < len(plan) and not request.last:
+        if len(lines) < len(plan) and not request.is_last_turn:
             places = [self._place(question, thing, request.views) for _, thing in plan[len(lines)]]
             return json.dumps({"reasoning": "I measure.", "measure": places})
         answer = _answer(question, plan, lines) or self._guesses[question.id]

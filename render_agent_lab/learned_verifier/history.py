@@ -202,7 +202,9 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
 
     Unreadable earlier replies are skipped. Raises ValueError if a candidate is unreadable.
     """
-    earlier = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
+    earlier = [
+        (t.action, t.camera_before) for t in context.state.turns if isinstance(t.action, Action)
+    ]
     actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
     here = context.observation.camera
     rows = []

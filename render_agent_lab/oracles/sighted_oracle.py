@@ -89,18 +89,18 @@ class SightedOracle:
         return self.samples(request)[0]
 
     def samples(self, request: Request) -> list[str]:
-        """Return `request.samples` replies: all the same, except for the steps of a wanderer."""
+        """Return `request.num_samples` replies: all the same, except for the steps of a wanderer."""
         question = self.questions[request.question_id]
         facts = (
             NOTHING_SHOWN if self.eyes is None else shown_facts(self.eyes, question, request.views)
         )
-        if facts.answer is None and not request.last and self.walks:
+        if facts.answer is None and not request.is_last_turn and self.walks:
             if self.wanders:
-                return [random_move(request.seed, number) for number in range(request.samples)]
+                return [random_move(request.seed, number) for number in range(request.num_samples)]
             steps = self._explorer.walk(question.id)
             if request.turn < len(steps):
-                return [json.dumps(steps[request.turn])] * request.samples
-        return [self._answer(question, facts)] * request.samples
+                return [json.dumps(steps[request.turn])] * request.num_samples
+        return [self._answer(question, facts)] * request.num_samples
 
     def _answer(self, question: Question, facts: ShownFacts) -> str:
         if facts.answer is not None:

@@ -81,7 +81,7 @@ class Faulty(ScriptedEngine):
         self.failing = dialogue, turn
 
     def _answer_one(self, request, batch_size):
-        if (request.question_id, request.turn) == self.failing:
+        if (request.dialogue_id, request.turn) == self.failing:
             return Reply(error="the picture is too large", events=("retried",))
         return replace(super()._answer_one(request, batch_size), events=("mended",))
 
@@ -112,7 +112,7 @@ def test_each_dialogue_is_retired_once(folder, questions, engine_class):
     submit, engine.retire = engine.submit, retired.append
 
     def record(requests):
-        submitted.update(request.question_id for request in requests)
+        submitted.update(request.dialogue_id for request in requests)
         submit(requests)
 
     engine.submit = record

@@ -98,8 +98,8 @@ def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
     assert len(turns) == len(lines)
     before = [[]] * 3
     for line, groups in zip(lines, turns, strict=True):
-        assert [request.samples for request in groups] == [2, 2, 2]
-        assert {request.about or request.question_id for request in groups} == {"1"}
+        assert [request.num_samples for request in groups] == [2, 2, 2]
+        assert {request.question_id or request.dialogue_id for request in groups} == {"1"}
         assert len({request.seed for request in groups}) == 3
         for wording, request, previous in zip(wordings, groups, before, strict=True):
             assert request.messages[: len(previous)] == previous
@@ -115,7 +115,7 @@ def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
     assert lines[0]["messages"] == requests[0].messages, "the log has the original question text"
     assert lines[0]["evidence"]["wordings"] == list(wordings)
     assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
-    assert set(engine.retired) == {request.question_id for request in engine.asked}
+    assert set(engine.retired) == {request.dialogue_id for request in engine.asked}
 
 
 def test_candidates_are_numbered_across_groups(tmp_path):
@@ -136,8 +136,10 @@ def test_candidates_are_numbered_across_groups(tmp_path):
 def test_wordings_are_requested_once(tmp_path):
     lines, engine = reworded(tmp_path)
     requests = [request for request in engine.asked if request.temperature == 0]
-    assert [(request.about, request.turn, request.samples) for request in requests] == [("1", 0, 1)]
-    assert requests[0].question_id != "1"
+    assert [(request.question_id, request.turn, request.num_samples) for request in requests] == [
+        ("1", 0, 1)
+    ]
+    assert requests[0].dialogue_id != "1"
     assert requests[0].schema["properties"]["wordings"]["maxItems"] == 2
     assert DIRECTION in words(requests[0].messages[0])[0]
     assert lines[0]["evidence"]["wordings"] == [DIRECTION, *OTHER]
@@ -145,10 +147,12 @@ def test_wordings_are_requested_once(tmp_path):
     assert [len({c["group"] for c in line["evidence"]["candidates"]}) for line in lines] == [
         3
     ] * len(lines)
-    assert requests[0].question_id in engine.retired
+    assert requests[0].dialogue_id in engine.retired
     first = [request for request in engine.asked if request.turn == 0]
     assert {words(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
-    num_read = sum(r.samples * len(t.split()) for r in first for m in r.messages for t in words(m))
+    num_read = sum(
+        r.num_samples * len(t.split()) for r in first for m in r.messages for t in words(m)
+    )
     assert lines[0]["tokens"]["in"] == num_read, "tokens of the rephrase request are counted"
     assert lines[0]["events"] == []
 

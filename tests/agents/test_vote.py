@@ -133,7 +133,7 @@ def test_vote_without_moves(tmp_path, views, shown):
     lines, row, requests = vote(tmp_path, *turns, views=views, max_turns=3)
     assert (row["status"], row["answer"]) == ("answered", "4")
     assert [len(line["views"]) for line in lines] == [shown, 0]
-    assert [request.samples for request in requests] == [5, 5]
+    assert [request.num_samples for request in requests] == [5, 5]
 
 
 def test_schedule_does_not_change_votes(tmp_path):

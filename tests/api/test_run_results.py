@@ -140,7 +140,7 @@ def test_dialogue_has_turns_and_images(walked):
         assert [view.number for view in dialogue.views] == list(range(len(dialogue.views)))
     first = run.dialogue(0)
     row = run.questions.iloc[0]
-    assert (first.answer, first.question.truth, first.score) == (
+    assert (first.answer, first.question.ground_truth, first.score) == (
         row["answer"],
         row["truth"],
         row["score"],

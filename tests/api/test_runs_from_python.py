@@ -290,7 +290,9 @@ def test_scans_in_memory_match_their_files(tmp_path, scan):
     generated = dataclasses.replace(opened.scene, source=None)
     for given_as in (str(scan), opened, opened.scene, generated, (points, colours, faces)):
         dialogue = render_agent.ask(given_as, QUESTION, **options)
-        assert [turn.stood for turn in dialogue.turns] == [turn.stood for turn in expected.turns]
+        assert [turn.camera_before for turn in dialogue.turns] == [
+            turn.camera_before for turn in expected.turns
+        ]
         for ours, theirs in zip(dialogue.views, expected.views, strict=True):
             assert (ours.pixels == theirs.pixels).all()
     kept = list((tmp_path / "runs" / "scans").iterdir())

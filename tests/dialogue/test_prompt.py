@@ -35,7 +35,7 @@ SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, coun
 
 
 def question(**more):
-    choice = {"text": "Where is it?", "wanted": "letter", "options": ("A. left", "B. right")}
+    choice = {"text": "Where is it?", "answer_form": "letter", "options": ("A. left", "B. right")}
     return states.question(**choice | more)
 
 
@@ -117,7 +117,9 @@ def test_only_the_last_turn_asks_for_the_answer(turns):
 )  # fmt: skip
 def test_opening_states_the_answer_form(wanted, form):
     options = ("A. left", "B. right") if wanted == "letter" else ()
-    asked = words(Prompt(9, 75.0).opening(question(wanted=wanted, options=options), FIRST, HERE))
+    asked = words(
+        Prompt(9, 75.0).opening(question(answer_form=wanted, options=options), FIRST, HERE)
+    )
     assert f"Your answer must be {form}" in asked
     assert ("Options:" in asked) == bool(options)
 
@@ -141,7 +143,8 @@ def test_instructions_and_question_text_are_verbatim():
 def test_ground_truth_is_in_no_message(text, options, wanted):
     def dialogue(truth):
         return play(
-            Prompt(3, 75.0), question(text=text, options=tuple(options), wanted=wanted, truth=truth)
+            Prompt(3, 75.0),
+            question(text=text, options=tuple(options), answer_form=wanted, ground_truth=truth),
         ).dialogue
 
     assert "sentinel-of-the-truth" not in json.dumps(dialogue("sentinel-of-the-truth"))

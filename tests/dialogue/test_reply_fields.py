@@ -126,7 +126,7 @@ def test_custom_reply_protocol():
     assert prompt.schema is None
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
     assert "JSON" not in prompt.instructions
-    choice = states.question(wanted="letter", options=("A. left", "B. right"))
+    choice = states.question(answer_form="letter", options=("A. left", "B. right"))
     assert prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", choice) == Action(
         forward=2, view="top", answer="B", answer_text="(B)"
     )

@@ -12,11 +12,11 @@ class CountingEngine(BatchingEngine):
 
     def answer(self, requests):
         self.batches.append(len(requests))
-        return [Reply((request.question_id,), batch_size=len(requests)) for request in requests]
+        return [Reply((request.dialogue_id,), batch_size=len(requests)) for request in requests]
 
 
 def requests(count):
-    return [Request(str(number), 0, [], picture=lambda file: None) for number in range(count)]
+    return [Request(str(number), 0, [], load_image=lambda file: None) for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_ready_answers_one_batch_of_submitted_requests():
     engine.submit(submitted[1:])
     first = list(engine.ready())
     assert [request for request, _ in first] == submitted[:3]
-    assert all(request.question_id == reply.text for request, reply in first)
+    assert all(request.dialogue_id == reply.text for request, reply in first)
     assert [reply.text for _, reply in engine.ready()] == ["3", "4"]
     assert list(engine.ready()) == []
     assert engine.calls == 2
@@ -67,6 +67,6 @@ def test_replies_keep_the_order_of_requests_when_batches_are_rearranged():
     engine.submit(batch_of_seven)
     answered = []
     while batch := list(engine.ready()):
-        assert all(request.question_id == reply.text for request, reply in batch)
+        assert all(request.dialogue_id == reply.text for request, reply in batch)
         answered.append([reply.text for _, reply in batch])
     assert answered == [["0", "2", "4"], ["1", "5"], ["3"], ["6"]]

@@ -74,7 +74,7 @@ def requests(*names):
 
 
 def ready(engine, timeout=None):
-    return [(request.question_id, reply.text) for request, reply in engine.ready(timeout)]
+    return [(request.dialogue_id, reply.text) for request, reply in engine.ready(timeout)]
 
 
 def test_wake_interrupts_waiting_after_the_next_step_and_loses_nothing(engine):

@@ -100,7 +100,7 @@ def test_invalid_benchmark_is_refused(install_plugin, returned, sentence):
     source = f"""
 from render_agent.dialogue.question import Question
 def run_probe(name):
-    return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", truth="1")
+    return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", ground_truth="1")
 def Part(config):
     return {returned}
 """
@@ -118,7 +118,7 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks.benchmark import Benchmark
 class Odd(Benchmark):
     def questions(self, config):
-        return [Question("a", "odd", "odd", "room07", "odd", "How many?", "number", truth="1")]
+        return [Question("a", "odd", "odd", "room07", "odd", "How many?", "number", ground_truth="1")]
     def files(self, config):
         return [Path({str(tmp_path / "list.txt")!r})]
     def with_scans(self, config, questions):

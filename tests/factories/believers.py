@@ -80,12 +80,12 @@ class Believer:
 
     def reply(self, request: Request) -> str:
         """Return the next step, or the answer: the true one, or with a fault another."""
-        question = self.questions[request.question_id]
+        question = self.questions[request.dialogue_id]
         reply = self._witness.reply(request)
         fields = json.loads(reply)
         if "answer" not in fields:
             return json.dumps(fields | {"view": "around"})
-        if self.fault.forgets and self._knows_all(question, request) and not request.last:
+        if self.fault.forgets and self._knows_all(question, request) and not request.is_last_turn:
             since = self._since.setdefault(question.id, request.turn)
             if since == request.turn:
                 return json.dumps(
@@ -97,7 +97,7 @@ class Believer:
 
     def believe(self, request: Request) -> str:
         """Return what it knows by now, as far as it is asked for."""
-        question, probe = self.questions[request.question_id], request.probe
+        question, probe = self.questions[request.dialogue_id], request.probe
         assert probe is not None, "it is asked what it believes"
         belief: dict[str, Any] = json.loads(empty_belief(request))
         if self.eyes is None or question.scene not in self.eyes.facts:
@@ -152,7 +152,7 @@ class Believer:
 
 def wrong_answer(question: Question, answer: str) -> str:
     """Return an answer that scores 0 against the truth and differs from the given one."""
-    right = {answer, question.truth}
+    right = {answer, question.ground_truth}
     if question.options:
         return next(
             (letter for letter in options_by_letter(question.options) if letter not in right),

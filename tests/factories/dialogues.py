@@ -53,7 +53,7 @@ class Dialogues:
                 under_way += 1
             for request, reply in engine.ready():
                 under_way -= 1
-                name = request.question_id
+                name = request.dialogue_id
                 self.replies[name].append(reply)
                 answered = chat.assistant(reply.text if reply.error is None else "nothing")
                 self.messages[name] = [*self.messages[name], answered]

@@ -8,7 +8,9 @@ from render_agent.dialogue.reply_protocol import JsonProtocol
 def read(text, wanted="text", options=(), *, measures=False):
     """Return the action of a reply to a question that wants such an answer."""
     form = ReplyForm(picture_size=(640, 480) if measures else None)
-    return JsonProtocol().read(text, states.question(wanted=wanted, options=tuple(options)), form)
+    return JsonProtocol().read(
+        text, states.question(answer_form=wanted, options=tuple(options)), form
+    )
 
 
 def reply_schema(kinds=KINDS, *, measures=False):

@@ -25,11 +25,11 @@ class MixedReplies:
         return self.samples(request)[0]
 
     def samples(self, request):
-        return [self._sample(request, number) for number in range(request.samples)]
+        return [self._sample(request, number) for number in range(request.num_samples)]
 
     def _sample(self, request, number):
         chance = random.Random(f"{request.seed} {number}")
-        if request.last:
+        if request.is_last_turn:
             return json.dumps({"answer": chance.choice("AB"), "done": True})
         step = {
             "rotation_angle_degrees": chance.choice([0, 0, 90, -120]),
@@ -60,7 +60,7 @@ class FreeRunning(ScriptedEngine):
         self.woken = True
 
     def ready(self, timeout=None):
-        self._waiting.sort(key=lambda request: hash((request.question_id, request.seed)))
+        self._waiting.sort(key=lambda request: hash((request.dialogue_id, request.seed)))
         self.idle, self.woken = self.woken and not self.idle, False
         if not self.idle:
             yield from super().ready()

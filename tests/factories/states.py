@@ -18,13 +18,13 @@ def question(**more):
         "scene": "s",
         "type": "t",
         "text": "?",
-        "wanted": "text",
+        "answer_form": "text",
         "scan": "s.ply",
     }
     return Question(**given | more)
 
 
-def turn(number, action, stood=HERE, camera=HERE):
+def turn(number, action, camera_before=HERE, camera=HERE):
     return Turn(
         question_id="7",
         number=number,
@@ -34,7 +34,7 @@ def turn(number, action, stood=HERE, camera=HERE):
         reply=f"reply {number}",
         action=action,
         feedback="",
-        stood=stood,
+        camera_before=camera_before,
         camera=camera,
     )
 

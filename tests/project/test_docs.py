@@ -206,7 +206,7 @@ def test_example_questions_can_be_read(tmp_path):
     rows = [line for line in block.splitlines() if line.startswith("{")]
     (tmp_path / "questions.jsonl").write_text("\n".join(rows))
     questions = load_questions(tmp_path / "questions.jsonl", "mine")
-    assert [question.truth for question in questions] == [
+    assert [question.ground_truth for question in questions] == [
         json.loads(row)["ground_truth"] for row in rows
     ]
 

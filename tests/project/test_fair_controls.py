@@ -109,7 +109,9 @@ def test_mirrored_rooms_flip_left_and_right(runs, play):
     mirrored, original = result["mirrored"]["mirrored"], result["mirrored"]["original"]
     asked = [question for question in folder.questions if question.type in DIRECTION_TYPES]
     same = {
-        kind: [options_by_letter(q.options)[q.truth] == "back" for q in asked if q.type == kind]
+        kind: [
+            options_by_letter(q.options)[q.ground_truth] == "back" for q in asked if q.type == kind
+        ]
         for kind in DIRECTION_TYPES
     }
     for kind in DIRECTION_TYPES:

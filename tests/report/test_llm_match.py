@@ -13,7 +13,7 @@ from render_agent.report.llm_match import mark_answers, prompt, read_mark
 from render_agent.runs.read import RunData
 
 QUESTION = Question(
-    "q", "own", "d", "s", "own", "What is red?", "text", truth="the door", metric="llm-match"
+    "q", "own", "d", "s", "own", "What is red?", "text", ground_truth="the door", metric="llm-match"
 )
 
 

@@ -181,11 +181,13 @@ def test_debiased_score_uses_the_unpruned_rows(benchmark):
     assert {name: entry["score"] for name, entry in found["types"].items()} == pytest.approx(types)
 
 
-def made(number, kind="object_counting", wanted="number", options=(), truth="2"):
-    return Question(str(number), "b", "d", str(number), kind, "?", wanted, options, truth)
+def made(number, kind="object_counting", answer_form="number", options=(), ground_truth="2"):
+    return Question(
+        str(number), "b", "d", str(number), kind, "?", answer_form, options, ground_truth
+    )
 
 
-TWO = [made(0), made(1), made(2, truth=None)]
+TWO = [made(0), made(1), made(2, ground_truth=None)]
 
 
 def written(folder, *lines):
@@ -256,7 +258,9 @@ def test_scores_without_appearance_order():
 
 
 def test_metrics_of_questions_are_reported():
-    named = replace(made(3), type="what", wanted="text", truth="a chair", metric="exact-match")
+    named = replace(
+        made(3), type="what", answer_form="text", ground_truth="a chair", metric="exact-match"
+    )
     found = score_predictions([made(0), named], {"0": "2", "3": "armchair"})
     assert {name: entry["score"] for name, entry in found["metrics"].items()} == {
         "exact-match": 0,

@@ -45,9 +45,9 @@ class Counting(ScriptedEngine):
 
     def answer(self, requests):
         self.requests += len(requests)
-        self.replies += sum(request.samples for request in requests)
+        self.replies += sum(request.num_samples for request in requests)
         self.pictures += sum(
-            request.samples * len(image_files(list(request.messages))) for request in requests
+            request.num_samples * len(image_files(list(request.messages))) for request in requests
         )
         return super().answer(requests)
 

@@ -43,11 +43,11 @@ class Raising:
     """A policy that raises a different message for each question until it is fixed."""
 
     def reply(self, request):
-        raise ValueError(f"question {request.question_id}: no such file '/tmp/{request.seed}'")
+        raise ValueError(f"question {request.dialogue_id}: no such file '/tmp/{request.seed}'")
 
 
 def broken_step(self, tools, context, request):
-    raise KeyError(request.question_id)
+    raise KeyError(request.dialogue_id)
     yield
 
 
@@ -87,7 +87,7 @@ class Some(ReplayPolicy):
     """Replies that some questions never receive."""
 
     def reply(self, request):
-        if int(request.question_id) in self.lost:
+        if int(request.dialogue_id) in self.lost:
             raise ValueError("none")
         return super().reply(request)
 
@@ -208,7 +208,7 @@ def test_exception_in_a_step_fails_only_its_question(tmp_path, monkeypatch):
     ask = Agent.ask
 
     def once(self, tools, context, request):
-        if (request.question_id, request.turn) == ("2", 1):
+        if (request.dialogue_id, request.turn) == ("2", 1):
             raise MemoryError
         return ask(self, tools, context, request)
 

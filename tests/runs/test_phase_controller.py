@@ -89,7 +89,7 @@ class FreeRunning(ScriptedEngine):
     capabilities = Capabilities(free_running=True)
 
     def ready(self, timeout=None):
-        self._waiting.sort(key=lambda request: hash((request.question_id, request.turn)))
+        self._waiting.sort(key=lambda request: hash((request.dialogue_id, request.turn)))
         yield from super().ready()
 
 
@@ -147,7 +147,7 @@ class Mended(ScriptedEngine):
     """Reports two retries before every reply, and a fault before question 1 fails in turn 1."""
 
     def _answer_one(self, request, batch_size):
-        if (request.question_id, request.turn) == ("1", 1):
+        if (request.dialogue_id, request.turn) == ("1", 1):
             return Reply(error="too much", events=("out_of_memory",))
         return replace(super()._answer_one(request, batch_size), events=("retried", "retried"))
 
@@ -200,7 +200,7 @@ class Faulty(ScriptedEngine):
     broken = True
 
     def _answer_one(self, request, batch_size):
-        if self.broken and (request.question_id, request.turn) == ("2", 1):
+        if self.broken and (request.dialogue_id, request.turn) == ("2", 1):
             return Reply(error="the picture is too large")
         return super()._answer_one(request, batch_size)
 
@@ -255,7 +255,7 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
         return keep(file, picture)
 
     def wait(requests):
-        if (requests[0].question_id, requests[0].turn) == ("0", 1):
+        if (requests[0].dialogue_id, requests[0].turn) == ("0", 1):
             assert drawn_ahead.wait(timeout=30), "question 1 was not rendered meanwhile"
         return answer(requests)
 

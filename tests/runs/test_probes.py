@@ -64,12 +64,15 @@ class Recording(ScriptedEngine):
 def test_probe_branches_off_after_its_turn(tmp_path, questions):
     engine = Recording(walking(5).policy)
     path, _ = play(tmp_path, questions, engine, **ALL)
-    turns = {(r.question_id, r.turn): r for r in engine.asked if r.probe is None}
+    turns = {(r.dialogue_id, r.turn): r for r in engine.asked if r.probe is None}
     lines = {(line["question_id"], line["turn"]): line for line in RunData(path).lines()}
     asked = [request for request in engine.asked if request.probe is not None]
-    assert {(r.about, r.turn) for r in asked} == set(turns)
+    assert {(r.question_id, r.turn) for r in asked} == set(turns)
     for request in asked:
-        turn, line = turns[request.about, request.turn], lines[request.about, request.turn]
+        turn, line = (
+            turns[request.question_id, request.turn],
+            lines[request.question_id, request.turn],
+        )
         assert request.messages[: len(turn.messages)] == turn.messages
         reply, question = request.messages[len(turn.messages) :]
         assert reply["content"][0]["text"] == line["reply"]

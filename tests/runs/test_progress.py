@@ -92,7 +92,7 @@ def test_speed_is_that_of_recent_turns(clock):
 
 def test_line_fits_a_narrow_terminal(clock):
     console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
-    some = states(400, truth="4", scene="room00", type="object_counting")
+    some = states(400, ground_truth="4", scene="room00", type="object_counting")
     with display_on(console) as display:
         progress = Progress(some, display, max_batched_turns=2)
         progress.began("batched", some)

@@ -23,11 +23,11 @@ class Exploring:
         return self.samples(request)[0]
 
     def samples(self, request):
-        if request.last:
-            return [json.dumps({"answer": "A", "done": True})] * request.samples
+        if request.is_last_turn:
+            return [json.dumps({"answer": "A", "done": True})] * request.num_samples
         return [
             json.dumps({"rotation_angle_degrees": (request.seed + 30 * number) % 170 + 1})
-            for number in range(request.samples)
+            for number in range(request.num_samples)
         ]
 
 

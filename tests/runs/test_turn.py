@@ -94,9 +94,9 @@ def test_truncated_reply_is_reported(context):
 
 
 def test_unreadable_answer_does_not_prevent_the_move(context):
-    choice = question(wanted="letter", options=("A. left", "B. right"))
+    choice = question(answer_form="letter", options=("A. left", "B. right"))
     action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
-    context = TurnContext(state(wanted="letter", options=choice.options), context, Image.open)
+    context = TurnContext(state(answer_form="letter", options=choice.options), context, Image.open)
     feedback, camera, _ = respond(context, action, Prompt(9, 75.0))
     assert camera.position[0] == pytest.approx(3.0)
     assert "AB" in feedback

@@ -130,6 +130,6 @@ def test_a_run_uses_its_up_and_unit_options(tmp_path):
     (record,) = (tmp_path / "runs").glob("*/config.json")
     saved = json.loads(record.read_text())["config"]
     assert (saved["up"], saved["unit"]) == ("y", "mm")
-    x, y, z = dialogue.turns[0].stood.position
+    x, y, z = dialogue.turns[0].camera_before.position
     assert all(0 < value < end for value, end in zip((x, y, z), (6, 4, 2.7), strict=True))
     assert "--unit" in render_agent.ask(path, "How many beds?", **options).error

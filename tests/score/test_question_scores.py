@@ -15,7 +15,9 @@ from render_agent.score.summary import (
 )
 from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_METRICS, metric_name
 
-COUNT = Question("1", "rooms", "rooms", "a", "object_counting", "How many?", "number", truth="4")
+COUNT = Question(
+    "1", "rooms", "rooms", "a", "object_counting", "How many?", "number", ground_truth="4"
+)
 
 
 @pytest.mark.parametrize(
@@ -24,10 +26,10 @@ COUNT = Question("1", "rooms", "rooms", "a", "object_counting", "How many?", "nu
         ({}, "count-accuracy"),
         ({"metric": "accuracy"}, "accuracy"),
         ({"type": "room_size_estimation"}, "mean-relative-accuracy"),
-        ({"type": "object_rel_direction_hard", "wanted": "letter"}, "direction-accuracy"),
-        ({"type": "object_rel_direction_hard", "wanted": "text"}, "direction-accuracy"),
-        ({"wanted": "text"}, "first-word"),
-        ({"type": "mine", "wanted": "letter"}, "accuracy"),
+        ({"type": "object_rel_direction_hard", "answer_form": "letter"}, "direction-accuracy"),
+        ({"type": "object_rel_direction_hard", "answer_form": "text"}, "direction-accuracy"),
+        ({"answer_form": "text"}, "first-word"),
+        ({"type": "mine", "answer_form": "letter"}, "accuracy"),
         ({"type": "mine"}, "mean-relative-accuracy"),
     ],
 )
@@ -37,19 +39,21 @@ def test_metric_of_question(changes, name):
 
 def test_metric_form_matches_answer_form():
     for kind, form in ANSWER_FORMS.items():
-        assert metric_of(replace(COUNT, type=kind, wanted=form)).form == form
+        assert metric_of(replace(COUNT, type=kind, answer_form=form)).form == form
     assert ANSWER_FORMS.keys() == TYPE_METRICS.keys()
 
 
 def test_parser_applies_unless_question_names_a_metric():
     assert [score_answer(COUNT, answer) for answer in ("4", "3", "four", None)] == [1, 0.6, 0, 0]
     assert score_answer(COUNT, "there are 4", "lmms-eval") == 1
-    named = replace(COUNT, metric="exact-match", wanted="text", truth="A Chair", answers=("sofa",))
+    named = replace(
+        COUNT, metric="exact-match", answer_form="text", ground_truth="A Chair", answers=("sofa",)
+    )
     for parser in ("official", "lmms-eval"):
         assert [score_answer(named, answer, parser) for answer in ("chair", "sofa", "bed")] == [1, 1, 0]  # fmt: skip
 
 
-@pytest.mark.parametrize("changes", [{"truth": None}, {"metric": "llm-match"}])
+@pytest.mark.parametrize("changes", [{"ground_truth": None}, {"metric": "llm-match"}])
 def test_unscorable_questions_raise(changes):
     assert is_scorable(COUNT)
     question = replace(COUNT, **changes)

@@ -253,7 +253,7 @@ def test_human_engine_page_escapes_markup(watched):
     ]
     engine = HumanEngine([question], ["ego"], 3, name=HOSTILE)
     try:
-        engine.submit([Request("a", 0, messages, picture=lambda file: None)])
+        engine.submit([Request("a", 0, messages, load_image=lambda file: None)])
         watched.goto(engine.address)
         assert HOSTILE in watched.locator("h1").text_content()
         assert watched.evaluate("window.forbidden") == []

@@ -44,7 +44,7 @@ def of(family, *changes):
 
 def truths_of(family, change):
     """Return original question id -> (ground truth of its counterpart, whether the answer must change)."""
-    return {q.change.of: (q.truth, q.change.must) for q in of(family, change)}
+    return {q.change.of: (q.ground_truth, q.change.must) for q in of(family, change)}
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
     facts = load_facts(questions)
     assert {q.change.asked for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
     for question in questions:
-        before, after = question.change.before, question.truth
+        before, after = question.change.before, question.ground_truth
         assert true_answer(question, facts[question.scene]) == after
         if not question.change.must:
-            assert float(before) == pytest.approx(float(question.change.as_before(after)), rel=0.05) if question.wanted == "number" else before == question.change.as_before(after)  # fmt: skip
+            assert float(before) == pytest.approx(float(question.change.as_before(after)), rel=0.05) if question.answer_form == "number" else before == question.change.as_before(after)  # fmt: skip
 
 
 def test_moved_objects_overlap_nothing(family):
@@ -104,7 +104,7 @@ def test_order_rotates_all_options(family):
     texts = [option[3:] for option in before.options], [option[3:] for option in after.options]
     assert sorted(texts[0]) == sorted(texts[1])
     assert all(a != b for a, b in zip(*texts, strict=True))
-    assert after.change.as_before(after.truth) == before.truth != after.truth
+    assert after.change.as_before(after.ground_truth) == before.ground_truth != after.ground_truth
     assert after.scene == before.scene
     assert after.change.as_before(None) is None
 

@@ -63,7 +63,8 @@ def by_easi(rows):
 
 def without_pruned(questions):
     return [
-        (q.id, q.dataset, q.scene, q.type, q.text, q.wanted, q.options, q.truth) for q in questions
+        (q.id, q.dataset, q.scene, q.type, q.text, q.answer_form, q.options, q.ground_truth)
+        for q in questions
     ]
 
 
@@ -139,10 +140,10 @@ def test_texts_are_kept_verbatim_in_every_format(tmp_path):
     paths = [write(tmp_path, rows), json_file, write_tsv(tmp_path / "x.tsv", by_vlmevalkit(rows))]
     for path in paths:
         choice, number = load_questions(path, "vsibench")
-        assert (choice.text, choice.options, choice.truth) == (
+        assert (choice.text, choice.options, choice.ground_truth) == (
             CHOICE["question"], tuple(CHOICE["options"]), "B",
         )  # fmt: skip
-        assert (number.id, number.scene, number.text, number.options, number.truth) == (
+        assert (number.id, number.scene, number.text, number.options, number.ground_truth) == (
             "8", "5942004064", NUMBER["question"], (), "2.0",
         )  # fmt: skip
 

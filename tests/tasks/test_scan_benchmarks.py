@@ -143,7 +143,7 @@ def test_scanqa_openeqa_and_revsi_files(tmp_path):
               {"question_id": "test-1", "scene_id": "scene0011_00", "question": "Where?"}]  # fmt: skip
     (tmp_path / "scanqa.json").write_text(json.dumps(scanqa))
     first, hidden = read_scanqa(tmp_path / "scanqa.json")
-    assert (first.truth, first.answers, first.metric) == (
+    assert (first.ground_truth, first.answers, first.metric) == (
         "brown cabinet",
         ("cabinet",),
         "exact-match",
@@ -170,8 +170,12 @@ def test_scanqa_openeqa_and_revsi_files(tmp_path):
               "question": "Which?", "options": ["A. sofa", "B. bed"], "ground_truth": "B"}]  # fmt: skip
     (tmp_path / "revsi.json").write_text(json.dumps(revsi))
     count, farthest = read_revsi(tmp_path / "revsi.json")
-    assert (count.dataset, count.wanted, score_answer(count, "3")) == ("scannet", "number", 0.6)
-    assert (farthest.dataset, farthest.wanted, score_answer(farthest, "b")) == (
+    assert (count.dataset, count.answer_form, score_answer(count, "3")) == (
+        "scannet",
+        "number",
+        0.6,
+    )
+    assert (farthest.dataset, farthest.answer_form, score_answer(farthest, "b")) == (
         "arkitscenes",
         "letter",
         1,
@@ -208,7 +212,7 @@ def test_row_with_metric_and_start_pose(tmp_path):
     number = question_from_row(
         ROW | {"metric": "mean-relative-accuracy", "ground_truth": 4}, "own", None
     )
-    assert (number.wanted, score_answer(number, "3")) == ("number", 0.6)
+    assert (number.answer_form, score_answer(number, "3")) == ("number", 0.6)
     choice = ROW | {"metric": "accuracy", "ground_truth": "B", "options": ["A. x", "B. y"]}
     assert score_answer(question_from_row(choice, "own", None), "B.") == 1
 

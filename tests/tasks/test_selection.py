@@ -158,11 +158,11 @@ def test_single_question_has_its_options_and_scan(tmp_path):
     scan.touch()
     config = RunConfig(ply=str(scan), question="Where is the sofa?", option=("left", "right"))
     [question] = build(config).questions()
-    assert (question.text, question.options, question.wanted) == (
+    assert (question.text, question.options, question.answer_form) == (
         "Where is the sofa?", ("A. left", "B. right"), "letter",
     )  # fmt: skip
-    assert (question.scan, question.scene, question.truth) == (scan, "house", None)
-    assert single_question(RunConfig(ply=str(scan), question="?")).wanted == "text"
+    assert (question.scan, question.scene, question.ground_truth) == (scan, "house", None)
+    assert single_question(RunConfig(ply=str(scan), question="?")).answer_form == "text"
 
 
 def test_links_keep_their_names(tmp_path):

@@ -49,8 +49,8 @@ def test_rows_are_kept_verbatim_and_in_order(questions):
         assert question.scene == row["scene_name"]
         assert question.text == row["question"]
         assert question.options == tuple(row["options"] or ())
-        assert question.truth == row["ground_truth"]
-        assert question.wanted == ("number" if question.type in NUMBER_TYPES else "letter")
+        assert question.ground_truth == row["ground_truth"]
+        assert question.answer_form == ("number" if question.type in NUMBER_TYPES else "letter")
         assert question.pruned is row["pruned"]
         assert question.scan is None
 

@@ -43,7 +43,7 @@ def test_answers_are_the_ground_truth_in_option_words(examples):
     for example in examples:
         question, reply = example.question, reply_of(example)
         assert reply["done"] is True
-        assert reply["answer"] == options_by_letter(question.options)[question.truth]
+        assert reply["answer"] == options_by_letter(question.options)[question.ground_truth]
         assert example.learned.startswith(ANSWER)
         assert ANSWER not in example.given
 
@@ -88,7 +88,7 @@ def test_rejections_have_the_text_of_a_real_run(examples, tmp_path):
     assert [turn["happened"] for turn in turns[1:]] == ["Done."]
     (message,) = turns[1]["messages"]
     assert message["content"][0]["text"] == after
-    assert results["questions"][0]["answer"] == one.question.truth
+    assert results["questions"][0]["answer"] == one.question.ground_truth
 
 
 def test_invalid_names_are_given_and_the_ground_truth_is_learned():
@@ -105,7 +105,7 @@ def test_invalid_names_are_given_and_the_ground_truth_is_learned():
         said = one.given.rpartition(": ")[2]
         assert canonical_answer(said, "letter", question.options) is None
         assert (said in SIDES) == (question.type in DIRECTION_NAMES)
-        assert reply_of(one)["answer"] == options_by_letter(question.options)[question.truth]
+        assert reply_of(one)["answer"] == options_by_letter(question.options)[question.ground_truth]
         if one.before:
             reply, feedback = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said

@@ -84,7 +84,9 @@ def test_ground_truth_is_learned_after_unreadable_replies(stubborn):
     ended = 0
     for name, some in lines.items():
         question = asked()[name]
-        truth = options_by_letter(question.options).get(question.truth, question.truth)
+        truth = options_by_letter(question.options).get(
+            question.ground_truth, question.ground_truth
+        )
         for line in some[2:]:
             assert general().beginning("feedback.unreadable") in said(line["messages"][-2])
         for line in some:
@@ -93,7 +95,7 @@ def test_ground_truth_is_learned_after_unreadable_replies(stubborn):
             assert (reply["answer"] is not None) == reply["done"]
             ended += reply["done"]
         assert json.loads(said(some[-1]["messages"][-1]))["done"]  # no turn follows
-        assert canonical_answer("under the carpet", question.wanted, question.options) is None
+        assert canonical_answer("under the carpet", question.answer_form, question.options) is None
     assert ended > len(lines)
 
 

@@ -82,7 +82,7 @@ def test_every_question_becomes_one_example_per_rotation(encoded, rooms, tokeniz
         said = json.loads(reply.removesuffix("<|im_end|>\n"))
         assert said["done"] is True
         assert said["answer"] == options_by_letter(question.options).get(
-            question.truth, question.truth
+            question.ground_truth, question.ground_truth
         )
 
 
@@ -93,7 +93,9 @@ def test_derivations_in_rotated_rooms_lead_to_the_answer(examples):
         question = example.question
         if question.type.startswith(("object_rel", "route", "object_counting")):
             derived = reasoning(example).partition(". ")[2]
-            truth = options_by_letter(question.options).get(question.truth, question.truth)
+            truth = options_by_letter(question.options).get(
+                question.ground_truth, question.ground_truth
+            )
             assert answer_of(question, derived) == truth
             num_derived += 1
     assert num_derived > 100 * VARIANTS

@@ -71,14 +71,16 @@ def test_mirrored_ground_truth_of_vsibench():
         if result is None:
             # The answer to a route question can be mirrored only if its mirror image is an option.
             offered = {text.lower() for text in options.values()}
-            other = sides_exchanged(options[question.truth]).lower()
+            other = sides_exchanged(options[question.ground_truth]).lower()
             assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
             unknown[question.type] += 1
             continue
-        assert options[result].lower() == sides_exchanged(options[question.truth]).lower()
-        same = sides_exchanged(options[question.truth]) == options[question.truth]
-        assert (result == question.truth) == same
-        assert mirrored_ground_truth(replace(question, truth=result)) == question.truth
+        assert options[result].lower() == sides_exchanged(options[question.ground_truth]).lower()
+        same = sides_exchanged(options[question.ground_truth]) == options[question.ground_truth]
+        assert (result == question.ground_truth) == same
+        assert (
+            mirrored_ground_truth(replace(question, ground_truth=result)) == question.ground_truth
+        )
     assert unknown == {"route_planning": 70}
     counts = Counter(question.type for question in questions)
     assert counts == {
@@ -96,9 +98,9 @@ def test_mirrored_ground_truth_is_unknown_without_sides_or_ground_truth():
     assert not names_sides(question)
     sides = replace(question, options=("A. left", "B. right"))
     assert mirrored_ground_truth(sides) is None
-    assert mirrored_ground_truth(replace(sides, truth="a")) == "B"
+    assert mirrored_ground_truth(replace(sides, ground_truth="a")) == "B"
     told = "until the bin is on your right. Which turn?"
-    assert mirrored_ground_truth(replace(sides, truth="A", text=told)) is None
+    assert mirrored_ground_truth(replace(sides, ground_truth="A", text=told)) is None
 
 
 def read_images(path):

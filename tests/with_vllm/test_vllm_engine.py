@@ -67,14 +67,14 @@ def test_a_batch_is_answered_like_singles(engine):
 
 def test_free_running_gives_the_same_replies_and_none_twice(engine):
     expected = dict(
-        zip([r.question_id for r in ragged()], texts(engine.generate(ragged())), strict=True)
+        zip([r.dialogue_id for r in ragged()], texts(engine.generate(ragged())), strict=True)
     )
     engine.submit(ragged())
     found = {}
     while len(found) < len(expected):
         for request, reply in engine.ready(timeout=0.001):
-            assert request.question_id not in found
-            found[request.question_id] = reply.samples
+            assert request.dialogue_id not in found
+            found[request.dialogue_id] = reply.samples
     assert found == expected
     assert list(engine.ready()) == []
 
@@ -117,7 +117,7 @@ def test_most_tokens_of_a_dialogue_come_from_the_cache(engine):
 
 def test_pictures_of_the_same_name_are_told_apart_by_their_pixels(engine):
     request = asking("q", "64x64-1.png")
-    swapped = replace(request, picture=lambda file: speckled_file("64x64-2.png"))
+    swapped = replace(request, load_image=lambda file: speckled_file("64x64-2.png"))
     first, second = (texts(engine.generate([one]))[0] for one in (request, swapped))
     assert first != second
     assert texts(engine.generate([asking("q", "64x64-2.png")]))[0] == second
@@ -137,7 +137,7 @@ def test_replies_keep_to_their_schema(engine):
     }
     free, held = (asking("q", "64x64-1.png", max_new_tokens=80, schema=s) for s in (None, schema))
     samples = asking(
-        "q", "64x64-1.png", max_new_tokens=80, schema=schema, temperature=1.5, samples=4
+        "q", "64x64-1.png", max_new_tokens=80, schema=schema, temperature=1.5, num_samples=4
     )
     first, second, third = engine.generate([free, held, samples])
     with pytest.raises(ValueError, match=r"Expecting|Extra|Invalid"):
@@ -150,7 +150,7 @@ def test_replies_keep_to_their_schema(engine):
 
 def test_samples_depend_on_their_seed_alone(engine):
     hot = [
-        asking(f"q{number}", "64x64-1.png", temperature=1.0, samples=3, seed=number)
+        asking(f"q{number}", "64x64-1.png", temperature=1.0, num_samples=3, seed=number)
         for number in range(3)
     ]
     together = texts(engine.generate(hot))
@@ -169,7 +169,7 @@ def test_a_request_that_vllm_cannot_take_fails_alone(engine):
     good = asking("good", "64x64-1.png")
     expected = texts(engine.generate([good]))
     long = asking("long", before=[message("user", text("word " * 5000))])
-    blind = replace(asking("blind", "64x64-1.png"), picture=broken)
+    blind = replace(asking("blind", "64x64-1.png"), load_image=broken)
     many = asking("many", *["32x32-1.png"] * 40)
     replies = engine.generate([long, good, blind, many])
     assert texts(replies[1:2]) == expected

@@ -55,7 +55,7 @@ class TurnContext:
             picture: Returns the RGB image for a view's file.
         """
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
-        return cls(before, Observation(turn.views, turn.stood, space), picture)
+        return cls(before, Observation(turn.views, turn.camera_before, space), picture)
 
     @property
     def turn(self) -> int:

@@ -88,7 +88,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     state = next(state for state in folder.states if state.id == question_id)
     score = score_of(state)
     console.print(f"answer: {in_words(question, state.answer)} ({state.status})")
-    truth = "unknown" if question.truth is None else in_words(question, question.truth)
+    truth = (
+        "unknown" if question.ground_truth is None else in_words(question, question.ground_truth)
+    )
     verdict = "" if score is None else f": {_verdict(score)}"
     console.print(f"ground truth: {truth}{verdict}")
     print_scan(state, console)

@@ -95,7 +95,7 @@ class HumanEngine:
             self._woken = True
             self._changed.notify_all()
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Count a finished question."""
         self.finished += 1
 
@@ -127,7 +127,7 @@ class HumanEngine:
                 return False
             request = self._waiting.popleft()
             elapsed = 0.0 if self._shown_at is None else time.perf_counter() - self._shown_at
-            self._answered.append((request, Reply((text,) * request.samples, seconds=elapsed)))
+            self._answered.append((request, Reply((text,) * request.num_samples, seconds=elapsed)))
             self._turns += 1
             self._shown_at = None
             self._changed.notify_all()

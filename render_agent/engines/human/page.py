@@ -104,7 +104,7 @@ class PlayPage:
         }
         if shown is not None:
             key, current = shown
-            question = engine.questions[current.question_id]
+            question = engine.questions[current.dialogue_id]
             values |= {
                 "key": key,
                 "question": question,
@@ -141,7 +141,7 @@ class PlayPage:
         files = image_files(list(shown[1].messages))
         if index >= len(files):
             raise HTTPException(404)
-        return image_response(encode(np.asarray(shown[1].picture(files[index]).convert("RGB"))))
+        return image_response(encode(np.asarray(shown[1].load_image(files[index]).convert("RGB"))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def dialogue_of(request: Request) -> dict[str, Any]:
     first = [position, *entries[-1]["texts"][1:]]
     return {
         "turn": request.turn,
-        "last": request.last,
+        "last": request.is_last_turn,
         "answer_form": prompt.rpartition("\n")[2],
         "feedback": "\n\n".join(first if len(entries) == 2 else entries[-1]["texts"]),
         "entries": entries,
@@ -221,7 +221,7 @@ def _entries(request: Request) -> list[dict[str, Any]]:
                 continue
             file = piece["image"]
             caption = texts.pop() if texts else "a view"
-            size = request.picture(file).size
+            size = request.load_image(file).size
             images.append(DialogueImage(index, caption, views.get(file), size))
             index += 1
         entries.append({"role": message["role"], "texts": texts, "images": images})

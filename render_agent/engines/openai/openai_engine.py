@@ -192,10 +192,10 @@ class OpenAIEngine:
         """Interrupt the current or the next wait in `ready`."""
         self._completed.put(None)
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the server assignment and the cached images of a question."""
-        self._images.retire(question_id)
-        self._loop.call_soon_threadsafe(self._unassign, question_id)
+        self._images.retire(dialogue_id)
+        self._loop.call_soon_threadsafe(self._unassign, dialogue_id)
 
     def close(self) -> None:
         """Cancel all requests, close all connections and stop the thread."""
@@ -249,14 +249,14 @@ class OpenAIEngine:
                 messages = await self._loop.run_in_executor(self._encoders, self._prepare, request)
             # An image comes from a file and passes through PIL; any error concerns only this request.
             except Exception as error:
-                LOG.warning("%s: the prompt failed", request.question_id, exc_info=True)
+                LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
                 return Reply(error=f"the prompt could not be prepared: {error}")
             while missing := request.distinct_samples - sum(len(a.samples) for a in answers):
                 seed = (request.seed + request.distinct_samples - missing) % 2**32
                 try:
                     answer = await self._send(request, messages, missing, seed, events)
                 except RequestError as error:
-                    LOG.warning("%s, turn %d: %s", request.question_id, request.turn, error)
+                    LOG.warning("%s, turn %d: %s", request.dialogue_id, request.turn, error)
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
                 answers.append(replace(answer, samples=answer.samples[:missing]))
@@ -270,8 +270,8 @@ class OpenAIEngine:
         A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
         """
         messages = len(request.messages)
-        earlier, largest = self._prompts.get(request.question_id, (messages, 0))
-        self._prompts[request.question_id] = messages, max(largest, tokens)
+        earlier, largest = self._prompts.get(request.dialogue_id, (messages, 0))
+        self._prompts[request.dialogue_id] = messages, max(largest, tokens)
         return messages > earlier and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
 
     async def _send(
@@ -301,7 +301,7 @@ class OpenAIEngine:
         import openai
 
         while True:
-            server = self._server_of(request.question_id)
+            server = self._server_of(request.dialogue_id)
             fields = request_fields(request, samples, seed, self.options, server.endpoint)
             applied = frozenset(server.adaptations)
             fields, sent, adapted = adapt(applied, fields, messages)
@@ -390,10 +390,10 @@ class OpenAIEngine:
         """Return the converted messages of a request. Raises any error that an image causes."""
 
         def url(file: str) -> str:
-            encoded = self._images.get(file, request.question_id)
+            encoded = self._images.get(file, request.dialogue_id)
             if encoded is None:
-                encoded = data_url(request.picture(file))
-                self._images.put(file, encoded, len(encoded), request.question_id)
+                encoded = data_url(request.load_image(file))
+                self._images.put(file, encoded, len(encoded), request.dialogue_id)
             return encoded
 
         return wire_messages(request.messages, url, self.options.image_detail)

@@ -36,7 +36,7 @@ class ExplorerPolicy:
     def reply(self, request: Request) -> str:
         """Return the next step of the walk, or the answer at its end or in the last turn."""
         steps = self.walk(request.question_id)
-        if request.turn >= len(steps) or request.last:
+        if request.turn >= len(steps) or request.is_last_turn:
             answer = self.answers[request.question_id]
             reasoning = "I have looked around; this is the commonest answer to such a question."
             return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
@@ -80,9 +80,9 @@ class WandererPolicy:
 
     def samples(self, request: Request) -> list[str]:
         """Return one random move per sample, drawn from the request's seed and the sample number."""
-        if request.last:
-            return [self._explorer.reply(request)] * request.samples
-        return [random_move(request.seed, number) for number in range(request.samples)]
+        if request.is_last_turn:
+            return [self._explorer.reply(request)] * request.num_samples
+        return [random_move(request.seed, number) for number in range(request.num_samples)]
 
 
 def random_move(seed: int, number: int) -> str:
@@ -105,9 +105,9 @@ class RandomPolicy:
         self.seed = seed
         self.truths: dict[str, list[str]] = {}
         for question in questions:
-            has_truth = question.truth is not None and question.change is None
-            if has_truth and question.wanted == "number":
-                self.truths.setdefault(question.type, []).append(str(question.truth))
+            has_truth = question.ground_truth is not None and question.change is None
+            if has_truth and question.answer_form == "number":
+                self.truths.setdefault(question.type, []).append(str(question.ground_truth))
 
     def reply(self, request: Request) -> str:
         """Return a random answer, which is the same in every turn of a question."""
@@ -122,7 +122,7 @@ class RandomPolicy:
         """
         question = self.questions[question_id]
         chance = draw(question.chance_id, self.seed)
-        if question.change is not None and question.wanted == "text":
+        if question.change is not None and question.answer_form == "text":
             return chance.choice(sorted(dict(question.change.meaning)))
         if question.options:
             return chance.choice(sorted(options_by_letter(question.options)))

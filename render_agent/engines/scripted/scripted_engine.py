@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
@@ -49,8 +48,6 @@ class ScriptedEngine(BatchingEngine):
         return [self._answer_one(request, len(requests)) for request in requests]
 
     def _answer_one(self, request: Request, batch_size: int) -> Reply:
-        if request.about is not None:
-            request = replace(request, question_id=request.about)
         samples = getattr(self.policy, "samples", None) if request.probe is None else None
         try:
             texts: tuple[object, ...]
@@ -60,7 +57,7 @@ class ScriptedEngine(BatchingEngine):
             elif samples is not None:
                 texts = tuple(samples(request))
             else:
-                texts = (self.policy.reply(request),) * request.samples
+                texts = (self.policy.reply(request),) * request.num_samples
         except Exception as error:  # a policy is user code and can raise anything
             logger.exception("the policy failed for question %s", request.question_id)
             return Reply(batch_size=batch_size, error=f"the policy raised {error!r}")
@@ -69,8 +66,10 @@ class ScriptedEngine(BatchingEngine):
             wrong = next(text for text in texts if not isinstance(text, str))
             error_text = f"the policy must return a string, not {type(wrong).__name__}"
             return Reply(batch_size=batch_size, error=error_text)
-        if len(replies) != request.samples:
-            error_text = f"the policy returned {len(replies)} samples instead of {request.samples}"
+        if len(replies) != request.num_samples:
+            error_text = (
+                f"the policy returned {len(replies)} samples instead of {request.num_samples}"
+            )
             return Reply(batch_size=batch_size, error=error_text)
         prompt_tokens = sum(
             len(piece["text"].split()) if piece["type"] == "text" else self.picture_tokens

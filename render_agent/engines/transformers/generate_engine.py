@@ -158,11 +158,11 @@ class TransformersEngine(BatchingEngine):
             self.vision.close()
         self.loaded.close()
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the cached images of a question."""
-        self.inputs.retire(question_id)
+        self.inputs.retire(dialogue_id)
         if self.vision is not None:
-            self.vision.retire(question_id)
+            self.vision.retire(dialogue_id)
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         return self.answer(batch)
@@ -210,7 +210,7 @@ class TransformersEngine(BatchingEngine):
 
     def _generate_measured(self, rows: Sequence[Row]) -> list[Reply]:
         """Return the reply of each row; measure the memory if no larger batch was measured before."""
-        owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
+        owners = [(row.request.dialogue_id, row.prompt.pixel_rows) for row in rows]
         ownership = nullcontext() if self.vision is None else self.vision.owned_by(owners)
         if len(rows) * max(row.tokens for row in rows) < self.sizing.largest:
             with ownership:

@@ -126,7 +126,7 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     They depend only on the seed, the dialogue, the turn and the sample, and have 24 bits so that float32 represents them
     exactly.
     """
-    name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
+    name = f"{request.seed}\0{request.dialogue_id}\0{request.turn}\0{sample}"
     chance = random.Random(hashlib.sha256(name.encode()).digest())
     return [chance.getrandbits(24) / 2**24 for _ in range(request.most_tokens)]
 

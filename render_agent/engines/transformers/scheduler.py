@@ -112,9 +112,9 @@ class Scheduler:
     def _reserve_pages(self, sample: Sample, evicts: bool) -> bool:
         """Reserve the pages of a sample's dialogue, or of a new sequence; return False if there are too few now."""
         prompt = sample.in_flight.prompt
-        question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
+        question = sample.request.dialogue_id if not sample.number else f"\0{id(sample)}"
         existing = self.cache.find_idle(question)
-        sequence = existing or self.cache.add(question, prompt, sample.request.about)
+        sequence = existing or self.cache.add(question, prompt, sample.request.question_id)
         sequence.pinned, sample.placed = True, sequence
         sample.start = sequence.cached_tokens(prompt)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))

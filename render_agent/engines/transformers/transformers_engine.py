@@ -121,7 +121,7 @@ class ContinuousEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue requests; `ready` returns their replies. Prompts are built in other threads."""
         for request in requests:
-            sequence = self.cache.find_idle(request.question_id)
+            sequence = self.cache.find_idle(request.dialogue_id)
             earlier = sequence.prompt.images if sequence and sequence.prompt else ()
             seen = {image.file for image in earlier}
             built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
@@ -160,10 +160,10 @@ class ContinuousEngine:
         """Make `ready` return after its next step."""
         self._woken.set()
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the cached pages and images of a dialogue."""
-        self.loaded.inputs.retire(question_id)
-        if sequence := self.cache.find_idle(question_id):
+        self.loaded.inputs.retire(dialogue_id)
+        if sequence := self.cache.find_idle(dialogue_id):
             self.cache.evict(sequence)
 
     def close(self) -> None:
@@ -184,15 +184,13 @@ class ContinuousEngine:
             return
         self._steps_waited = 0
         # Dialogues in the cache come first, so that they are not evicted for new ones.
-        candidates.sort(key=lambda sample: self.cache.find_idle(sample.request.question_id) is None)
+        candidates.sort(key=lambda sample: self.cache.find_idle(sample.request.dialogue_id) is None)
         prepared = [sample for sample in candidates if sample.in_flight.built.exception() is None]
-        self.scheduler.read_prefix(
-            {s.request.about or s.request.question_id: s.in_flight.prompt for s in prepared}
-        )
+        self.scheduler.read_prefix({s.request.question_id: s.in_flight.prompt for s in prepared})
         for sample in candidates:
             error = sample.in_flight.built.exception()
             if error is not None:
-                LOG.warning("%s: the prompt failed", sample.request.question_id, exc_info=error)
+                LOG.warning("%s: the prompt failed", sample.request.dialogue_id, exc_info=error)
                 self._queue.remove(sample)
                 reason = f"the prompt could not be prepared: {first_line(error)}"
                 self._deliver(sample, Reply(error=reason))

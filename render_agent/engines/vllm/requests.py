@@ -82,15 +82,15 @@ class Prompts:
         image = getattr(self.processor, "image_token", None)
         if image and text.count(image) != len(files):
             raise ValueError(f"a text contains the image placeholder {image}")
-        hashes = self._hashes.setdefault(request.question_id, {})
+        hashes = self._hashes.setdefault(request.dialogue_id, {})
         images = [self._image(request, file) for file in files]
         for file, image in zip(files, images, strict=True):
-            if (request.picture, file) not in hashes:
-                hashes[request.picture, file] = image_hash(image)
+            if (request.load_image, file) not in hashes:
+                hashes[request.load_image, file] = image_hash(image)
         return TokenPrompt(
             ids=self.tokenizer(text)["input_ids"],
             images=images,
-            hashes=[hashes[request.picture, file] for file in files],
+            hashes=[hashes[request.load_image, file] for file in files],
             guided=request.schema is not None
             and (
                 self._has_reasoning_parser or self.marks is None or not self.marks.left_open(text)
@@ -98,7 +98,7 @@ class Prompts:
         )
 
     def _image(self, request: Request, file: str) -> Image:
-        image = request.picture(file).convert("RGB")
+        image = request.load_image(file).convert("RGB")
         return self._form.resize(image) if self._form else image
 
     def choice_tokens(self, text: str) -> list[int]:
@@ -110,9 +110,9 @@ class Prompts:
         """Decode the tokens of a reply as `reply_text`; `opened` is True if the prompt ended inside a thought."""
         return reply_text(self.tokenizer, self.marks, ids, opened=opened)
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the hashes of a question's images."""
-        self._hashes.pop(question_id, None)
+        self._hashes.pop(dialogue_id, None)
 
 
 def image_hash(image: Image) -> str:
@@ -190,5 +190,5 @@ def scoring_params(ids: Sequence[int]) -> Any:
 
 def sample_seed(request: Request, sample: int) -> int:
     """Return the seed of one sample, which depends only on the run's seed, the dialogue, the turn and the sample."""
-    name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
+    name = f"{request.seed}\0{request.dialogue_id}\0{request.turn}\0{sample}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

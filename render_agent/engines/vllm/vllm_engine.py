@@ -166,9 +166,9 @@ class VllmEngine:
         """Make `ready` return after its next step."""
         self._woken.set()
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the hashes of a question's images; vLLM evicts old entries of its prefix cache itself."""
-        self.prompts.retire(question_id)
+        self.prompts.retire(dialogue_id)
 
     def close(self) -> None:
         """Release memory and processes."""
@@ -230,7 +230,7 @@ class VllmEngine:
         except EngineError:
             raise
         except Exception as error:
-            LOG.warning("%s: vLLM rejected the prompt", request.question_id, exc_info=True)
+            LOG.warning("%s: vLLM rejected the prompt", request.dialogue_id, exc_info=True)
             return f"vLLM rejected the prompt: {first_line(error)}"
         return None
 

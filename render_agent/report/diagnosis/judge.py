@@ -46,7 +46,7 @@ def belief_diagnosis(
     follows = None
     if state.answer is not None and last.answer is not None:
         # Score the given answer with the answer implied by the map as the ground truth.
-        map_as_truth = replace(state.question, truth=last.answer, answers=(), metric=None)
+        map_as_truth = replace(state.question, ground_truth=last.answer, answers=(), metric=None)
         follows = score_answer(map_as_truth, state.answer) >= RIGHT
     return BeliefDiagnosis(probes, last.answer, last.worth, follows)
 
@@ -125,7 +125,7 @@ def _seen_enough(
         for box in seen
     )
     answer = own_answer(state.question, Belief(tuple(objects)), boxes_by_category(diagnosis))
-    as_shown = replace(state.question, truth=truth)
+    as_shown = replace(state.question, ground_truth=truth)
     return is_scorable(as_shown) and score_answer(as_shown, answer) >= RIGHT
 
 
@@ -214,7 +214,7 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
         return Cause.OPEN
     if state.answer is None:
         return Cause.NO_ANSWER
-    right = score_answer(replace(state.question, truth=truth), state.answer) >= RIGHT
+    right = score_answer(replace(state.question, ground_truth=truth), state.answer) >= RIGHT
     return Cause.RIGHT if right else Cause.UNKNOWN
 
 

@@ -17,12 +17,12 @@ MIN_TURN_DEGREES = 20.0  # smaller rotations are too small to be undone
 
 def steps(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
     """Return the diagnosis of each turn, with the fields that depend only on the camera path."""
-    cameras = [turn.stood for turn in turns]
+    cameras = [turn.camera_before for turn in turns]
     return [
         TurnDiagnosis(
             number,
-            path=_length(turn.stood, turn.camera),
-            turned=_angle(turn.stood, turn.camera),
+            path=_length(turn.camera_before, turn.camera),
+            turned=_angle(turn.camera_before, turn.camera),
             blocked=turn.outcome is not None and turn.outcome.is_short,
             repaired=isinstance(turn.action, Malformed),
             returned=_came_back(cameras[: number + 1], turn.camera)

@@ -79,7 +79,7 @@ def _log_question(recording: Any, state: QuestionState) -> None:
         state.question.text,
         *state.question.options,
         f"Answer: {state.answer}",
-        f"Ground truth: {state.question.truth}",
+        f"Ground truth: {state.question.ground_truth}",
         f"Status: {state.status}",
     ]
     recording.log("question", rerun.TextDocument("\n".join(lines)), static=True)
@@ -129,7 +129,7 @@ def _log_turn(
             recording.log("world/camera", image)
         else:
             recording.log(f"views/{view.kind}", image)
-    positions = [state.turns[number].stood.position for number in range(turn.number + 1)]
+    positions = [state.turns[number].camera_before.position for number in range(turn.number + 1)]
     recording.log("world/path", rerun.LineStrips3D([positions], colors=[PATH], radii=0.02))
     recording.log("world/path/stood", rerun.Points3D(positions, colors=[PATH], radii=0.05))
     if turn.evidence is not None:

@@ -62,11 +62,16 @@ def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> Non
             raise ValueError(f"line {number} does not fit: {error}") from error
 
 
+# Fields of a question that `questions.jsonl` stores under another name.
+SAVED_NAMES = {"text": "question", "ground_truth": "truth", "answer_form": "wanted"}
+_FIELDS = {name: field for field, name in SAVED_NAMES.items()}
+
+
 def question_to_json(question: Question) -> dict[str, Any]:
     """Convert to a line of `questions.jsonl`."""
     values = plain(question).items()
     return {
-        ("question" if name == "text" else name): value
+        SAVED_NAMES.get(name, name): value
         for name, value in values
         if value or name not in ("change", "left_out")
     }
@@ -80,11 +85,14 @@ def questions_text(questions: Iterable[Question]) -> bytes:
 def question_from_json(line: Any) -> Question:
     """Parse a line written by `question_to_json`. Raises MisfitError if it is invalid."""
     if isinstance(line, dict):
-        line = {("text" if name == "question" else name): value for name, value in line.items()}
+        line = {_FIELDS.get(name, name): value for name, value in line.items()}
     try:
         question: Question = convert(line, Question)
     except ValidationError as error:
-        raise ValidationError(str(error).replace("text`", "question`")) from None
+        reason = str(error)
+        for field, name in SAVED_NAMES.items():
+            reason = reason.replace(f"{field}`", f"{name}`")
+        raise ValidationError(reason) from None
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
             raise ValidationError(f"{name} {short_repr(getattr(question, name))} is not printable")
@@ -92,6 +100,6 @@ def question_from_json(line: Any) -> Question:
         raise ValidationError(f"question has more than {MAX_QUESTION_CHARS:,} characters")
     if question.metric is not None and question.metric not in registry.names("metric"):
         raise ValidationError(f"metric {short_repr(question.metric)} is unknown")
-    if question.wanted == "letter" and not question.options:
+    if question.answer_form == "letter" and not question.options:
         raise ValidationError("it requires a letter but has no options")
     return question

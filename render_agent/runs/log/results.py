@@ -146,7 +146,7 @@ def _known(
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]
-    truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
+    truths = {q.id: q.ground_truth if stress is None else stress.truth(q) for q in questions}
     return facts(questions), truths
 
 

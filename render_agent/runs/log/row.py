@@ -115,11 +115,13 @@ def row_of(
         stress: Image stress test of the run, if any.
     """
     question, score = state.question, score_of(state, parser, marks=marks)
-    shown_truth, shown_score = question.truth, score
-    if stress is not None and (shown_truth := stress.truth(question)) != question.truth:
+    shown_truth, shown_score = question.ground_truth, score
+    if stress is not None and (shown_truth := stress.truth(question)) != question.ground_truth:
         is_known = shown_truth is not None and score is not None
         shown_score = (
-            score_answer(replace(question, truth=shown_truth), state.answer) if is_known else None
+            score_answer(replace(question, ground_truth=shown_truth), state.answer)
+            if is_known
+            else None
         )
     return Row(
         question_id=state.id,
@@ -131,7 +133,7 @@ def row_of(
         status=str(state.status),
         answer_text=state.answer_text,
         answer=state.answer,
-        truth=question.truth,
+        truth=question.ground_truth,
         score=score,
         truth_as_shown=shown_truth,
         score_as_shown=shown_score,

@@ -69,7 +69,7 @@ def score_probe(
     if belief is None:
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
-    as_shown = replace(question, truth=truth)
+    as_shown = replace(question, ground_truth=truth)
     has_worth = answer is not None and is_scorable(as_shown)
     return ScoredProbe(
         turn.number,

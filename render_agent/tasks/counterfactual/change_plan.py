@@ -97,7 +97,7 @@ class ChangePlan:
             question,
             id=f"{question.id}-{_plain(self.label)}",
             scene=f"{question.scene}--{_plain(self.name)}-{digest}",
-            truth=after,
+            ground_truth=after,
             change=change,
         )
 
@@ -109,14 +109,14 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
         NoPair: It cannot be computed, or disagrees with the question's own ground truth.
     """
     metric = registry.load("metric", metric_name(question))()
-    if question.truth is None or metric.judged:
+    if question.ground_truth is None or metric.judged:
         raise NoCounterpartError("the question has no ground truth")
     if room.facts is None:
         raise NoCounterpartError("the object boxes of the scene are unknown")
     answer = true_answer(question, room.facts)
     if answer is None:
         raise NoCounterpartError("the answer cannot be computed from boxes")
-    if metric.score(answer, (question.truth,)) < 1:
+    if metric.score(answer, (question.ground_truth,)) < 1:
         raise NoCounterpartError("the answer computed from boxes differs from the ground truth")
     return answer
 
@@ -140,8 +140,8 @@ def outcome(
         NoPair: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
     """
     is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
-    if is_uniform and question.type in UNSOLVABLE_TYPES and question.truth is not None:
-        return question.truth, question.truth, False
+    if is_uniform and question.type in UNSOLVABLE_TYPES and question.ground_truth is not None:
+        return question.ground_truth, question.ground_truth, False
     before = computed_truth(question, room)
     assert room.facts is not None
     facts = edited_facts(room.facts, edits)

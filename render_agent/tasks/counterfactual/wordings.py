@@ -45,13 +45,13 @@ class WordingPlan(ChangePlan):
         Raises:
             NoPair: The question cannot be reworded in this way.
         """
-        if question.truth is None:
+        if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
         rewording = self.reworded(question, seed)
-        before = question.truth
-        truth = next((new for new, old in rewording.meaning if old == question.truth), None)
+        before = question.ground_truth
+        truth = next((new for new, old in rewording.meaning if old == question.ground_truth), None)
         if not rewording.meaning:  # a number: computed from boxes if possible, otherwise converted
-            truth = f"{float(question.truth) / rewording.factor:.4g}"
+            truth = f"{float(question.ground_truth) / rewording.factor:.4g}"
             with suppress(NoCounterpartError):
                 before = computed_truth(question, room)
                 truth = true_answer(rewording.question, room.facts) if room.facts else truth
@@ -69,7 +69,7 @@ class WordingPlan(ChangePlan):
             factor=rewording.factor,
         )
         name = f"{question.id}-{self.label.replace(':', '-')}"
-        return replace(rewording.question, id=name, truth=truth, change=change)
+        return replace(rewording.question, id=name, ground_truth=truth, change=change)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the rewording.
@@ -118,7 +118,7 @@ class Letters(WordingPlan):
         words = ", ".join(options.values())
         text = f"{question.text}\nAnswer with one of these, in words: {words}."
         meaning = tuple((word, letter) for letter, word in options.items())
-        open_question = replace(question, text=text, options=(), wanted="text")
+        open_question = replace(question, text=text, options=(), answer_form="text")
         return Rewording(open_question, "the options have no letters", meaning)
 
 

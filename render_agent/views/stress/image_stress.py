@@ -128,7 +128,7 @@ class PictureStress(Choice):
 
     def truth(self, question: Question) -> str | None:
         """Return the correct answer for what is shown; None if it is unknown."""
-        return question.truth
+        return question.ground_truth
 
     def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
         """Return additional entries of `results.json` for the scored questions."""

@@ -30,7 +30,7 @@ class Mirrored(PictureStress):
 
     def truth(self, question: Question) -> str | None:
         """Return the letter of the correct answer in the mirrored room; None if it is unknown."""
-        return mirrored_ground_truth(question) if names_sides(question) else question.truth
+        return mirrored_ground_truth(question) if names_sides(question) else question.ground_truth
 
     def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
         """Return `mirrored`: scores of left-or-right questions against both ground truths."""
@@ -67,7 +67,7 @@ def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
 
 
 def _original(question: Question) -> str:
-    return (question.truth or "").upper()
+    return (question.ground_truth or "").upper()
 
 
 def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | None) -> list[Scored]:
@@ -76,7 +76,7 @@ def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | Non
     for state in states:
         question = state.question
         truth = _original(question) if truths is None else truths[state.id]
-        score = score_answer(replace(question, truth=str(truth)), state.answer)
+        score = score_answer(replace(question, ground_truth=str(truth)), state.answer)
         scored.append(Scored(question.type, question.dataset, question.scene, score))
     return scored
 
@@ -109,7 +109,7 @@ def mirrored_ground_truth(question: Question) -> str | None:
     there is no ground truth.
     """
     options = options_by_letter(question.options)
-    right = options.get((question.truth or "").upper())
+    right = options.get((question.ground_truth or "").upper())
     if right is None or SIDE_OF_THE_ROOM.search(question.text):
         return None
     mirrored_text = sides_exchanged(right).lower()

@@ -112,7 +112,7 @@ class Failing:
     """Raises for one request."""
 
     def reply(self, request):
-        if request.question_id == "judge/1":
+        if request.dialogue_id == "judge/1":
             raise OSError("the line is cut")
         return reply()
 

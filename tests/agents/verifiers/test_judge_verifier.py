@@ -69,9 +69,9 @@ class Moves:
     """Replies with random moves, one unreadable sample in the first turn, and an answer in the last."""
 
     def samples(self, request):
-        if request.last:
-            return [json.dumps({"answer": "A", "done": True})] * request.samples
-        moves = [random_move(request.seed, number) for number in range(request.samples)]
+        if request.is_last_turn:
+            return [json.dumps({"answer": "A", "done": True})] * request.num_samples
+        moves = [random_move(request.seed, number) for number in range(request.num_samples)]
         return moves if request.turn else [*moves[:-1], "I would rather not say."]
 
     def reply(self, request):

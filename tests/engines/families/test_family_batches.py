@@ -69,7 +69,7 @@ def test_retired_questions_do_not_affect_the_others(engine):
     expected = [engine.generate([request])[0].text for request in MIXED]
     for active in ([0, 2, 3, 6], [3, 6], [6]):
         for index in set(range(len(MIXED))) - set(active):
-            engine.retire(MIXED[index].question_id)
+            engine.retire(MIXED[index].dialogue_id)
         replies = engine.generate([MIXED[index] for index in active])
         assert [reply.text for reply in replies] == [expected[index] for index in active]
 

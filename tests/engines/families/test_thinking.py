@@ -71,7 +71,7 @@ def test_model_that_only_thinks_still_answers(name):
 
 def test_thought_and_reply_have_separate_limits_without_a_schema():
     model = loaded("qwen3_5")
-    options = {"temperature": 0.8, "samples": 2, "schema": None, "max_new_tokens": 10}
+    options = {"temperature": 0.8, "num_samples": 2, "schema": None, "max_new_tokens": 10}
     led = dialogues(**options).lead(TransformersEngine(model, batch_size=1))
     for reply in replies(led):
         assert reply.tokens.thought <= 2 * BUDGET

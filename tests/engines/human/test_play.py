@@ -315,7 +315,7 @@ def request(question_id, turn=0):
             "content": [{"type": "text", "text": f"Where?\nIn words.\n\nTurn {turn + 1}."}],
         },
     ]
-    return Request(question_id, turn, messages, picture=lambda file: None)
+    return Request(question_id, turn, messages, load_image=lambda file: None)
 
 
 def post(engine, **body):
@@ -359,7 +359,7 @@ def test_only_the_current_request_can_be_answered_and_only_once(engine):
     assert post(engine, key="other-1", text="{}") == 409
     assert post(engine, key=first, text="to a") == 200
     assert post(engine, key=first, text="again") == 409
-    assert [(done.question_id, reply.text) for done, reply in engine.ready()] == [("a", "to a")]
+    assert [(done.dialogue_id, reply.text) for done, reply in engine.ready()] == [("a", "to a")]
     second, _ = engine.first()
     assert post(engine, key=second, text="to b \ud800") == 200
     assert [reply.text for _, reply in engine.ready()] == ["to b \ud800"]

@@ -81,7 +81,7 @@ def first_text(body):
 def all_ready(engine, count):
     replies = {}
     while len(replies) < count:
-        replies |= {request.question_id: reply for request, reply in engine.ready()}
+        replies |= {request.dialogue_id: reply for request, reply in engine.ready()}
     assert list(engine.ready()) == []
     return replies
 
@@ -101,7 +101,7 @@ def test_every_request_gets_its_own_reply_from_generate_and_ready(create):
     engine.submit(requests[:10])
     engine.submit(requests[10:])
     replies = all_ready(engine, 30)
-    assert [replies[request.question_id].text for request in requests] == expected
+    assert [replies[request.dialogue_id].text for request in requests] == expected
     assert engine.calls == len(server.bodies) == 60
     first = replies["q0"]
     assert (first.tokens.prompt, first.tokens.reply, first.finish) == (7, 3, "stop")
@@ -462,11 +462,11 @@ def test_number_of_samples_is_as_requested(create, supports_n):
 
     server = create(StubServer, by_rule(drawn))
     engine = create(engine_over, server)
-    (reply,) = engine.generate([ask(1, samples=3, temperature=0.7, seed=5)])
+    (reply,) = engine.generate([ask(1, num_samples=3, temperature=0.7, seed=5)])
     assert reply.samples == (("5+0", "5+1", "5+2") if supports_n else ("5+0", "6+0", "7+0"))
     assert reply.tokens.prompt == (7 if supports_n else 21)
     assert len(server.bodies) == (1 if supports_n else 3)
-    (greedy,) = engine.generate([ask(1, samples=3, seed=5)])
+    (greedy,) = engine.generate([ask(1, num_samples=3, seed=5)])
     assert greedy.samples == ("5+0",) * 3
 
 

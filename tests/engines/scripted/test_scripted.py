@@ -31,17 +31,19 @@ MIXED = [make_question(n) for n in range(20)] + [
 ] + [make_question(40, "single", "text", (), None), make_question(41, "single", "letter", ("A. yes", "B. no"), None)]  # fmt: skip
 
 
-def request(question_id, turn=0, last=False):
+def request(question_id, turn=0, is_last_turn=False):
     message = {"role": "user", "content": [{"type": "text", "text": "how many chairs"}]}
-    return Request(str(question_id), turn, [message], picture=lambda file: None, last=last)
+    return Request(
+        str(question_id), turn, [message], load_image=lambda file: None, is_last_turn=is_last_turn
+    )
 
 
 def play(policy, question, turns):
     """Play a question and return the actions."""
     actions = []
     for turn in range(turns):
-        reply = policy.reply(request(question.id, turn, last=turn + 1 == turns))
-        actions.append(read(reply, question.wanted, question.options))
+        reply = policy.reply(request(question.id, turn, is_last_turn=turn + 1 == turns))
+        actions.append(read(reply, question.answer_form, question.options))
         if actions[-1].done:
             break
     return actions
@@ -71,13 +73,13 @@ def test_explorer_turns_walks_and_requests_maps():
 def test_replies_are_independent_of_batch_size_and_order(name):
     requests = [request(question.id, turn) for question in MIXED[::3] for turn in (0, 4)]
     replies = {
-        (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in requests
+        (r.dialogue_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in requests
     }
     random.Random(1).shuffle(requests)
     for size in (1, 7, 64):
         engine = make_scripted(name, MIXED[::-1], 5, size)
         for r, reply in zip(requests, engine.generate(requests), strict=True):
-            assert reply.text == replies[r.question_id, r.turn]
+            assert reply.text == replies[r.dialogue_id, r.turn]
 
 
 def test_random_answers_depend_only_on_seed_and_question_id():
@@ -94,7 +96,7 @@ def test_random_answers_match_the_chance_level_of_the_paper():
     questions = [
         question
         for question in load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
-        if question.wanted == "letter"
+        if question.answer_form == "letter"
     ]
     scored = []
     for seed in range(16):
@@ -111,11 +113,15 @@ def test_random_answers_match_the_chance_level_of_the_paper():
 
 def test_tokens_and_samples_are_counted():
     engine = make_scripted("random", MIXED, 0)
-    [reply] = engine.generate([Request("1", 0, request(1).messages, lambda file: None, samples=3)])
+    [reply] = engine.generate(
+        [Request("1", 0, request(1).messages, lambda file: None, num_samples=3)]
+    )
     assert len(reply.samples) == 3
     assert (reply.tokens.prompt, reply.tokens.reply) == (3, len(reply.text.split()))
     several = make_scripted("wanderer", MIXED, 0)
-    [reply] = several.generate([Request("1", 0, request(1).messages, lambda file: None, samples=3)])
+    [reply] = several.generate(
+        [Request("1", 0, request(1).messages, lambda file: None, num_samples=3)]
+    )
     assert len(set(reply.samples)) == 3
     assert (reply.tokens.prompt, reply.tokens.cached) == (9, 6)
     assert reply.tokens.reply == sum(len(text.split()) for text in reply.samples)
@@ -170,7 +176,7 @@ POLICY = """\
             return {"0": "zero", "1": 1}.get(request.question_id) or self.known[request.question_id]
 
     def policy(questions, seed):
-        return Mine({question.id: question.truth for question in questions if question.id != "3"})
+        return Mine({question.id: question.ground_truth for question in questions if question.id != "3"})
 """
 
 

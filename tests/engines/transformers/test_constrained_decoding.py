@@ -390,7 +390,9 @@ def test_rows_without_a_schema_are_not_constrained(engine, replies):
 
 
 def test_every_sample_is_guided(engine):
-    (reply,) = engine.generate([make_request(1, samples=4, temperature=1.2, max_new_tokens=200)])
+    (reply,) = engine.generate(
+        [make_request(1, num_samples=4, temperature=1.2, max_new_tokens=200)]
+    )
     assert len(set(reply.samples)) == 4
     for text in reply.samples:
         assert text.lstrip("\n").startswith("{")

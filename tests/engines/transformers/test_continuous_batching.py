@@ -131,7 +131,7 @@ def test_long_prompt_is_prefilled_in_chunks_between_decoding_steps(make, plain, 
         engine.submit([long])
         replies = {}
         while len(replies) < 2:
-            replies |= {request.question_id: reply.text for request, reply in engine.ready()}
+            replies |= {request.dialogue_id: reply.text for request, reply in engine.ready()}
     assert [replies["short"], replies["long"]] == expected
     prefills = [index for index, (tokens, rows) in enumerate(calls) if tokens > rows]
     assert max(tokens for tokens, _ in calls) <= 300
@@ -183,7 +183,7 @@ def test_repeated_request_gets_the_same_reply(make):
 
 
 def test_samples_equal_those_of_the_other_engine(make):
-    more = {"temperature": 1.0, "samples": 3}
+    more = {"temperature": 1.0, "num_samples": 3}
     plain = library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
     expected = Dialogues(count=3, **more).lead(plain)
     led = Dialogues(count=3, **more).lead(make())
@@ -199,7 +199,7 @@ def test_unreadable_image_fails_only_its_request(make, plain):
         raise OSError("missing file")
 
     good = image_request("64x64-1.png", name="good")
-    bad = dataclasses.replace(image_request("64x64-2.png", name="bad"), picture=broken)
+    bad = dataclasses.replace(image_request("64x64-2.png", name="bad"), load_image=broken)
     replies = make().generate([bad, good])
     assert "missing file" in replies[0].error
     assert replies[1].text == plain.generate([good])[0].text

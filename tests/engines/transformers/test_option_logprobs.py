@@ -219,8 +219,8 @@ def test_out_of_memory_while_building_a_prompt_is_retried(loaded, monkeypatch):
     prepared = []
 
     def failing_once(request):
-        prepared.append(request.question_id)
-        if prepared.count(request.question_id) == 1:
+        prepared.append(request.dialogue_id)
+        if prepared.count(request.dialogue_id) == 1:
             raise MemoryError
         return prepare(request)
 

@@ -80,7 +80,7 @@ def test_smaller_batches_give_the_same_replies(engine, together, monkeypatch):
 
 def test_submitted_requests_come_back_with_their_replies(engine, together, monkeypatch):
     expected = {
-        single.question_id: reply.text
+        single.dialogue_id: reply.text
         for single, reply in zip(MIXED[:5], together[:5], strict=True)
     }
     monkeypatch.setattr(engine, "batch_size", 2)
@@ -89,8 +89,8 @@ def test_submitted_requests_come_back_with_their_replies(engine, together, monke
     engine.submit(MIXED[3:5])
     while batch := list(engine.ready()):
         answered += batch
-    assert [asked.question_id for asked, _ in answered] == list(expected)
-    assert {asked.question_id: reply.text for asked, reply in answered} == expected
+    assert [asked.dialogue_id for asked, _ in answered] == list(expected)
+    assert {asked.dialogue_id: reply.text for asked, reply in answered} == expected
 
 
 def test_every_row_stops_at_its_own_token_limit(engine):

@@ -31,15 +31,15 @@ def engine(loaded):
     return TransformersEngine(replace(loaded), batch_size=64)
 
 
-def request(number, *, picture=speckled_file, samples=1, temperature=0.0):
+def request(number, *, load_image=speckled_file, num_samples=1, temperature=0.0):
     files = [f"{32 * (1 + (number + k) % 3)}x64-{number}.png" for k in range(number % 4)]
     message = chat.message("user", chat.text(f"Question {number}"), *map(chat.image_piece, files))
     return Request(
         f"q{number}",
         0,
         [message],
-        picture,
-        samples=samples,
+        load_image,
+        num_samples=num_samples,
         temperature=temperature,
         max_new_tokens=6,
     )
@@ -141,7 +141,7 @@ def test_request_that_does_not_fit_alone_names_a_remedy(engine, undisturbed, exp
 
 
 def test_samples_that_do_not_fit_are_split_over_calls(engine, monkeypatch):
-    requests = [request(1, samples=5, temperature=1.0), request(2)]
+    requests = [request(1, num_samples=5, temperature=1.0), request(2)]
     expected = [reply.samples for reply in engine.generate(requests)]
     error = torch.OutOfMemoryError("out of memory")
     sizes = inject_fault(engine, monkeypatch, raising(error, lambda rows, _: rows > 2))
@@ -184,7 +184,7 @@ def extremely_wide(file):
     [(unreadable, "cannot identify image file"), (extremely_wide, "aspect ratio")],
 )
 def test_broken_image_fails_only_its_request(engine, expected, picture, reason):
-    broken = [*REQUESTS[:5], request(5, picture=picture), *REQUESTS[6:]]
+    broken = [*REQUESTS[:5], request(5, load_image=picture), *REQUESTS[6:]]
     replies = engine.generate(broken)
     assert reason in replies[5].error
     assert "\n" not in replies[5].error
@@ -221,7 +221,7 @@ def test_row_that_the_model_rejects_fails_alone(engine, expected, monkeypatch):
     monkeypatch.setattr(engine.inputs, "encode", failing_encode)
     replies = engine.generate(REQUESTS)
     assert replies[6].error.endswith("ValueError: invalid prompt")
-    assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
+    assert [r.num_samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
     assert engine.sizing.ceiling.limit is None
     assert not any(reply.events for reply in replies)
 

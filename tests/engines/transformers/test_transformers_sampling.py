@@ -17,14 +17,14 @@ def engine():
     return library_engine(str(small_model()), device="cpu", batch_size=64)
 
 
-def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, samples=1, seed=0):
+def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, num_samples=1, seed=0):
     message = chat.message("user", chat.text("Where?"), *map(chat.image_piece, files))
     return Request(
         name,
         turn,
         [message],
         speckled_file,
-        samples=samples,
+        num_samples=num_samples,
         temperature=temperature,
         seed=seed,
         max_new_tokens=12,
@@ -35,9 +35,9 @@ def test_samples_are_independent_of_the_batch(engine):
     requests = [
         request("a"),
         request("b", files=()),
-        request("c", files=("96x32-4.png", "32x32-5.png"), samples=3),
+        request("c", files=("96x32-4.png", "32x32-5.png"), num_samples=3),
         request("d", temperature=0.0),
-        request("e", temperature=0.3, samples=2),
+        request("e", temperature=0.3, num_samples=2),
     ]
     batched = [reply.samples for reply in engine.generate(requests)]
     assert batched == [engine.generate([single])[0].samples for single in requests]
@@ -46,16 +46,16 @@ def test_samples_are_independent_of_the_batch(engine):
 
 def test_samples_of_one_request_differ_and_need_one_call(engine):
     before = engine.calls
-    reply = engine.generate([request(samples=5)])[0]
+    reply = engine.generate([request(num_samples=5)])[0]
     assert engine.calls == before + 1
     assert len(set(reply.samples)) == 5
     assert reply.batch_size == 1
     assert reply.tokens.reply >= 5
-    assert reply.samples[:2] == engine.generate([request(samples=2)])[0].samples
+    assert reply.samples[:2] == engine.generate([request(num_samples=2)])[0].samples
 
 
 def test_greedy_samples_are_equal_and_computed_once(engine):
-    reply = engine.generate([request(temperature=0.0, samples=4)])[0]
+    reply = engine.generate([request(temperature=0.0, num_samples=4)])[0]
     single = engine.generate([request(temperature=0.0)])[0]
     assert reply.samples == single.samples * 4
     assert reply.tokens == single.tokens
@@ -76,7 +76,7 @@ def test_published_truncation_is_the_default(engine):
 
 def test_global_torch_generator_is_not_used(engine):
     before = torch.get_rng_state()
-    engine.generate([request(samples=2)])
+    engine.generate([request(num_samples=2)])
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -67,7 +67,7 @@ def test_planted_shortcut_is_found_and_pruned_to_chance():
     assert words["p_holm"] < 0.01
     assert result["types"]["object_size_estimation"]["methods"]["category"]["score"] == 100
     planted = {q.id for q in questions if any("indeed" in option for option in q.options)}
-    pruned = set(result["falling"]) & {q.id for q in questions if q.wanted == "letter"}
+    pruned = set(result["falling"]) & {q.id for q in questions if q.answer_form == "letter"}
     assert len(pruned & planted) / len(pruned) > 0.85
     remaining = [q for q in questions if q.id not in result["falling"]]
     assert audit(remaining, trees=TREES)["falling"] == []
@@ -101,7 +101,7 @@ def test_text_questions_use_their_own_metric():
     words = {"colour": "red", "shape": "round", "state": "open"}
     questions = [
         Question(f"{n}", "own", "d", f"s{n % 12}", "own", f"What {(kind := sorted(words)[n % 3])} is it?", "text",
-                 truth=words[kind], metric="exact-match")
+                 ground_truth=words[kind], metric="exact-match")
         for n in range(72)
     ]  # fmt: skip
     text = audit(questions, trees=TREES)["types"]["own"]["methods"]
@@ -113,7 +113,7 @@ def test_command_writes_a_list_for_exclude(tmp_path, type_in, monkeypatch):
     monkeypatch.setattr(module, "audit", partial(audit, trees=TREES))
     rows = [
         {"id": q.id, "dataset": q.dataset, "scene_name": q.scene, "question_type": q.type, "question": q.text,
-         "options": list(q.options) or None, "ground_truth": q.truth}
+         "options": list(q.options) or None, "ground_truth": q.ground_truth}
         for q in choices(6)
     ]  # fmt: skip
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -22,8 +22,8 @@ from render_agent_lab.bench.variants import Variant, make_variants
 from render_agent_lab.random_models.published_shapes import find_shape
 
 
-def request(question_id, turn=0, last=False):
-    return Request(question_id, turn, [], lambda file: None, last=last)
+def request(question_id, turn=0, is_last_turn=False):
+    return Request(question_id, turn, [], lambda file: None, is_last_turn=is_last_turn)
 
 
 def walk(lengths=LengthDistributions(), seed=0):  # noqa: B008 - frozen
@@ -44,7 +44,7 @@ def test_walk_answers_after_the_drawn_number_of_turns():
     script = walk(LengthDistributions((3, 3), reply_tokens=60))
     replies = [json.loads(script.reply(request(bundled()[0].id, turn))) for turn in range(3)]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
-    assert json.loads(script.reply(request(bundled()[0].id, 0, last=True)))["done"]
+    assert json.loads(script.reply(request(bundled()[0].id, 0, is_last_turn=True)))["done"]
 
 
 def test_baselines_appear_once_among_the_variants():

@@ -39,9 +39,11 @@ HOME = Knowledge(
 )
 
 
-def asked(kind, text, options=(), truth="A"):
+def asked(kind, text, options=(), ground_truth="A"):
     wanted = "letter" if options else "number"
-    return Question("0", "b", "d", "home", kind, text, wanted, options, truth, Path("home.ply"))
+    return Question(
+        "0", "b", "d", "home", kind, text, wanted, options, ground_truth, Path("home.ply")
+    )
 
 
 SIDES = asked(
@@ -73,7 +75,7 @@ APART = asked(
     "object_abs_distance",
     "Measuring from the closest point of each object, what is the distance between the lamp and the"
     " plant (in meters)?",
-    truth="3.5",
+    ground_truth="3.5",
 )
 NEAREST = asked(
     "object_rel_distance",
@@ -82,15 +84,17 @@ NEAREST = asked(
     ("A. lamp", "B. chair"),
     "B",
 )
-COUNT = asked("object_counting", "How many chair(s) are in this room?", truth="2")
+COUNT = asked("object_counting", "How many chair(s) are in this room?", ground_truth="2")
 SIZE = asked(
     "object_size_estimation",
     "What is the length of the longest dimension (length, width, or height) of the plant, measured in"
     " centimeters?",
-    truth="120",
+    ground_truth="120",
 )
 AREA = asked(
-    "room_size_estimation", "What is the size of this room (in square meters)? \nIf", truth="23.7"
+    "room_size_estimation",
+    "What is the size of this room (in square meters)? \nIf",
+    ground_truth="23.7",
 )
 ROUTE = asked(
     "route_planning",
@@ -133,7 +137,9 @@ def test_every_question_type_has_fixed_wording(question, reasoning):
     places, rest = omniscient_reply(question, HOME)
     assert json.loads(places + rest) == {
         "reasoning": reasoning,
-        "answer": options_by_letter(question.options).get(question.truth, question.truth),
+        "answer": options_by_letter(question.options).get(
+            question.ground_truth, question.ground_truth
+        ),
         "done": True,
     }
     assert places + rest == json.dumps(json.loads(places + rest))
@@ -185,14 +191,14 @@ def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     num_derived = 0
     for question in questions:
         places, rest = omniscient_reply(question, known[question.scene])
-        action = read(places + rest, question.wanted, question.options)
-        truth = canonical_answer(question.truth, question.wanted, question.options)
+        action = read(places + rest, question.answer_form, question.options)
+        truth = canonical_answer(question.ground_truth, question.answer_form, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning
         derived = answer_of(question, derive_answer(question, known[question.scene]))
         if derived is not None:
             assert derived == options_by_letter(question.options).get(
-                question.truth, question.truth
+                question.ground_truth, question.ground_truth
             )
             num_derived += 1
     assert (

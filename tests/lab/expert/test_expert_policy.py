@@ -133,7 +133,7 @@ def test_stated_positions_are_boxes_that_a_view_has_shown(free):
 
 def answered(question, reply):
     """Return an answer given as an option's words in canonical form."""
-    return canonical_answer(reply["answer"], question.wanted, question.options)
+    return canonical_answer(reply["answer"], question.answer_form, question.options)
 
 
 def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
@@ -146,7 +146,7 @@ def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
         for reply in replies:
             jsonschema.validate(reply, schema)
             assert [name for name in schema["properties"] if name in reply] == list(reply)
-        truth = canonical_answer(question.truth, question.wanted, question.options)
+        truth = canonical_answer(question.ground_truth, question.answer_form, question.options)
         assert (answered(question, answer), answer["done"]) == (truth, True)
         assert len(turns) <= MAX_TURNS
         lengths.add(len(turns))
@@ -187,7 +187,9 @@ def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     known, flipped = load_knowledge(list(run.asked.values())), 0
     for question, reply in run.last():
         assert answered(question, reply) == mirrored_ground_truth(question)
-        flipped += names_sides(question) and mirrored_ground_truth(question) != question.truth
+        flipped += (
+            names_sides(question) and mirrored_ground_truth(question) != question.ground_truth
+        )
         at = load_scene(BUNDLED / f"{question.scene}.ply").mirrored().mirrored_at
         for name, spots in places(question, reply["reasoning"]).items():
             real = [box.centre[:2] for box in known[question.scene].boxes[name]]
@@ -243,7 +245,7 @@ def test_unknown_scenes_are_answered_without_reasoning():
     for question in asked:
         request = Request(question.id, 0, [], lambda file: None)
         reply, baseline = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
-        assert answered(question, reply) == question.truth
+        assert answered(question, reply) == question.ground_truth
         assert (reply["reasoning"], reply["done"]) == ("", True)
         assert reply["answer"] not in options_by_letter(question.options)  # the option's words
         assert baseline["answer"]  # the oracle falls back to the most frequent answer

@@ -49,7 +49,7 @@ def test_unreadable_answers_are_reported_and_corrected_in_the_next_turn(runs):
             wrong += 1
             said = json.loads(turn["reply"])
             question = asked[name]
-            assert canonical_answer(said["answer"], question.wanted, question.options) is None
+            assert canonical_answer(said["answer"], question.answer_form, question.options) is None
             assert general().beginning("feedback.unreadable") in turn["happened"]
             assert said["answer"] in turn["happened"]
             same_type = [q for q in asked.values() if q.type == question.type]
@@ -59,7 +59,7 @@ def test_unreadable_answers_are_reported_and_corrected_in_the_next_turn(runs):
 
 def test_numeric_questions_and_last_turns_match_the_expert(runs, tmp_path):
     asked, stumbled, straight = runs
-    numbers = [name for name, question in asked.items() if question.wanted == "number"]
+    numbers = [name for name, question in asked.items() if question.answer_form == "number"]
     assert numbers
     for name in numbers:
         assert stumbled[name] == straight[name]

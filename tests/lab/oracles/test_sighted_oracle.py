@@ -186,22 +186,22 @@ def test_mirrored_room_swaps_left_and_right(scene):
     eyes.close()
 
 
-def request(question, views, turn=0, last=False):
-    return Request(question.id, turn, [], lambda file: None, views=views, last=last)
+def request(question, views, turn=0, is_last_turn=False):
+    return Request(question.id, turn, [], lambda file: None, views=views, is_last_turn=is_last_turn)
 
 
 def test_walks_like_the_explorer_and_then_guesses():
     policy, explorer = sighted_oracle(ASKED, 3), ExplorerPolicy(ASKED, 3)
     for question in ASKED:
         for turn in range(9):
-            ours = json.loads(policy.reply(request(question, [], turn, last=turn == 8)))
-            theirs = json.loads(explorer.reply(request(question, [], turn, last=turn == 8)))
+            ours = json.loads(policy.reply(request(question, [], turn, is_last_turn=turn == 8)))
+            theirs = json.loads(explorer.reply(request(question, [], turn, is_last_turn=turn == 8)))
             if theirs.get("done"):
                 assert ours["done"]
                 assert ours["answer"] == RandomPolicy(ASKED, 3).guess(question.id)
                 break
             assert ours == theirs
-    assert json.loads(policy.reply(request(SIDES, [], 0, last=True)))["done"]
+    assert json.loads(policy.reply(request(SIDES, [], 0, is_last_turn=True)))["done"]
 
 
 def test_stops_walking_once_it_knows(eyes):

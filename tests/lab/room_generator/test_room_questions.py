@@ -100,7 +100,7 @@ def test_rows_have_the_benchmark_format(rows):
     real = json.loads(test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()[0])
     for row in rows:
         assert row.keys() == real.keys() - {"pruned"}
-        assert question_from_row(row, "rooms", None).truth == row["ground_truth"]
+        assert question_from_row(row, "rooms", None).ground_truth == row["ground_truth"]
     assert [row["id"] for row in rows] == list(range(len(rows)))
 
 

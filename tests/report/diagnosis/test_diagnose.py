@@ -409,7 +409,7 @@ def test_question_without_ground_truth_is_open(looking):
     run = RunData(looking.path)
     states = run.states
     for state in states:
-        state.question = replace(state.question, truth=None)
+        state.question = replace(state.question, ground_truth=None)
     found = diagnose_run(run)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
     (sentence,) = reading(summarize_diagnoses(states, found, (640, 480)))

@@ -31,11 +31,11 @@ class Walker:
 
     def samples(self, request):
         if request.turn == 3:
-            answer = {"answer": ANSWERS[request.question_id], "done": True}
-            return [json.dumps(answer)] * request.samples
+            answer = {"answer": ANSWERS[request.dialogue_id], "done": True}
+            return [json.dumps(answer)] * request.num_samples
         replies = [
             json.dumps({"rotation_angle_degrees": 40 * sample + 10, "forward_meters": 0.2})
-            for sample in range(request.samples)
+            for sample in range(request.num_samples)
         ]
         replies[1] = f"<think>Where to?</think>{replies[1]}"
         return [*replies[:-1], "no JSON at all"]

@@ -81,7 +81,7 @@ def test_recording_has_scene_path_views_and_replies(run, tmp_path):
     ]
     assert found["/replies"]["turn"] == [turn.number for turn in state.turns] == [0, 1, 2]
     way = found["/world/path"]["LineStrips3D:strips"][-1][0]
-    assert np.allclose(way, [turn.stood.position for turn in state.turns], atol=1e-6)
+    assert np.allclose(way, [turn.camera_before.position for turn in state.turns], atol=1e-6)
     ego = [view for view in state.views if view.kind == "ego"]
     pictures = [bytes(blobs[0]) for blobs in found["/world/camera"]["EncodedImage:blob"] if blobs]
     assert pictures == [(run / view.file).read_bytes() for view in ego]

@@ -52,7 +52,7 @@ def test_turn_rows_match_the_log(run, tmp_path):
     for row, (state, turn) in zip(rows, turns, strict=True):
         assert (row["question_id"], row["turn"]) == (state.id, turn.number)
         stood = tuple(row[f"stood_{axis}"] for axis in "xyz")
-        assert stood == turn.stood.position
+        assert stood == turn.camera_before.position
         assert (row["camera_yaw"], row["camera_pitch"]) == (turn.camera.yaw, turn.camera.pitch)
         assert row["reply"] == turn.reply
         if turn.outcome is None:

@@ -29,7 +29,7 @@ class Broken:
         self.home = home
 
     def reply(self, request):
-        if request.question_id == "1" and request.turn:
+        if request.dialogue_id == "1" and request.turn:
             raise RuntimeError(f"File {self.home}/code/x.py: {KEY} is refused")
         return json.dumps({"forward_meters": 0.3, "answer": "2", "done": request.turn == 1})
 

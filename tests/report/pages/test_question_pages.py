@@ -39,11 +39,11 @@ class Written:
     """Returns REPLIES, and fails at question 17."""
 
     def reply(self, request):
-        if request.question_id == "17":
+        if request.dialogue_id == "17":
             if request.turn:
                 raise RuntimeError(f"the lamp went out {HOSTILE}")
             return json.dumps({"rotation_angle_degrees": -45})
-        reply = REPLIES[request.question_id][request.turn]
+        reply = REPLIES[request.dialogue_id][request.turn]
         return reply if isinstance(reply, str) else json.dumps(reply)
 
 

@@ -15,6 +15,7 @@ import pytest
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import Failure, Turn
 from render_agent.options import RunConfig
+from render_agent.runs.log.lines import SAVED_NAMES
 from render_agent.runs.log.schema import FORMAT, Record, Results
 
 SAVED = Path(__file__).with_name("log_format.json")
@@ -63,6 +64,9 @@ def declared():
         "type": "object",
         "properties": {key: {} for key in sorted(RunConfig(batch=True).to_json())},
     }
+    question = trees["questions.jsonl"]
+    question["properties"] = {SAVED_NAMES.get(k, k): v for k, v in question["properties"].items()}
+    question["required"] = [SAVED_NAMES.get(name, name) for name in question["required"]]
     return json.loads(json.dumps({"format": FORMAT, **trees}))
 
 

@@ -57,7 +57,9 @@ def test_logged_outcome_matches_feedback(finished):
     assert {turn.action.done for turn in moves} == {False}
     assert len(moves) == sum(not turn.action.done for turn in turns) > 0
     for turn in moves:
-        told = describe_outcome(turn.action, turn.stood, turn.camera, turn.outcome, general())
+        told = describe_outcome(
+            turn.action, turn.camera_before, turn.camera, turn.outcome, general()
+        )
         assert turn.feedback.lower().startswith(told.lower())
 
 

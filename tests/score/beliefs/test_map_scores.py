@@ -93,9 +93,9 @@ def test_calibration():
     assert calibration(mixed) == [{"from": 0.7, "n": 4, "sure": 0.75, "found": 0.75}]
 
 
-def question(kind, text, options=(), truth="A", scene="s"):
+def question(kind, text, options=(), ground_truth="A", scene="s"):
     wanted = "letter" if options else "number"
-    return Question("q", "rooms", "rooms", scene, kind, text, wanted, options, truth)
+    return Question("q", "rooms", "rooms", scene, kind, text, wanted, options, ground_truth)
 
 
 DIRECTION = "If I am standing by the sofa and facing the table, is the lamp to the left or the right of the table?"
@@ -132,9 +132,9 @@ def test_answer_implied_by_map(asked, objects, answer):
     [(None, 0.6), ("exact-match", 0), ("mean-relative-accuracy", 0.6), ("llm-match", None)],
 )
 def test_implied_answer_is_scored_by_the_question_metric(metric, worth):
-    questions = question("object_counting", "How many sofa(s) are in this room?", truth="4")
+    questions = question("object_counting", "How many sofa(s) are in this room?", ground_truth="4")
     sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
-    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     result = score_probe(
         replace(questions, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4"
     )
@@ -145,7 +145,7 @@ def step(scene, now, before=None):
     """Return a question about a scene with a sofa at (0, 0) and a table at (3, 0), with two beliefs."""
     questions = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
-    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     scored = [
         None if some is None else score_probe(questions, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
         for some in (now, before)
@@ -172,7 +172,7 @@ def test_belief_figures_of_a_run():
 def test_figures_of_counts_and_pose():
     told = step("s", [])
     asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
-    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     steps = [
         Step(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))

@@ -250,7 +250,7 @@ def _requests(
 ) -> Iterator[list[Request]]:
     """Yield batches of requests; each request is a separate dialogue."""
     requests = [
-        Request(f"judge/{number}", 0, messages, read, last=True, **limits)
+        Request(f"judge/{number}", 0, messages, read, is_last_turn=True, **limits)
         for number, messages in enumerate(dialogues)
     ]
     size = max(1, len(requests)) if batch_size == AUTO else int(batch_size)
@@ -286,7 +286,7 @@ def _score_by_criteria(
 def _retire(engine: Any, requests: Sequence[Request]) -> None:
     """Let the engine drop its caches for the requests."""
     for request in requests:
-        engine.retire(request.question_id)
+        engine.retire(request.dialogue_id)
 
 
 def _with_costs(answer: Reply | Scores, score: Score | None) -> Score:

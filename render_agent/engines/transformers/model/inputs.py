@@ -119,11 +119,11 @@ class PromptBuilder:
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
         if self.form is None:
-            raw_images = tuple(request.picture(file).convert("RGB") for file in files)
+            raw_images = tuple(request.load_image(file).convert("RGB") for file in files)
             prompt = PreparedPrompt(text, (), raw_images)
             return replace(prompt, ids=tuple(self.process([prompt])["input_ids"][0].tolist()))
         self._check_placeholders(text, len(files))
-        costs = [self.form.cost(*self._size(request.picture, file)) for file in files]
+        costs = [self.form.cost(*self._size(request.load_image, file)) for file in files]
         ids = self._tokens(text, costs)
         images = tuple(self._locate_images(request, files, costs, ids, self.form))
         if not self.family.recurrent:
@@ -218,9 +218,9 @@ class PromptBuilder:
             self.tokenizer("")
         return inputs
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the cached images that no other question uses."""
-        self.image_cache.retire(question_id)
+        self.image_cache.retire(dialogue_id)
 
     def tensors_of(
         self, form: ImagePreprocessor, source: tuple[Callable[[str], Image], str], owner: str
@@ -264,7 +264,7 @@ class PromptBuilder:
         indices = iter([index for index, token in enumerate(ids) if token == form.token])
         for file, cost in zip(files, costs, strict=True):
             if own := list(islice(indices, cost.tokens)):
-                values = ImageTensors(self, form, (request.picture, file), request.question_id)
+                values = ImageTensors(self, form, (request.load_image, file), request.dialogue_id)
                 tokens = own[-1] + 1 - own[0]
                 yield PromptImage(file, own[0], tokens, cost.grid, cost.rows, values)
 

@@ -125,7 +125,7 @@ class LoadedModel:
             return self.length_error(len(prompt.ids) + more) or prompt
         # An image comes from a file and passes through three libraries; any error concerns only this request.
         except Exception as error:
-            LOG.warning("%s: the prompt failed", request.question_id, exc_info=True)
+            LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
             reason, retry = first_line(error), retry and is_out_of_memory(error)
         if retry:
             free_memory()

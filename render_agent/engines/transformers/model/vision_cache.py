@@ -53,9 +53,9 @@ class VisionCache:
         finally:
             self._owners = []
 
-    def retire(self, question_id: str) -> None:
+    def retire(self, dialogue_id: str) -> None:
         """Drop the features of images that no other question uses."""
-        self.entries.retire(question_id)
+        self.entries.retire(dialogue_id)
 
     def close(self) -> None:
         """Restore the model's method and release the memory."""

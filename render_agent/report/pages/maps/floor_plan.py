@@ -105,7 +105,7 @@ def cameras_of(state: QuestionState) -> Iterator[Camera]:
     for turn in state.turns:
         if state.blind:
             return
-        yield turn.stood
+        yield turn.camera_before
         yield from (view.camera for view in turn.views if isinstance(view.camera, Camera))
         yield turn.camera
 

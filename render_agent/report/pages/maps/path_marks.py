@@ -166,8 +166,8 @@ def where(camera: Camera) -> str:
 def _turns(state: QuestionState) -> Iterator[Pose]:
     for turn in state.turns:
         # Views that are shown again were taken from other poses.
-        kinds = [view.kind for view in turn.views if _taken_here(view.camera, turn.stood)]
-        yield turn.number + 1, turn.stood, kinds
+        kinds = [view.kind for view in turn.views if _taken_here(view.camera, turn.camera_before)]
+        yield turn.number + 1, turn.camera_before, kinds
 
 
 def _taken_here(camera: object, stood: Camera) -> bool:
@@ -214,7 +214,7 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
     if outcome is None or outcome.level_obstacle is None:
         return None
     forward, left, _ = outcome.requested
-    heading = turn.stood.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
+    heading = turn.camera_before.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
     reach = CLEARANCE_METRES / plan.camera.metres_per_pixel
     ahead = towards(plan.pixel(turn.camera.position), heading, reach)
     bar = (

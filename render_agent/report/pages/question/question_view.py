@@ -132,7 +132,7 @@ class QuestionView:
     @property
     def mirrored(self) -> str | None:
         """Ground truth in the mirrored room if it differs, "" if unknown; None if it is the same."""
-        stress, truth = self.parts.picture_stress, self.question.truth
+        stress, truth = self.parts.picture_stress, self.question.ground_truth
         if truth is None or not stress.changes_truth:
             return None
         mirrored = stress.truth(self.question)
@@ -141,7 +141,11 @@ class QuestionView:
     @property
     def options(self) -> list[tuple[str, bool, bool]]:
         """(text, is the ground truth, is the answer) of each option."""
-        options, truth, answer = self.question.options, self.question.truth, self.state.answer
+        options, truth, answer = (
+            self.question.options,
+            self.question.ground_truth,
+            self.state.answer,
+        )
         return [
             (text, letter == _letter(truth), letter == _letter(answer))
             for letter, text in zip(options_by_letter(options), options, strict=False)

@@ -47,7 +47,7 @@ def view_data(
             steps.append(
                 {
                     "number": views[0].number if passive else turn.number + 1,
-                    **_pose(views[0].camera if passive else turn.stood),
+                    **_pose(views[0].camera if passive else turn.camera_before),
                     "said": " ".join(reply_turn.reply.split())[:400],
                     "happened": reply_turn.feedback,
                     "views": [part for view in views for part in _parts(view, size, image_root)],

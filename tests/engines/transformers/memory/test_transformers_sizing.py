@@ -57,10 +57,10 @@ def test_requests_of_similar_length_are_batched(loaded, monkeypatch):
 
 def test_samples_of_a_request_count_as_rows(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), batch_size=4)
-    several = replace(MIXED[0], samples=3, temperature=1.0)
+    several = replace(MIXED[0], num_samples=3, temperature=1.0)
     alone = engine.generate([several])[0].samples
     shapes = record_shapes(engine, monkeypatch)
-    replies = engine.generate([several, MIXED[2], replace(several, question_id="other")])
+    replies = engine.generate([several, MIXED[2], replace(several, dialogue_id="other")])
     assert max(rows for rows, _ in shapes) <= 4
     assert replies[0].samples == alone
     assert [len(reply.samples) for reply in replies] == [3, 1, 3]

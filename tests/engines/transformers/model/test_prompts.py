@@ -148,7 +148,7 @@ def one_tile(inputs):
     return {"max_patches": 1} if inputs.family is family_of("internvl") else {}
 
 
-def dialogue(*files, question="q", picture=speckled_file):
+def dialogue(*files, question="q", load_image=speckled_file):
     """Return a request of a dialogue with one image per turn."""
     turns = [
         message
@@ -158,7 +158,7 @@ def dialogue(*files, question="q", picture=speckled_file):
             chat.assistant("left"),
         )
     ]
-    return Request(question, len(files) - 1, turns[:-1], picture)
+    return Request(question, len(files) - 1, turns[:-1], load_image)
 
 
 def test_pixels_equal_those_of_the_processor_for_resized_images(inputs):
@@ -226,7 +226,7 @@ def test_earlier_images_are_read_once(inputs):
 
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     files = ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
-    prompts = [fresh.prepare(dialogue(*files[: stop + 1], picture=picture)) for stop in range(3)]
+    prompts = [fresh.prepare(dialogue(*files[: stop + 1], load_image=picture)) for stop in range(3)]
     assert reads == dict.fromkeys(files, 1), "read once for its size"
     tensors = [fresh.encode([prompt])["pixel_values"] for prompt in prompts]
     assert reads == dict.fromkeys(files, 2), "and once for its pixels"
@@ -259,8 +259,8 @@ def test_cached_pixels_are_limited_and_dropped_with_their_question(inputs):
 
 
 def test_same_file_name_in_another_run_is_another_image(inputs):
-    ours = inputs.prepare(dialogue("64x64-0.png", picture=lambda file: speckled(64, 64, 8)))
-    theirs = inputs.prepare(dialogue("64x64-0.png", picture=lambda file: speckled(96, 64, 9)))
+    ours = inputs.prepare(dialogue("64x64-0.png", load_image=lambda file: speckled(64, 64, 8)))
+    theirs = inputs.prepare(dialogue("64x64-0.png", load_image=lambda file: speckled(96, 64, 9)))
     small = torch.cat([image.values()["pixel_values"] for image in ours.images])
     large = torch.cat([image.values()["pixel_values"] for image in theirs.images])
     assert small.shape != large.shape or not torch.equal(small, large)

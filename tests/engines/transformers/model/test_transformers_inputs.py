@@ -45,7 +45,7 @@ def inputs(processor):
     return PromptBuilder(processor, "qwen3_vl")
 
 
-def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckled_file):
+def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), load_image=speckled_file):
     first, second, third = map(chat.image_piece, files)
     messages = [
         chat.message("system", chat.text("Explore.")),
@@ -60,7 +60,7 @@ def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckle
         chat.assistant('{"rotation_angle_degrees": 45}'),
         chat.message("user", chat.text("You turned."), third),
     ]
-    return Request("q", 1, messages, picture)
+    return Request("q", 1, messages, load_image)
 
 
 def test_dialogue_is_rendered_as_chatml(inputs):
@@ -75,8 +75,8 @@ def test_images_with_transparency_or_grey_levels_become_rgb(inputs):
         return other_mode(file).convert("RGB")
 
     for ours, theirs in zip(
-        inputs.prepare(request(picture=other_mode)).images,
-        inputs.prepare(request(picture=rgb)).images,
+        inputs.prepare(request(load_image=other_mode)).images,
+        inputs.prepare(request(load_image=rgb)).images,
         strict=True,
     ):
         assert torch.equal(ours.values()["pixel_values"], theirs.values()["pixel_values"])
@@ -122,7 +122,7 @@ def test_batch_equals_single_requests_with_the_published_tokenizer(tmp_path):
     engine = library_engine(str(directory), device="cpu")
     dialogues = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
     requests = [
-        Request(one.question_id, 1, one.messages[:stop], one.picture, max_new_tokens=4)
+        Request(one.dialogue_id, 1, one.messages[:stop], one.load_image, max_new_tokens=4)
         for one in dialogues
         for stop in (2, 4)
     ]

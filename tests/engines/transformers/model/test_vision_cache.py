@@ -60,7 +60,7 @@ class Model:
         """Return the tokens and the logits of the replies to one batch."""
         prompts = [self.inputs.prepare(one) for one in requests]
         tensors = self.inputs.encode(prompts)
-        owners = [(o.question_id, p.pixel_rows) for o, p in zip(requests, prompts, strict=True)]
+        owners = [(o.dialogue_id, p.pixel_rows) for o, p in zip(requests, prompts, strict=True)]
         arguments = {
             "max_new_tokens": 5,
             "return_dict_in_generate": True,
