@@ -23,7 +23,7 @@ from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import make_engine, start_run
-from render_agent.scans.room_truth import read_ground_truth
+from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.rooms import BUNDLED

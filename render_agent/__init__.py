@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from render_agent.api.ask import continue_run as continue_run
     from render_agent.api.ask import run as run
     from render_agent.api.engines import load_engine as load_engine
-    from render_agent.api.pictures import View as View
+    from render_agent.api.images import View as View
     from render_agent.api.results import Comparison as Comparison
     from render_agent.api.results import Dialogue as Dialogue
     from render_agent.api.results import RunResults as RunResults
@@ -44,7 +44,7 @@ _PLACES = {
     "RunResults": "api.results",
     "Comparison": "api.results",
     "Dialogue": "api.results",
-    "View": "api.pictures",
+    "View": "api.images",
     "load_engine": "api.engines",
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",

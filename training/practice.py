@@ -21,7 +21,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.export.chat_messages import relocated
 from render_agent.runs.read import RunData, find_run
-from render_agent.util.whole_files import json_lines
+from render_agent.util.atomic_files import json_lines
 from render_agent_lab.expert.policy import Expert, expert
 
 

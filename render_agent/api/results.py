@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from render_agent.api.pictures import View, page
+from render_agent.api.images import View, page
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Turn

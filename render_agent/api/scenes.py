@@ -14,21 +14,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.api.pictures import View
+from render_agent.api.images import View
 from render_agent.errors import SceneError
 from render_agent.options import AUTO, AnyUnit, RunConfig, Up
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.render.viewer import Viewer
+from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.meshes import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import is_annotation_file
 from render_agent.tasks.rooms import BUNDLED
-from render_agent.util.whole_files import atomic_write
+from render_agent.util.atomic_files import atomic_write
 
 FRACTIONS_TO = 2.0  # float colours up to this are fractions, possibly above 1 from rounding; others go up to 255
 

@@ -31,7 +31,7 @@ class NewPath(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the path as typed. Raises SetupError if it is not writable."""
-        from render_agent.util.whole_files import check_writable
+        from render_agent.util.atomic_files import check_writable
 
         if value:
             check_writable(Path(value))

@@ -88,7 +88,7 @@ def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
     for run in (a, b):
         probes: Mapping[str, Sequence[ScoredProbe]] = {}
         with suppress(QuestionsError):  # the ground-truth files have changed since the run
-            probes = beliefs_of(run.states, run.parts.picture_stress, run.facts)
+            probes = beliefs_of(run.states, run.parts.image_stress, run.facts)
         sides.append(last_steps(run.states, probes))
     return belief_differences(*sides)
 

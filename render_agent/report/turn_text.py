@@ -58,7 +58,7 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
         with suppress(
             QuestionsError
         ):  # if a ground-truth file has changed, show the belief unscored
-            probes = beliefs_of([state], folder.parts.picture_stress, folder.facts)[state.id]
+            probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
     belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
     worth = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:

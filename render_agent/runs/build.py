@@ -37,10 +37,10 @@ from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.reasons import short_repr
 from render_agent.views.free_views import FreeViews, PolicyViews
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import NoViews, ViewProvider
 from render_agent.views.scene_graph import GraphTold
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 from render_agent.views.toolsets import Toolset
 from render_agent.views.view_policies.view_policy import ViewPolicy
 
@@ -54,7 +54,7 @@ class Parts:
     Attributes:
         config: The options.
         view_policy: Chooses the views (`--views`).
-        picture_stress: Changes the images (`--image-stress`).
+        image_stress: Changes the images (`--image-stress`).
         toolset: Aids for the model (`--tools`).
         agent: Decides each turn (`--agent`).
         verifiers: Score candidate moves (`--verifier`); not opened yet.
@@ -66,7 +66,7 @@ class Parts:
 
     config: RunConfig
     view_policy: ViewPolicy
-    picture_stress: PictureStress
+    image_stress: ImageStress
     toolset: Toolset
     agent: Agent
     verifiers: tuple[Verifier, ...]
@@ -92,7 +92,7 @@ class Parts:
     @property
     def faithful(self) -> bool:
         """True if the images show the scenes that the questions are about."""
-        return not self.blind and self.picture_stress.faithful
+        return not self.blind and self.image_stress.faithful
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class Parts:
     def notes(self) -> list[str]:
         """Caveats about views and tools that must accompany every score; most runs have none."""
         views_note = self.view_policy.note(self.config.kinds, self.config.max_turns)
-        notes = (views_note, self.picture_stress.note, self.toolset.note)
+        notes = (views_note, self.image_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
     @property
@@ -150,7 +150,7 @@ class Parts:
         """
         maker = engine_maker(self.config.engine)
         engine = maker if isinstance(maker, Choice) else Choice()
-        view_parts = (self.picture_stress, self.view_policy, self.toolset)
+        view_parts = (self.image_stress, self.view_policy, self.toolset)
         return (*view_parts, *self.verifiers, engine)
 
     @cached_property
@@ -164,7 +164,7 @@ class Parts:
             return Prompt(turns, field, kinds, most_views, wording=wording, protocol=protocol)
         start = parse_start(config.start)
         # In a mirrored room, the requested position has other coordinates.
-        position = None if isinstance(start, str) or self.picture_stress.changes_truth else start[0]
+        position = None if isinstance(start, str) or self.image_stress.changes_truth else start[0]
         return Prompt(
             turns,
             field,
@@ -183,7 +183,7 @@ class Parts:
     def scenes(self, questions: Sequence[Question], limit: int | None = None) -> SceneCache:
         """Return the scenes shown to some questions; `limit` is the cache size in bytes."""
         recorded = self.recorded.get("annotations", {}) | self.recorded.get("scans", {})
-        return self.picture_stress.scenes(self.config, questions, limit, recorded)
+        return self.image_stress.scenes(self.config, questions, limit, recorded)
 
 
 def build(config: RunConfig) -> Parts:
@@ -194,7 +194,7 @@ def build(config: RunConfig) -> Parts:
         SetupError: The package of a part is not installed.
     """
     parse_options(config.to_json())
-    stress: PictureStress = registry.load("picture stress", config.pictures)()
+    stress: ImageStress = registry.load("picture stress", config.pictures)()
     agent = parse_agent(config.agent)
     default = agent.verifiers
     names = () if default is None else config.verifier or default
@@ -290,7 +290,7 @@ def _check_schedule(parts: Parts) -> None:
 
 
 def _check_views(parts: Parts) -> None:
-    config, stress = parts.config, parts.picture_stress
+    config, stress = parts.config, parts.image_stress
     _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
     if config.probe and parts.blind:
         raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
@@ -389,7 +389,7 @@ def make_views(
             make_isolated_renderer(config.renderer), config.image_size, config.field_of_view
         )
 
-    image_store = parts.picture_stress.painted(pictures, config.seed)
+    image_store = parts.image_stress.painted(pictures, config.seed)
     opening = parts.opening_kinds
     if parts.passive:
         policy = parts.view_policy.build(config, questions)

@@ -143,7 +143,7 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
     Raises:
         SetupError: A file was replaced between its digest and its loading.
     """
-    choices = [choice for choice in parts.choices if choice is not parts.picture_stress]
+    choices = [choice for choice in parts.choices if choice is not parts.image_stress]
     files = [file for choice in choices for file in choice.inputs(parts.config, questions)]
     files += _package_inputs(parts, questions)
     if model := model_file(parts.config, parts.recorded.get("models", {})):
@@ -174,7 +174,7 @@ def check_continued(
     if not active:
         return
     config = parts.config
-    shown_questions = questions if parts.picture_stress.reads_all_scans else active
+    shown_questions = questions if parts.image_stress.reads_all_scans else active
     missing = set(folder.recorded.get("verifiers", ()))
     check_machine(parts, shown_questions, at_hand=True)
     for choice in parts.choices:

@@ -36,11 +36,11 @@ from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import sha256
+from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.contained_paths import check_links
 from render_agent.util.display import first_names
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
-from render_agent.util.whole_files import read_json, read_lines
 
 NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # what to do without runs
 
@@ -209,7 +209,7 @@ class RunData:
     @cached_property
     def rows(self) -> dict[str, Row]:
         """The result rows by question id."""
-        stress = self.parts.picture_stress
+        stress = self.parts.image_stress
         return {state.id: row_of(state, stress=stress) for state in self.states}
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
@@ -285,7 +285,7 @@ class RunData:
             partial=self.config.partial,
             notes=self.notes,
             parser=parser,
-            stress=self.parts.picture_stress,
+            stress=self.parts.image_stress,
             facts=self.facts,
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),

@@ -57,7 +57,7 @@ from render_agent.tasks.notes import question_notes, scene_kinds
 from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
 from render_agent.views.free_views import FreeViews
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import ViewProvider
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.options import AUTO, AnyUnit, Up
-from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import (
+from render_agent.scans.annotation_rooms.annotations import (
     SceneAnnotation,
     is_annotation_file,
     read_annotations,
 )
+from render_agent.scans.scene import Scene
 
 if TYPE_CHECKING:
     from render_agent.scans.free_space.free_space import FreeSpace
@@ -60,7 +60,7 @@ class SceneReader:
     def read(self, path: Path, name: str) -> Scene:
         """Return scene `name` of file `path`; raise SceneError if it cannot be read."""
         if is_annotation_file(path):
-            from render_agent.scans.stand_in.annotated_room import build_annotated_room
+            from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
 
             return build_annotated_room(self._annotation(path, name), path)
         from render_agent.scans.formats.load import load_scene

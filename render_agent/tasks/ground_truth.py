@@ -11,15 +11,15 @@ from typing import Protocol
 import numpy as np
 
 from render_agent.dialogue.question import Question
-from render_agent.scans.boxes import OrientedBox
-from render_agent.scans.edits import Edit, edit_boxes
-from render_agent.scans.room_truth import AnnotatedObject, read_ground_truth
-from render_agent.scans.stand_in.annotations import (
+from render_agent.scans.annotation_rooms.annotations import (
     BoxedObject,
     annotation_files,
     is_annotation_file,
     read_annotations,
 )
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.edits import Edit, edit_boxes
+from render_agent.scans.room_ground_truth import AnnotatedObject, read_ground_truth
 
 
 @dataclass(frozen=True, eq=False)

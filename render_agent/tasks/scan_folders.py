@@ -8,7 +8,7 @@ from pathlib import Path
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
-from render_agent.scans.stand_in.annotations import annotation_files, read_annotations
+from render_agent.scans.annotation_rooms.annotations import annotation_files, read_annotations
 
 # Paths of a scene's scan relative to the root of its data set, in order of preference: meshes before clouds.
 LAYOUTS = {

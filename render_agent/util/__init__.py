@@ -1,4 +1,4 @@
 """General utilities, independent of questions and scans: bounded parsing, atomic files, processes, console, web server.
 
-Start with `whole_files.py` and `safe_parse.py`.
+Start with `atomic_files.py` and `safe_parse.py`.
 """

@@ -27,10 +27,10 @@ from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, Vector, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts
+from render_agent.views.image_store import question_file, scene_file
 from render_agent.views.measurement import measured
-from render_agent.views.picture_store import question_file, scene_file
 from render_agent.views.provider import Observation
-from render_agent.views.stress.image_stress import PictureKeeper
+from render_agent.views.stress.image_stress import ImageSink
 from render_agent.views.view_policies.view_policy import AdditionalViews, Policy, ViewContext
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class FreeViews:
 
     make_viewer: Callable[[], Viewer]
     scenes: SceneCache
-    pictures: PictureKeeper
+    pictures: ImageSink
     kinds: Sequence[str]
     start: str | tuple[Vector, float]
     opening: Sequence[str]
@@ -146,7 +146,7 @@ class FreeViews:
             previewed.append(structs.replace(candidate, view=view))
         return previewed
 
-    def storing_in(self, pictures: PictureKeeper) -> Self:
+    def storing_in(self, pictures: ImageSink) -> Self:
         """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
         _ = self.viewer  # created once for both
         other = copy(self)
@@ -298,7 +298,7 @@ class PolicyViews(FreeViews):
         seconds = time.perf_counter() - began
         return Observation((*views, *additional), start, None, seconds, self._scan(state, start))
 
-    def storing_in(self, pictures: PictureKeeper) -> Self:
+    def storing_in(self, pictures: ImageSink) -> Self:
         """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
         other = super().storing_in(pictures)
         other._shared = {}

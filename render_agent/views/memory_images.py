@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 
 
 class MemoryImages(ImageStore):

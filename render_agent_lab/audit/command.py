@@ -59,9 +59,9 @@ def audit_command(
     from render_agent.tasks.question_files import load_questions
     from render_agent.tasks.selection import filter_questions
     from render_agent.tasks.vsibench import read_ids
+    from render_agent.util.atomic_files import atomic_write
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
-    from render_agent.util.whole_files import atomic_write
     from render_agent_lab.audit.audit import audit, overlap
 
     if to is not None and Path(to).is_dir():

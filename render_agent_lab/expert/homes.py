@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from render_agent.dialogue.question import Question
-from render_agent.scans.room_truth import RoomGroundTruth, read_ground_truth
+from render_agent.scans.annotation_rooms.annotations import is_annotation_file
+from render_agent.scans.room_ground_truth import RoomGroundTruth, read_ground_truth
 from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import is_annotation_file
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent_lab.expert.derive import Knowledge
 from render_agent_lab.expert.floor import Floor

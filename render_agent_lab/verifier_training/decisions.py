@@ -30,7 +30,7 @@ from render_agent.runs.read import RunData
 from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 

@@ -161,7 +161,7 @@ def test_failed_preview_fails_its_question_only(folder, questions, whole, monkey
 
 
 def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, whole, monkeypatch):
-    from render_agent.views.picture_store import ImageStore
+    from render_agent.views.image_store import ImageStore
 
     write = ImageStore._write
 

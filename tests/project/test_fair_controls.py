@@ -11,7 +11,7 @@ from render_agent.runs.build import build
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 from render_agent.views.stress.mirrored import Mirrored
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle
@@ -44,10 +44,10 @@ def play(questions, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs")
     scenes, opened = {}, {}
 
-    read = {kind: kind.scenes for kind in (PictureStress, Mirrored)}
+    read = {kind: kind.scenes for kind in (ImageStress, Mirrored)}
 
     def shared(stress, config, asked, limit=0):
-        kind = Mirrored if isinstance(stress, Mirrored) else PictureStress
+        kind = Mirrored if isinstance(stress, Mirrored) else ImageStress
         if kind not in scenes:
             scenes[kind] = read[kind](stress, config, asked)
         return scenes[kind]

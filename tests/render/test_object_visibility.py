@@ -20,7 +20,7 @@ from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_truth import read_ground_truth
+from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.scans.scene import Scene
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))

@@ -11,16 +11,20 @@ from conftest import test_data
 
 from render_agent.errors import SceneError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.scans.cache import SceneCache
-from render_agent.scans.camera import Camera
-from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.stand_in.annotated_room import (
+from render_agent.scans.annotation_rooms.annotated_room import (
     ROOM_HEIGHT_METRES,
     TILE_COLOURS,
     build_annotated_room,
     category_colour,
 )
-from render_agent.scans.stand_in.annotations import BoxedObject, SceneAnnotation, read_annotations
+from render_agent.scans.annotation_rooms.annotations import (
+    BoxedObject,
+    SceneAnnotation,
+    read_annotations,
+)
+from render_agent.scans.cache import SceneCache
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
 
 EYE = np.eye(3)
 ABOUT = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
@@ -139,7 +143,7 @@ def test_box_inside_a_box_is_visible():
 def test_category_colours_are_the_same_in_every_process():
     names = ["chair", "table", "trash bin", "sofa", "window"]
     program = (
-        "from render_agent.scans.stand_in.annotated_room import category_colour as c;"
+        "from render_agent.scans.annotation_rooms.annotated_room import category_colour as c;"
         f"print([c(n).tolist() for n in {names}])"
     )
     output = subprocess.run(

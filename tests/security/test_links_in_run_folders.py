@@ -20,9 +20,9 @@ from render_agent.runs.merge_shards import merge
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
+from render_agent.util.atomic_files import atomic_write
 from render_agent.util.contained_paths import OWN, image_path, is_image_name
-from render_agent.util.whole_files import atomic_write
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 
 FOLDERS = ("views", "report")
 

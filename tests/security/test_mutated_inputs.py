@@ -110,8 +110,8 @@ def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
 @SOME
 @given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
 def test_damaged_annotations_are_read_or_refused(tmp_path, content):
-    from render_agent.scans.stand_in.annotated_room import build_annotated_room
-    from render_agent.scans.stand_in.annotations import read_annotations
+    from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
+    from render_agent.scans.annotation_rooms.annotations import read_annotations
 
     path = tmp_path / "scannet_meta_info_val.json"
     path.write_bytes(content)

@@ -20,7 +20,7 @@ from render_agent.tasks.rows import question_from_row
 from render_agent.tasks.scan_folders import find_scan, is_safe_name, with_scans
 from render_agent.util.contained_paths import is_image_name
 from render_agent.util.safe_parse import ValidationError
-from render_agent.views.picture_store import question_file, safe_name, scene_file
+from render_agent.views.image_store import question_file, safe_name, scene_file
 
 ODD = [
     "..", ".", "", "/etc/passwd", "..\\..\\x", "C:\\x", "a\x00b", "a\x1b[2Jb", "\u202egnp.exe", "x" * 5000, "A", "a",

@@ -15,10 +15,10 @@ from rich.table import Table
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.program_log import program_log
+from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.console import plain_console
 from render_agent.util.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
 from render_agent.util.sanitize import escape_line, escape_name, is_plain, printable_json, visible
-from render_agent.util.whole_files import read_json, read_lines
 
 COMMANDING = [
     "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x9b2J", "\x1b]52;c;ZXZpbA==\x07", "\x08\x08\x08", "\rfake",
@@ -149,7 +149,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     assert len(read_lines(file)[0]) == 2
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         read_bounded(file, 1000)
-    monkeypatch.setattr("render_agent.util.whole_files.MAX_LINE_BYTES", 500)
+    monkeypatch.setattr("render_agent.util.atomic_files.MAX_LINE_BYTES", 500)
     with pytest.raises(RunLogError, match=r"line 2 of .* 500 bytes"):
         read_lines(file)
     assert MAX_LINE_BYTES >= 1 << 20

@@ -12,7 +12,7 @@ from PIL import Image
 from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant
 from render_agent.engines.engine import Request
-from render_agent.engines.families.pictures import QwenImages
+from render_agent.engines.families.images import QwenImages
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.render.png import encode as png

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt
-from render_agent.engines.families.pictures import QwenImages
+from render_agent.engines.families.images import QwenImages
 from render_agent.engines.transformers.constrained_decoding import Guides
 from training.phrases import LABELS, numbers
 from training.processor import CHAT_TEMPLATE, HEIGHT, IMAGE_TOKENS, WIDTH, save_processor

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from render_agent.engines.families.pictures import (
+from render_agent.engines.families.images import (
     ImagePreprocessor,
     InternVLImages,
     NumberedImages,

@@ -13,7 +13,7 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.families.pictures import TEXT_OUTPUTS
+from render_agent.engines.families.images import TEXT_OUTPUTS
 from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder

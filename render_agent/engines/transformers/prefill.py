@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from render_agent.engines.families.images import Tensors, concatenate
 from render_agent.engines.families.model_families import Family
-from render_agent.engines.families.pictures import Tensors, concatenate
 from render_agent.engines.transformers.attention import (
     KeyRecorder,
     PackedPrompt,

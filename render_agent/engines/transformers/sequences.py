@@ -12,7 +12,7 @@ from render_agent.engines.transformers.model.inputs import PreparedPrompt, Promp
 from render_agent.engines.transformers.sampling import PartialReply
 
 if TYPE_CHECKING:
-    from render_agent.engines.families.pictures import Tensors
+    from render_agent.engines.families.images import Tensors
     from render_agent.engines.transformers.kv_cache import CachedSequence
 
 

@@ -12,8 +12,8 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import image_files
 from render_agent.engines.checkpoint.special_tokens import special_token_escaper
 from render_agent.engines.engine import Request
+from render_agent.engines.families.images import QwenImages
 from render_agent.engines.families.model_families import family_of
-from render_agent.engines.families.pictures import QwenImages
 from render_agent.engines.families.thinking import reply_text
 from render_agent.options import AUTO
 

@@ -24,9 +24,9 @@ from render_agent.runs.log.columns import Column
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.true_map import grid_map, metric_map
 from render_agent.tasks.ground_truth import Facts
+from render_agent.util.atomic_files import json_bytes, json_lines
 from render_agent.util.display import count_noun, track
-from render_agent.util.whole_files import json_bytes, json_lines
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 # Prefix of the format -> function that yields the rows, columns, noun for a row.
 TABLES: dict[str, tuple[Rows, tuple[Column, ...], str]] = {
@@ -161,7 +161,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     from render_agent.report.export.rerun_recording import write_rerun
 
     for run in runs:
-        stress = run.parts.picture_stress
+        stress = run.parts.image_stress
         # If another scene was shown, the boxes of the question's scene do not apply.
         facts = run.facts(run.questions) if stress.own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to

@@ -11,8 +11,8 @@ from render_agent.report.pages.maps.floor_plan import cameras_of
 from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
 from render_agent.runs.read import RunData
-from render_agent.util.whole_files import replacing_folder
-from render_agent.views.picture_store import safe_name
+from render_agent.util.atomic_files import replacing_folder
+from render_agent.views.image_store import safe_name
 
 REPORT = "report"  # folder of the pages in the run folder; images are in the sibling folder `views`
 

@@ -11,10 +11,10 @@ from render_agent.errors import RunLogError, UsageError
 from render_agent.options import public_options
 from render_agent.report.pages.build import REPORT
 from render_agent.runs.read import RunData
+from render_agent.util.atomic_files import atomic_write, json_bytes, make_folders, replacing_file
 from render_agent.util.contained_paths import image_path
 from render_agent.util.redact import public
 from render_agent.util.web.templates import PACKAGE
-from render_agent.util.whole_files import atomic_write, json_bytes, make_folders, replacing_file
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">

@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.dialogue.chat import replace_unencodable
 from render_agent.runs.read import RunData
 from render_agent.util.web.templates import ASSETS, environment
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 UNFINISHED = "IN PROGRESS"
 
@@ -25,7 +25,7 @@ def banners(run: RunData) -> list[str]:
         stamps.append("PARTIAL: only a subset of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":
         stamps.append("PARTIAL: some questions are not scored")
-    if stress := run.parts.picture_stress.note:
+    if stress := run.parts.image_stress.note:
         stamps.append(stress.replace("stress test", "STRESS TEST"))
     return stamps
 
@@ -33,7 +33,7 @@ def banners(run: RunData) -> list[str]:
 def notes(run: RunData) -> list[str]:
     """Return the caveats of a run and of what its pages derive from scenes, without those shown as banners."""
     notes = [*run.results["notes"], *run.scene_notes]
-    return [note for note in notes if note != run.parts.picture_stress.note]
+    return [note for note in notes if note != run.parts.image_stress.note]
 
 
 def frame(run: RunData) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from render_agent import registry
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine, Turn
+from render_agent.util.atomic_files import json_lines
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, decode, plain
 from render_agent.util.sanitize import is_plain
-from render_agent.util.whole_files import json_lines
 
 LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")  # omitted from a line if empty
 

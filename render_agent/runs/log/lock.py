@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from render_agent.errors import RunLogError
+from render_agent.util.atomic_files import write_errors
 from render_agent.util.sanitize import escape_line
-from render_agent.util.whole_files import write_errors
 
 LOCK = "run.lock"
 

@@ -38,7 +38,7 @@ from render_agent.score.summary import (
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.safe_parse import plain
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 
 LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]
 
@@ -49,7 +49,7 @@ def results(
     partial: bool,
     notes: Sequence[str] = (),
     parser: str = OFFICIAL,
-    stress: PictureStress | None = None,
+    stress: ImageStress | None = None,
     facts: LoadFacts = load_facts,
     marks: Marks = NO_MARKS,
     reuse: str | None = None,
@@ -112,7 +112,7 @@ def results(
 
 
 def _beliefs(
-    states: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
+    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> dict[str, Any]:
     """Return belief scores under the key `beliefs`; empty if no question was probed."""
     probed = _probed(states)
@@ -125,7 +125,7 @@ def _beliefs(
 
 
 def beliefs_of(
-    states: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
+    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> dict[str, list[ScoredProbe]]:
     """Return the scored probes of all probed questions by id.
 
@@ -142,7 +142,7 @@ def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
 
 
 def _known(
-    probed: Sequence[QuestionState], stress: PictureStress | None, facts: LoadFacts
+    probed: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]

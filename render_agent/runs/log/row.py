@@ -19,7 +19,7 @@ from render_agent.score.means import Scored
 from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.safe_parse import Count, Number
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 
 Score = Number | None
 Marks = Mapping[str, float]  # scores from a judge, 0 to 1, by question id
@@ -104,7 +104,7 @@ def row_of(
     *,
     parser: str = OFFICIAL,
     marks: Marks = NO_MARKS,
-    stress: PictureStress | None = None,
+    stress: ImageStress | None = None,
 ) -> Row:
     """Return the row of a question.
 

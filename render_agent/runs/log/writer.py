@@ -21,8 +21,7 @@ from render_agent.runs.log.lines import (
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.row import csv_text
 from render_agent.runs.log.schema import FORMAT
-from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
-from render_agent.util.whole_files import (
+from render_agent.util.atomic_files import (
     atomic_write,
     json_bytes,
     make_folders,
@@ -31,7 +30,8 @@ from render_agent.util.whole_files import (
     write_all,
     write_errors,
 )
-from render_agent.views.picture_store import ImageStore
+from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
+from render_agent.views.image_store import ImageStore
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the second
 

@@ -28,9 +28,9 @@ from render_agent.runs.build import Parts, build
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
+from render_agent.util.atomic_files import atomic_write
 from render_agent.util.processes import count_cores
-from render_agent.util.whole_files import atomic_write
-from render_agent.views.picture_store import ImageStore
+from render_agent.views.image_store import ImageStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,32 +6,37 @@ import hashlib
 
 import numpy as np
 
-from render_agent.views.stress.image_stress import Painted, Picture, PictureKeeper, PictureStress
+from render_agent.views.stress.image_stress import (
+    ImageSink,
+    ImageStress,
+    RGBImage,
+    TransformingSink,
+)
 
 
-class Black(PictureStress):
+class Black(ImageStress):
     """Every image is black; the dialogue is unchanged."""
 
     note = "stress test: every image is black (--image-stress black)"
     faithful = False
 
-    def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
+    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return a store of black images."""
-        return Painted(pictures, lambda file, picture: np.zeros_like(picture))
+        return TransformingSink(pictures, lambda file, picture: np.zeros_like(picture))
 
 
-class Noise(PictureStress):
+class Noise(ImageStress):
     """Every image is noise; the dialogue is unchanged."""
 
     note = "stress test: every image is noise (--image-stress noise)"
     faithful = False
 
-    def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
+    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return a store of noise images."""
-        return Painted(pictures, lambda file, picture: noise(picture.shape, file, seed))
+        return TransformingSink(pictures, lambda file, picture: noise(picture.shape, file, seed))
 
 
-def noise(shape: tuple[int, ...], file: str, seed: int) -> Picture:
+def noise(shape: tuple[int, ...], file: str, seed: int) -> RGBImage:
     """Return uniform noise that depends only on shape, file name and seed."""
     digest = hashlib.sha256(f"{seed} {file}".encode("utf-8", "backslashreplace")).digest()
     generator = np.random.default_rng(int.from_bytes(digest, "big"))

@@ -31,14 +31,16 @@ from render_agent.tasks.input_files import (
     scan_files,
 )
 
-Picture = NDArray[np.uint8]
-Paint = Callable[[str, Picture], Picture]  # (file name, rendered image) -> image to show, (H, W, 3)
+RGBImage = NDArray[np.uint8]
+Paint = Callable[
+    [str, RGBImage], RGBImage
+]  # (file name, rendered image) -> image to show, (H, W, 3)
 
 
-class PictureKeeper(Protocol):
+class ImageSink(Protocol):
     """Stores the images of a run."""
 
-    def keep(self, file: str, picture: Picture) -> Future[None]:
+    def keep(self, file: str, picture: RGBImage) -> Future[None]:
         """Write an image, (H, W, 3), in the background; the future completes when it is on disk."""
         ...
 
@@ -47,7 +49,7 @@ class PictureKeeper(Protocol):
         ...
 
 
-class PictureStress(Choice):
+class ImageStress(Choice):
     """A condition on the images of a run. Values of `--image-stress` are registered subclasses."""
 
     note: ClassVar[str | None] = None
@@ -122,7 +124,7 @@ class PictureStress(Choice):
         """Return replacements by original scene; other scenes are shown unchanged."""
         return {}
 
-    def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
+    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return the store that saves the changed images."""
         return pictures
 
@@ -136,13 +138,13 @@ class PictureStress(Choice):
 
 
 @dataclass(frozen=True)
-class Painted:
+class TransformingSink:
     """Stores a changed image instead of each rendered one."""
 
-    pictures: PictureKeeper
+    pictures: ImageSink
     paint: Paint
 
-    def keep(self, file: str, picture: Picture) -> Future[None]:
+    def keep(self, file: str, picture: RGBImage) -> Future[None]:
         """Write the changed image."""
         return self.pictures.keep(file, self.paint(file, picture))
 
@@ -151,5 +153,5 @@ class Painted:
         return self.pictures.there(file, digest)
 
 
-class Real(PictureStress):
+class Real(ImageStress):
     """No stress test: images show the unchanged scene."""

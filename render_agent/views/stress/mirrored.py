@@ -14,10 +14,10 @@ from render_agent.scans.scene import Scene
 from render_agent.score.means import MACRO, Scored
 from render_agent.score.questions import score_answer
 from render_agent.score.summary import summary
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 
 
-class Mirrored(PictureStress):
+class Mirrored(ImageStress):
     """Scenes are mirrored left to right, to test whether answers change with the room."""
 
     note = "stress test: the rooms are mirrored, left for right (--image-stress mirrored)"

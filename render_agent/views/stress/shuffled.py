@@ -10,10 +10,10 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.scans.cache import Place
-from render_agent.views.stress.image_stress import PictureStress
+from render_agent.views.stress.image_stress import ImageStress
 
 
-class Shuffled(PictureStress):
+class Shuffled(ImageStress):
     """Dialogues take place in scenes exchanged among the questions of the run."""
 
     note = "stress test: images show the scene of another question (--image-stress shuffled)"

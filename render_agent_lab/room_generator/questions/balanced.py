@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scans.room_truth import DATASET, RoomGroundTruth
+from render_agent.scans.room_ground_truth import DATASET, RoomGroundTruth
 from render_agent_lab.room_generator.questions.directions import directions
 from render_agent_lab.room_generator.questions.draft import Draft
 from render_agent_lab.room_generator.questions.measures import (

@@ -11,7 +11,7 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.scans.room_truth import RoomGroundTruth
+from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.scans.room_truth import RoomGroundTruth
+from render_agent.scans.room_ground_truth import RoomGroundTruth
 
 # Labels that people may confuse: a label is ambiguous if the home also has one of these.
 CONFUSED = {

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.scans.room_truth import RoomGroundTruth
+from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
 NEAREST, FARTHEST = 0.4, 12.0  # metres, range of distances asked for; VSI-Bench has none smaller

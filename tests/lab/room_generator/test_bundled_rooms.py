@@ -10,7 +10,7 @@ from conftest import mostly_slow
 
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_truth import read_ground_truth
+from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.room_generator.command import make_room
 from render_agent_lab.room_generator.questions.balanced import ask

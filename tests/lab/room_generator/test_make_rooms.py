@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_truth import read_ground_truth
+from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.room_generator.command import make_rooms, make_rooms_command
 

@@ -15,7 +15,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.bundle import bundle
 from render_agent.runs.read import RunData
-from render_agent.util.whole_files import atomic_write
+from render_agent.util.atomic_files import atomic_write
 
 USER = "zaphod"
 KEY = "sk-proj-0123456789"

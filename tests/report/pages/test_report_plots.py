@@ -53,7 +53,7 @@ def run_of(made):
     stress = SimpleNamespace(changes_truth=False)
     run = SimpleNamespace(
         rows={name: row for name, row, _ in made},
-        parts=SimpleNamespace(picture_stress=stress, passive=False),
+        parts=SimpleNamespace(image_stress=stress, passive=False),
     )
     return run, {name: diagnosis for name, _, diagnosis in made}
 

@@ -35,7 +35,7 @@ from render_agent.runs.log.schema import FORMAT
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData, find_run, list_runs
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.util.whole_files import read_lines
+from render_agent.util.atomic_files import read_lines
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.cli.commands.doctor.checks import Check
 from render_agent.dialogue.question import Question
 from render_agent.errors import RenderAgentError
-from render_agent.scans.stand_in.annotations import read_annotations
+from render_agent.scans.annotation_rooms.annotations import read_annotations
 from render_agent.tasks.rooms import bundled
 from render_agent.tasks.scan_folders import find_scan
 from render_agent.tasks.vsibench import load_vsibench

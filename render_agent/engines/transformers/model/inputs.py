@@ -15,14 +15,14 @@ from render_agent.dialogue import chat
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.checkpoint.special_tokens import special_token_escaper
 from render_agent.engines.engine import Request
-from render_agent.engines.families.model_families import family_of
-from render_agent.engines.families.pictures import (
+from render_agent.engines.families.images import (
     Grid,
     ImageCost,
     ImagePreprocessor,
     Tensors,
     concatenate,
 )
+from render_agent.engines.families.model_families import family_of
 
 MAX_IMAGE_CACHE_BYTES = 256 * 2**20  # pixel values cached for later turns
 SIZE_CACHE_ENTRIES = 2**16  # images whose size is cached

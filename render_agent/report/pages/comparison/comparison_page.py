@@ -46,7 +46,7 @@ from render_agent.score.tables import (
     signed,
 )
 from render_agent.util.display import track
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
 
@@ -145,7 +145,7 @@ def _head(run: RunData, letter: str) -> dict[str, Any]:
     """Return the letter, the name and a short description of a run."""
     config, parts = run.config, run.parts
     words = [parts.model_name, f"views: {config.views}"]
-    if parts.picture_stress.note:
+    if parts.image_stress.note:
         words.append(f"images: {config.pictures}")
     if parts.agent.chooses:
         words.append(parts.agent_words)
@@ -233,7 +233,7 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
 
 def _scene_set(run: RunData) -> str:
     """Return the folder name of a run's floor plans; runs that show the same scenes share it."""
-    return run.parts.picture_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
+    return run.parts.image_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
 
 
 def _own_page(run: RunData, page: str, folder: Path) -> str | None:

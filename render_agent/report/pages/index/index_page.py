@@ -34,7 +34,7 @@ from render_agent.score.summary import (
 )
 from render_agent.score.tables import describe_cost, figure, interval, overall_lines
 from render_agent.util.display import count_noun
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 ROWS_SHOWN = 100  # rows of the table per page
 
@@ -97,7 +97,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
         (
             "Views",
-            f"{config.views}, {config.pictures}" if run.parts.picture_stress.note else config.views,
+            f"{config.views}, {config.pictures}" if run.parts.image_stress.note else config.views,
         ),
         ("Turns", _turns(config)),
         ("Images", f"{width} × {height} pixels, {config.field_of_view:g}° field of view"),

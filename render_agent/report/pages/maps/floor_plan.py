@@ -19,7 +19,7 @@ from render_agent.render.map_view.overlay import Plot
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.view3d.scene_file import scene_file, scene_script
 from render_agent.scans.camera import Camera, MapCamera, Vector
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 SIZE_PIXELS = (800, 600)  # width and height of a plan
 COLOURS = 128  # palette size; a third of the bytes without a visible difference

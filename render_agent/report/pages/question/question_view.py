@@ -132,7 +132,7 @@ class QuestionView:
     @property
     def mirrored(self) -> str | None:
         """Ground truth in the mirrored room if it differs, "" if unknown; None if it is the same."""
-        stress, truth = self.parts.picture_stress, self.question.ground_truth
+        stress, truth = self.parts.image_stress, self.question.ground_truth
         if truth is None or not stress.changes_truth:
             return None
         mirrored = stress.truth(self.question)

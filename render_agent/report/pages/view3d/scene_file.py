@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
-from render_agent.views.picture_store import safe_name
+from render_agent.views.image_store import safe_name
 
 MAX_FACES, MAX_POINTS = (
     150_000,

@@ -18,8 +18,8 @@ from PIL import Image
 
 from render_agent.errors import RunLogError
 from render_agent.render.png import encode
+from render_agent.util.atomic_files import atomic_write, make_folders
 from render_agent.util.contained_paths import image_path
-from render_agent.util.whole_files import atomic_write, make_folders
 
 MAX_DECODED_PICTURES = 256  # decoded images kept in memory
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.views.picture_store import ImageStore, question_file
+from render_agent.views.image_store import ImageStore, question_file
 
 
 def test_safe_ids_are_file_names():
@@ -44,7 +44,7 @@ def test_shared_image_is_not_written_concurrently(tmp_path):
 
 
 def test_evicted_images_are_read_from_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.views.picture_store.MAX_DECODED_PICTURES", 2)
+    monkeypatch.setattr("render_agent.views.image_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
     pictures = ImageStore(tmp_path)
     for number, picture in enumerate(shown):

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
+from render_agent.scans.annotation_rooms.annotations import BoxedObject, SceneAnnotation
+from render_agent.scans.annotation_rooms.floor import Floor, floor_under
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.scene import Scene
-from render_agent.scans.stand_in.annotations import BoxedObject, SceneAnnotation
-from render_agent.scans.stand_in.floor import Floor, floor_under
 
 FloatArray = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.util.whole_files import atomic_write, json_lines, read_lines, write_all
+from render_agent.util.atomic_files import atomic_write, json_lines, read_lines, write_all
 
 
 def test_a_torn_last_line_is_omitted(tmp_path):
