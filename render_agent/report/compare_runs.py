@@ -8,6 +8,8 @@ from typing import Any
 
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
+from render_agent.report.comparison_text import verdict
+from render_agent.report.run_facts import request_facts
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
@@ -25,6 +27,10 @@ from render_agent.score.intervals import add_holm
 from render_agent.score.power import plan
 
 POWER = 0.8  # of a planned comparison; the usual choice
+
+POINTS = (
+    10.0  # difference for which a comparison without a significant result states the scenes needed
+)
 
 
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
@@ -53,8 +59,9 @@ def compare_runs(
         way_out: How to pass `anyway`, for the error message.
 
     Returns:
-        One mapping per run after the first: the figures of `compare_alike`, the `options` that
-        differ, `work`, `notes` and `adapted` fields of both runs, and `beliefs` if both runs have any.
+        One mapping per run after the first: the figures of `compare_alike`; the `options` that differ; `status`,
+        `work`, `notes`, `facts` and `adapted` fields of both runs; `power`, the sample size that a difference of
+        POINTS needs, or None; `verdict`, a sentence; and `beliefs` if both runs have any.
 
     Raises:
         UsageError: The runs are not comparable, or have no scored question in common.
@@ -63,6 +70,11 @@ def compare_runs(
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
     correct(pairs)
     for pair, run in zip(pairs, runs[1:], strict=True):
+        pair["verdict"] = verdict(pair, "a", "b", of_several=len(pairs) > 1)
+        pair["facts"] = {
+            name: request_facts(side.config, side.results)
+            for name, side in (("a", runs[0]), ("b", run))
+        }
         if beliefs := _compare_beliefs(runs[0], run):
             pair["beliefs"] = beliefs
     add_holm([entry for pair in pairs for entry in pair.get("beliefs", {}).values()])
@@ -71,9 +83,15 @@ def compare_runs(
 
 def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
     results = {"a": first.results, "b": second.results}
+    compared = compare_alike(first, second, anyway=anyway, way_out=way_out)
+    power = None
+    with suppress(UsageError):  # too few scenes for an estimate, or all scenes agree
+        power = plan(first.results, POINTS, POWER, compared)
     return {
-        **compare_alike(first, second, anyway=anyway, way_out=way_out),
+        **compared,
+        "power": power,
         "options": differing(first, second),
+        "status": {name: side["status"] for name, side in results.items()},
         "work": {name: side["totals"]["per_question"] for name, side in results.items()},
         "notes": {name: side["notes"] for name, side in results.items()},
         "adapted": {name: side.get("adapted", {}) for name, side in results.items()},

@@ -20,6 +20,8 @@ from render_agent.score.means import MICRO, Tally, named_means
 
 CONFIDENCE = 0.95
 
+SIGNIFICANT = 0.05  # largest corrected p value of a difference that is stated or marked
+
 LEAST_SCENES = 6  # with fewer scenes, no method tried reached its nominal coverage
 
 FEW_SCENES = f"no interval: the questions come from fewer than {LEAST_SCENES} scenes"

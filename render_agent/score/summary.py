@@ -18,6 +18,13 @@ PARSED_ANSWER, RAW_ANSWER = " (parsed answer)", " (raw answer)"
 VSI_BENCH_SCORE = "VSI-Bench score"  # mean over the eight tasks of VSI-Bench
 MEAN_OF_TASKS = "mean of tasks"  # the same mean for other benchmarks
 
+# Other aggregate scores -> their names.
+MEAN_NAMES = {
+    WITHOUT_ORDER: "without appearance order",
+    MICRO: "micro: mean over questions",
+    MEAN_OF_TYPES: "mean over types",
+}
+
 # Explains the score of a table whose rows may be of any benchmark.
 SCORE_NAMES = (
     f"{VSI_BENCH_SCORE}{PARSED_ANSWER}; for other benchmarks, {MEAN_OF_TASKS}{PARSED_ANSWER}"
@@ -50,7 +57,7 @@ def row_names(names: Iterable[str]) -> dict[str, str]:
 
     Only VSI-Bench has a row without the appearance order.
     """
-    rows = {name: name for name in names}
+    rows = {name: MEAN_NAMES.get(name, name) for name in names}
     vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
     if not vsibench:
         rows.pop(WITHOUT_ORDER, None)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from rich.console import Group
 
 from render_agent.score.causal import WORDS
-from render_agent.score.intervals import FEW_SCENES
-from render_agent.score.means import MACRO
+from render_agent.score.intervals import LEAST_SCENES
+from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
 from render_agent.score.summary import (
+    MEAN_NAMES,
     OFFICIAL,
     OFFICIAL_RAW,
     PARSED_ANSWER,
@@ -38,6 +39,8 @@ COUNT_LABELS = {
 ALWAYS_SHOWN = ("answered", "failed")  # counts shown even if they are 0
 
 DIFFERENCE = ("", "a", "b", "b − a", "95 % CI", "p", "Holm p")  # heads of a table of differences
+
+MCNEMAR = ("", "n", "right in a only", "right in b only", "p", "Holm p")  # heads
 
 MAX_CHANGED = 20  # changed questions listed
 
@@ -69,9 +72,9 @@ def score_table(results: Mapping[str, Any]) -> PlainTable:
     table.add_section()
     for line in overall_lines(results):
         _add(table, line)
-    table.caption = _caption(results)
-    if any(results["intervals"].get(name) is None for name in results["types"]):
-        table.caption += f"\n- {FEW_SCENES}"
+    without = [name for name in results["types"] if results["intervals"].get(name) is None]
+    few = few_scenes(without, len(results["types"]))
+    table.caption = "\n".join([*_caveats(results["notes"]), *few, *_work_lines(results)])
     return table
 
 
@@ -101,52 +104,60 @@ def causal_table(causal: Mapping[str, Any]) -> PlainTable:
         for change, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
-    if any(part[name]["interval"] is None for part in parts.values() for name in WORDS if name in part and part[name]["n"]):  # fmt: skip
-        lines.append(f"- {FEW_SCENES}")
+    rows = [(label, part[name]) for label, part in parts.items() for name in WORDS if name in part and part[name]["n"]]  # fmt: skip
+    without = dict.fromkeys(label for label, row in rows if row["interval"] is None)
+    lines += few_scenes([*without], len({label for label, _ in rows}))
     table.caption = "\n".join(lines) or None
     return table
 
 
 def comparison_table(compared: Mapping[str, Any]) -> PlainTable:
-    """Return both scores, their difference, its confidence interval and both tests, by aggregate score and type."""
-    title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
+    """Return both scores, their difference, its confidence interval and its test, by aggregate score and type."""
+    partial = {name: " (PARTIAL)" for name, status in compared.get("status", {}).items() if status != "complete"}  # fmt: skip
+    title = f"b: {compared['b']}{partial.get('b', '')}, a: {compared['a']}{partial.get('a', '')}, {compared['n']} questions"
     # without any interval, omit its columns to leave more width for the names
-    has_interval = any(entry["interval"] is not None for entry in compared["differences"].values())
+    differences = compared["differences"]
+    has_interval = any(entry["interval"] is not None for entry in differences.values())
     columns = DIFFERENCE if has_interval else DIFFERENCE[:4]
-    table = PlainTable(title, *columns)
-    table.add_column("McNemar", right=True)
-    tests, labels = compared["mcnemar"], row_names(compared["differences"])
+    table, labels = PlainTable(title, *columns), row_names(differences)
     for name, label in labels.items():
-        entry = compared["differences"][name]
-        test = tests.get("choices" if name == OFFICIAL else name)
+        entry = differences[name]
         cells = (
             _wrapped(_row_name(label)),
-            *(figure(entry[column]) for column in ("a", "b", "difference")),
+            *(figure(entry[column]) for column in ("a", "b")),
+            signed(entry["difference"]),
             interval(entry["interval"]),
             probability(entry["p"]),
             probability(entry["p_holm"]),
         )
-        table.add_row(
-            *cells[: len(columns)],
-            f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
-        )
-    table.caption = (
-        "McNemar: multiple-choice questions right in only one run (a:b), and exact p, which treats questions about a"
-        f" scene as independent; row '{labels.get(OFFICIAL, OFFICIAL)}': all multiple-choice questions."
+        table.add_row(*cells[: len(columns)])
+    lines = few_scenes(
+        [label for name, label in labels.items() if differences[name]["interval"] is None],
+        len(labels),
     )
     if has_interval:
-        table.caption = (
+        lines.insert(
+            0,
             "CI and p: jackknife over scenes. Holm p: corrected for the number of rows; in row"
-            f" '{labels.get(OFFICIAL, OFFICIAL)}' for the number of compared runs. {table.caption}"
+            f" '{labels.get(OFFICIAL, OFFICIAL)}' for the number of compared runs.",
         )
-    if any(entry["interval"] is None for entry in compared["differences"].values()):
-        table.caption += f"\n- {FEW_SCENES}"
-    for name, (ours, theirs) in compared.get("options", {}).items():
-        table.caption += f"\n- {name.replace('_', '-')}: a {_as_typed(ours)}, b {_as_typed(theirs)}"
-    for side, work in compared.get("work", {}).items():
-        table.caption += f"\n- {side}, mean per question: {describe_cost(work)}" if work else ""
-    for side, notes in compared.get("notes", {}).items():
-        table.caption += "".join(f"\n- {side}: {note}" for note in notes)
+    lines += [
+        f"- {side}, mean per question: {describe_cost(work)}"
+        for side, work in compared.get("work", {}).items()
+        if work
+    ]
+    table.caption = "\n".join(lines)
+    return table
+
+
+def mcnemar_table(compared: Mapping[str, Any]) -> PlainTable:
+    """Return McNemar's exact tests: multiple-choice questions that only one of two runs answered correctly."""
+    table = PlainTable("McNemar's exact test", *MCNEMAR)
+    for name, test in compared["mcnemar"].items():
+        label = "all multiple-choice" if name == "choices" else name
+        numbers = (str(test[key]) for key in ("n", "only_a", "only_b"))
+        table.add_row(label, *numbers, probability(test["p"]), probability(test["p_holm"]))
+    table.caption = "Treats questions about the same scene as independent, unlike the intervals."
     return table
 
 
@@ -236,7 +247,7 @@ def probability(p: float | None) -> str:
 
 def p_words(p: float) -> str:
     """Format a p-value for a sentence."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
 
 
 def _add(table: PlainTable, line: Line, *more: str) -> None:
@@ -289,13 +300,9 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     if macro == MACRO:
         label = f"mean over tasks, {results['parser']}"
         lines.append(Line(label, number, results[MACRO], intervals.get(MACRO)))
-    for name, label in (
-        ("without_order", "without appearance order"),
-        ("micro", "micro: mean over questions"),
-        ("mean_of_types", "mean over types"),
-    ):
-        if vsibench or name != "without_order":
-            lines.append(Line(label, None, results[name], intervals.get(name)))
+    for name in (WITHOUT_ORDER, MICRO, MEAN_OF_TYPES):
+        if vsibench or name != WITHOUT_ORDER:
+            lines.append(Line(MEAN_NAMES[name], None, results[name], intervals.get(name)))
     parts = {"debiased": results["debiased"]} if results["debiased"] else {}
     if len(results["datasets"]) > 1:
         parts |= results["datasets"]
@@ -349,7 +356,27 @@ def _official(results: Mapping[str, Any]) -> list[Line]:
     return lines
 
 
-def _caption(results: Mapping[str, Any]) -> str:
+def few_scenes(without: Sequence[str], number: int) -> list[str]:
+    """Return the caveat of rows without an interval, as a list of at most one line.
+
+    Args:
+        without: Names of the rows without an interval.
+        number: Number of all rows.
+    """
+    if not without:
+        return []
+    if len(without) == number:
+        return [f"- no intervals: the questions come from fewer than {LEAST_SCENES} scenes"]
+    rows = ", ".join(without)
+    return [f"- no interval for {rows}: fewer than {LEAST_SCENES} scenes"]
+
+
+def _caveats(notes: Sequence[str]) -> list[str]:
+    return [f"- {note}" for note in notes]
+
+
+def _work_lines(results: Mapping[str, Any]) -> list[str]:
+    """Return the number of questions by status, the cost, and what was reused between turns."""
     counts = results["counts"]
     statuses = [
         f"{counts[name]} {label}"
@@ -358,8 +385,7 @@ def _caption(results: Mapping[str, Any]) -> str:
     ]
     work, reuse = describe_mean_cost(results), results.get("reuse")
     reused = [REUSE_WORDS.get(reuse, f"reused between turns: {reuse}")] if reuse else []
-    lines = [" · ".join(statuses), *([work] if work else []), *reused]
-    return "\n".join([*lines, *(f"- {note}" for note in results["notes"])])
+    return [" · ".join(statuses), *([work] if work else []), *reused]
 
 
 # `reuse` of an engine -> text
@@ -377,7 +403,7 @@ def describe_mean_cost(results: Mapping[str, Any]) -> str | None:
     return f"mean per question: {describe_cost(work)}" if work else None
 
 
-def _as_typed(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """Return the value of an option in command-line syntax."""
     if value in (None, (), [], ""):
         return "not set"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     metavar="POINTS",
     help="Power analysis instead: scenes and questions needed to detect a difference of POINTS from RUN_A.",
 )
+@option(
+    "--table",
+    type=click.Choice(["markdown", "latex", "csv"]),
+    help="Print only the table of scores and differences, to paste.",
+)
 @RUNS_FOLDER
 @AS_JSON
 def compare_command(
@@ -45,6 +51,7 @@ def compare_command(
     power: float | None,
     output: str,
     as_json: bool,
+    table: str | None,
 ) -> None:
     """Compare runs, question by question.
 
@@ -56,11 +63,12 @@ def compare_command(
     Examples:
       render-agent compare RUN_A RUN_B
       render-agent compare RUN_A RUN_B RUN_C --page
+      render-agent compare RUN_A RUN_B --table latex
       render-agent compare RUN_A --power 3
     """
     if power is None:
         place = None if page is None else Path(page)
-        print_comparison(Path(output), runs, anyway, place, not no_diagnosis, as_json)
+        print_comparison(Path(output), runs, anyway, place, not no_diagnosis, as_json, table)
         return
     from render_agent.report.compare_runs import plan_power
     from render_agent.runs.read import find_run
@@ -81,6 +89,7 @@ def print_comparison(
     page: Path | None,
     diagnose: bool,
     as_json: bool,
+    table: str | None,
 ) -> None:
     """Compare each run with the first, print the differences, and optionally write pages to `page`.
 
@@ -91,6 +100,7 @@ def print_comparison(
     """
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
+    from render_agent.report.comparison_text import FORMATS, difference_lines, table_cells
     from render_agent.runs.read import find_run
     from render_agent.score.beliefs.belief_figures import LABELS
     from render_agent.score.comparison import ladder
@@ -99,6 +109,7 @@ def print_comparison(
         compared_beliefs_table,
         comparison_table,
         ladder_table,
+        mcnemar_table,
     )
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
@@ -122,7 +133,12 @@ def print_comparison(
 
         place = comparison_folder([folder.path for folder in folders]) if page == Path() else page
         index = write_comparison(folders, pairs, place, diagnose=diagnose)
-        click.echo(str(index), err=as_json)
+        click.echo(str(index), err=as_json or table is not None)
+    if table is not None:
+        letters = [*ascii_lowercase, *(f"run {n}" for n in range(27, len(folders) + 1))]
+        letters = letters[: len(folders)]
+        click.echo(FORMATS[table][1](table_cells(pairs, letters)), nl=False)
+        return
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
         printed = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
@@ -132,7 +148,12 @@ def print_comparison(
     for comparison in pairs:
         for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
+        console.print(comparison["verdict"])
+        for line in difference_lines(comparison):
+            console.print(f"- {line}")
         console.print(comparison_table(comparison))
+        if comparison["mcnemar"]:
+            console.print(mcnemar_table(comparison))
         changed = comparison["changed"]
         console.print(
             changed_table(comparison)

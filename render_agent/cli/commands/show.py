@@ -33,6 +33,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
       render-agent show recent 3
     """
     from render_agent.cli.commands.run import print_agent, program
+    from render_agent.report.run_facts import facts_line, request_facts
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
@@ -56,6 +57,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
         return
     console.print(score_tables(results))
     print_agent(folder.parts, results["notes"], console)
+    console.print(f"requests: {facts_line(request_facts(folder.config, results))}")
     console.print(f"run: {folder.path}", soft_wrap=True)
 
 

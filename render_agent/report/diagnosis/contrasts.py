@@ -11,8 +11,6 @@ from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, D
 from render_agent.score.comparison import RIGHT
 from render_agent.score.intervals import add_holm, jackknifed
 
-SIGNIFICANT = 0.05  # largest corrected p value of a difference that is stated
-
 
 class Trait(NamedTuple):
     """Something that the answers of a run can have in common."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.report.diagnosis.contrasts import SIGNIFICANT, TRAITS
+from render_agent.report.diagnosis.contrasts import TRAITS
 from render_agent.report.diagnosis.judge import first_clear_turns
 from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, name_of
 from render_agent.runs.build import Parts
+from render_agent.score.intervals import SIGNIFICANT
 from render_agent.score.tables import p_words
 from render_agent.util.display import count_noun, join_names
 

@@ -14,6 +14,13 @@ from urllib.parse import quote
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
+from render_agent.report.comparison_text import (
+    FORMATS,
+    differences,
+    direction,
+    table_cells,
+    verdict,
+)
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
@@ -34,6 +41,7 @@ from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend,
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
+from render_agent.report.run_facts import facts_line, request_facts
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 from render_agent.score.summary import OFFICIAL, row_names
@@ -81,7 +89,7 @@ def write_comparison(
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
-        plot = differences(runs, pairs)
+        plot = difference_plot(runs, pairs)
         write_plots(folder, [plot] if plot else [])
         _write_changed(runs, changes, shared, folder, diagnose=diagnose)
         (folder / "questions.js").write_bytes(table_script(_rows(changes)))
@@ -97,10 +105,15 @@ def write_comparison(
                     "questions": len(run.states),
                     "scored": run.results["official_over_scored"]["n"],
                     "took": _took(run),
-                    "remarks": [*banners(run), *run_warnings, *notes(run)],
                 }
-                for run, letter, run_warnings in zip(runs, LETTERS, warnings, strict=False)
+                for run, letter in zip(runs, LETTERS, strict=False)
             ],
+            verdicts=[
+                verdict(pair, LETTERS[0], letter, of_several=len(pairs) > 1)
+                for letter, pair in zip(LETTERS[1:], pairs, strict=False)
+            ],
+            options=_options(pairs),
+            copies=_copies(pairs, LETTERS[: len(runs)]),
             table=_table(runs, pairs),
             beliefs=_beliefs(pairs),
             tests=_tests(pairs),
@@ -144,12 +157,13 @@ def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
 def _head(run: RunData, letter: str) -> dict[str, Any]:
     """Return the letter, the name and a short description of a run."""
     config, parts = run.config, run.parts
+    facts = facts_line(request_facts(config, run.results))
     words = [parts.model_name, f"views: {config.views}"]
     if parts.image_stress.note:
         words.append(f"images: {config.pictures}")
     if parts.agent.chooses:
         words.append(parts.agent_words)
-    return {"letter": letter, "name": run.name, "what": ", ".join(words)}
+    return {"letter": letter, "name": run.name, "what": ", ".join(words), "facts": facts}
 
 
 def _took(run: RunData) -> str:
@@ -270,7 +284,7 @@ def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | Non
     return results.get(name), bounds
 
 
-def differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
+def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     """Plot the paired differences from the first run by type; None if no scores are common to the runs."""
     names = names_of(runs, pairs)
     if not names:
@@ -328,15 +342,30 @@ def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
 def _difference(entry: Any) -> dict[str, Any] | None:
     if entry is None or entry["difference"] is None:
         return None
-    low, high = entry["interval"] or (0.0, 0.0)
-    side = "better" if low > 0 else "worse" if high < 0 else ""
     return {
         "value": signed(entry["difference"]),
         "interval": interval(entry["interval"]),
         "p": probability(entry["p"]),
         "p_holm": probability(entry["p_holm"]),
-        "side": side,
+        "side": direction(entry),
     }
+
+
+def _options(pairs: Pairs) -> list[list[str]]:
+    """Return the facts and options in which any two runs differ: the name, then its value in each run."""
+    found = [differences(pair) for pair in pairs]
+    rows = []
+    for name in dict.fromkeys(name for options in found for name in options):
+        first = next(options[name][0] for options in found if name in options)
+        # a pair without the option has the same value in both runs
+        rows.append([name, first, *(options.get(name, (first, first))[1] for options in found)])
+    return rows
+
+
+def _copies(pairs: Pairs, letters: str) -> list[tuple[str, str, str]]:
+    """Return (name, title, text) of the table of differences in every format to copy."""
+    rows = table_cells(pairs, letters)
+    return [(name, title, write(rows)) for name, (title, write) in FORMATS.items()]
 
 
 def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:

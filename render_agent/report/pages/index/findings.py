@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from render_agent.report.diagnosis.contrasts import SIGNIFICANT, TRAITS, contrasts
+from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
 from render_agent.report.diagnosis.sentences import contrast_words
 from render_agent.report.diagnosis.summary import own_diagnoses
@@ -14,7 +14,7 @@ from render_agent.report.pages.plots.run_plots import scene_of
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
-from render_agent.score.intervals import ratio
+from render_agent.score.intervals import SIGNIFICANT, ratio
 from render_agent.score.means import MACRO
 from render_agent.score.tables import p_words
 from render_agent.util.display import join_names

@@ -20,6 +20,7 @@ from render_agent.report.pages.plots.run_plots import Plot, run_plots, scores_by
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
+from render_agent.report.run_facts import request_facts
 from render_agent.runs.log.columns import Column
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
@@ -101,7 +102,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ),
         ("Turns", _turns(config)),
         ("Images", f"{width} × {height} pixels, {config.field_of_view:g}° field of view"),
-        ("Seed", str(config.seed)),
+        *request_facts(config, run.results).items(),
     ]
     if run.parts.toolset.note:
         facts.insert(5, ("Tools", config.tools))
@@ -167,12 +168,7 @@ def _what_to_publish(run: RunData) -> str | None:
         return None
     if results["status"] != "complete" or score is None:
         return "Not for publication: only a part of the benchmark's questions is scored."
-    bounds = results["intervals"].get(OFFICIAL)
-    within = "" if bounds is None else f" (95 % CI {bounds[0]:.1f} to {bounds[1]:.1f})"
-    return (
-        f"To publish: {score_name(results)}, {score:.1f} %{within}, with the {overall_name(results)}{RAW_ANSWER},"
-        f" {figure(raw)} %, beside it; benchmark: {_benchmark(run)}."
-    )
+    return f"To publish: this score, with the {overall_name(results)}{RAW_ANSWER}, {figure(raw)} %, beside it."
 
 
 def _turns(config: RunConfig) -> str:

@@ -47,3 +47,22 @@
   });
   if (location.hash.includes("=") || location.hash === "") show();
 })();
+
+(function () {
+  for (const button of document.querySelectorAll("button.copy")) {
+    const text = document.getElementById(button.dataset.copies);
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      getSelection().removeAllRanges();
+      getSelection().addRange(range);
+      try {
+        await navigator.clipboard.writeText(text.textContent);
+      } catch {
+        document.execCommand("copy"); // pages opened from disk may have no clipboard
+      }
+      button.textContent = "Copied";
+    });
+  }
+})();

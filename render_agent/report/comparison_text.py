@@ -1,0 +1,192 @@
+"""The verdict of a comparison in one sentence, and its table as Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from render_agent.report.run_facts import FACT_OPTIONS, facts_line
+from render_agent.score.intervals import LEAST_SCENES, SIGNIFICANT
+from render_agent.score.summary import OFFICIAL, row_names
+from render_agent.score.tables import as_typed, figure, interval, p_words, probability, signed
+
+Pair = Mapping[str, Any]
+
+# Characters that LaTeX interprets -> their escapes.
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "…": r"\ldots{}",
+    "<": "$<$",
+    ">": "$>$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def direction(entry: Mapping[str, Any]) -> str:
+    """Return `better` or `worse` if a difference is significant after Holm's correction, otherwise ""."""
+    p = entry["p_holm"]
+    if p is None or p > SIGNIFICANT or not entry["difference"]:
+        return ""
+    return "better" if entry["difference"] > 0 else "worse"
+
+
+def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
+    """Return in one sentence whether run b is better or worse than run a.
+
+    Args:
+        pair: The comparison.
+        a: Name of its run a in the sentence.
+        b: Name of its run b.
+        of_several: True if p is corrected for several comparisons.
+    """
+    entry = pair["differences"][OFFICIAL]
+    points, name = entry["difference"], row_names(pair["differences"])[OFFICIAL]
+    if entry["p_holm"] is None:
+        return (
+            f"No difference between {a} and {b} can be tested: {b} − {a} is {signed(points)} points in {name}, over"
+            f" {_scenes(entry['scenes'])}; at least {LEAST_SCENES} are needed."
+        )
+    p = f"{'Holm-corrected ' if of_several else ''}{p_words(entry['p_holm'])}"
+    low, high = entry["interval"]
+    if side := direction(entry):
+        low, high = (low, high) if points > 0 else (-high, -low)
+        where = "above" if side == "better" else "below"
+        return f"{b} is {abs(points):.1f} points {where} {a} (95 % CI {low:.1f} to {high:.1f}, {p}) in {name}."
+    return (
+        f"No difference between {a} and {b} can be shown in {name}: {b} − {a} is {signed(points)} points (95 % CI"
+        f" {low:+.1f} to {high:+.1f}, {p}){_resolution(pair)}."
+    )
+
+
+def _resolution(pair: Pair) -> str:
+    """Return how many scenes a comparison would need, as the end of a sentence; empty if it cannot be estimated."""
+    plan = pair.get("power")
+    if plan is None:
+        return "; there are too few scenes to estimate how many would be needed"
+    needed, scenes = plan["needs"][0]["scenes"], plan["scenes"]
+    power, points = f"{100 * plan['power']:.0f} % power", f"{plan['difference']:g} points"
+    if needed is None:
+        return f"; no number of scenes would detect {points} with {power}"
+    if needed > scenes:
+        return f"; about {needed:,} scenes would be needed to detect {points} with {power}, and there are {scenes:,}"
+    seen = plan["needs"][0]["seen"]
+    return f"; with {_scenes(scenes)}, {seen:.1f} points would be detected with {power}"
+
+
+def difference_lines(pair: Pair) -> list[str]:
+    """Return the facts and options in which the runs of a comparison differ, those they share, and their caveats."""
+    partial = [side for side, status in pair["status"].items() if status != "complete"]
+    differing = [
+        f"{name}: a {ours}, b {theirs}" for name, (ours, theirs) in differences(pair).items()
+    ]
+    shared = {
+        name: value
+        for name, value in pair["facts"]["a"].items()
+        if pair["facts"]["b"].get(name) == value
+    }
+    return [
+        *([f"PARTIAL: {', '.join(partial)}"] if partial else []),
+        *(differing or ["same options"]),
+        *([f"a, b: {facts_line(shared)}"] if shared else []),
+        *by_sides(pair["notes"]),
+    ]
+
+
+def differences(pair: Pair) -> dict[str, tuple[str, str]]:
+    """Return the facts and options in which two runs differ, with the values of a and b."""
+    facts = pair["facts"]
+    names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
+    both = {name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names}
+    options = {
+        f"--{name.replace('_', '-')}": (as_typed(ours), as_typed(theirs))
+        for name, (ours, theirs) in pair["options"].items()
+        if name not in FACT_OPTIONS
+    }
+    return options | {name: values for name, values in both.items() if values[0] != values[1]}
+
+
+def by_sides(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Merge equal texts of several runs and prefix each with the names of its runs."""
+    names: dict[str, list[str]] = {}
+    for name, run_texts in texts.items():
+        for text in run_texts:
+            names.setdefault(text, []).append(name)
+    return [f"{', '.join(runs)}: {text}" for text, runs in names.items()]
+
+
+def _scenes(number: int) -> str:
+    return f"{number:,} scene{'' if number == 1 else 's'}"
+
+
+def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]]:
+    """Return the rows of a table of scores and differences, heads first.
+
+    Args:
+        pairs: The comparisons with the first run.
+        letters: Names of the runs in the heads.
+    """
+    first, *others = letters
+    rows = [["score (%)"]]
+    for other in others:
+        rows[0] += [first, other, f"{other} − {first}", "95 % CI", "p", "Holm p"]
+    names = dict.fromkeys(name for pair in pairs for name in pair["differences"])
+    for name, label in row_names(names).items():
+        cells = [label]
+        for pair in pairs:
+            entry = pair["differences"].get(name)
+            cells += ["–"] * 6 if entry is None else [
+                figure(entry["a"]),
+                figure(entry["b"]),
+                signed(entry["difference"]),
+                interval(entry["interval"]) or "–",
+                probability(entry["p"]),
+                probability(entry["p_holm"]),
+            ]  # fmt: skip
+        rows.append(cells)
+    return rows
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Format a table, heads first, as Markdown."""
+    lines = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
+    lines.insert(1, ["---", *["---:"] * (len(rows[0]) - 1)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_latex(rows: Sequence[Sequence[str]]) -> str:
+    """Format a table, heads first, as LaTeX with the rules of booktabs."""
+    heads, *lines = (
+        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in row) + r" \\" for row in rows
+    )
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    parts = [
+        f"\\begin{{tabular}}{{{columns}}}",
+        "\\toprule",
+        heads,
+        "\\midrule",
+        *lines,
+        "\\bottomrule",
+    ]
+    return "\n".join([*parts, "\\end{tabular}", ""])
+
+
+def as_csv(rows: Sequence[Sequence[str]]) -> str:
+    """Format a table, heads first, as CSV with ASCII minus signs."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [cell.replace("−", "-") for cell in row] for row in rows
+    )
+    return text.getvalue()
+
+
+# name -> format of a table; for `compare --table` and the page
+FORMATS: Mapping[str, tuple[str, Callable[[Sequence[Sequence[str]]], str]]] = {
+    "markdown": ("Markdown", as_markdown),
+    "latex": ("LaTeX", as_latex),
+    "csv": ("CSV", as_csv),
+}

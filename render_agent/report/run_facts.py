@@ -1,0 +1,62 @@
+"""How the replies of a run were requested: temperature, thinking, token limit and reply protocol, as really sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from render_agent.options import AUTO, RunConfig
+
+GREEDY = "0 (greedy)"
+
+# Options that `request_facts` describes.
+FACT_OPTIONS = (
+    "temperature",
+    "seed",
+    "thinking",
+    "thinking_budget",
+    "max_new_tokens",
+    "reply_protocol",
+)
+
+
+def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts that describe every request of a run, by name.
+
+    Fields that were adapted to a server replace the value of their option.
+
+    Args:
+        config: The options of the run.
+        results: Its results; `adapted` names the adapted request fields.
+    """
+    adapted: dict[str, Any] = dict(results.get("adapted", {}))
+
+    def sent(name: str, value: str) -> str:
+        change = adapted.pop(name, None)
+        if change is None:
+            return value
+        return f"{change['how']} in {change['turns']:,} turns (option: {value})"
+
+    temperature = f"{config.temperature:g}" if config.temperature else GREEDY
+    facts = {
+        "Temperature": sent("temperature", temperature),
+        "Seed": sent("seed", str(config.seed)),
+        "Thinking": _thinking(config),
+        "New tokens": f"at most {config.max_new_tokens:,} per reply",
+        "Reply protocol": config.reply_protocol,
+    }
+    others = "; ".join(
+        f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
+    )
+    return facts | ({"Adapted to the server": others} if others else {})
+
+
+def _thinking(config: RunConfig) -> str:
+    words = "model's default" if config.thinking == AUTO else config.thinking
+    budget = config.thinking_budget
+    return words if budget is None else f"{words}, at most {budget:,} tokens"
+
+
+def facts_line(facts: Mapping[str, str]) -> str:
+    """Join facts in one line for the terminal."""
+    return ", ".join(f"{name[:1].lower()}{name[1:]} {value}" for name, value in facts.items())
