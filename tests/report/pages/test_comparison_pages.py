@@ -74,6 +74,8 @@ def test_table_matches_compare(page, runs, two):
     sides = [Side(name, RunData(output / name).results) for name in names[:2]]
     found = compare(*sides)["differences"]["official"]
     page.goto(two.as_uri())
+    assert "B − A" in page.inner_text(".found")
+    assert "VSI-Bench score (parsed answer)" in page.inner_text(".found")
     cells = page.locator(".scores tr.mean td").all_inner_texts()
     scores = [side.results["official"] for side in sides]
     assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
@@ -82,6 +84,31 @@ def test_table_matches_compare(page, runs, two):
     rows = page.locator(".compared-runs tbody tr")
     assert rows.count() == 2
     assert all(name in rows.nth(n).inner_text() for n, name in enumerate(names[:2]))
+
+
+def test_tables_can_be_copied(page, runs, two):
+    output, names = runs
+    page.goto(two.as_uri())
+    page.click(".copies summary")
+    for kind in ("markdown", "latex", "csv"):
+        said = called("compare", *names[:2], "--output", output, "--table", kind)
+        assert said.exit_code == 0, said.output
+        heads = page.inner_text(f"#copy-{kind}").replace("A", "a").replace("B", "b")
+        assert heads.strip() == said.stdout.replace("A", "a").replace("B", "b").strip()
+    page.click("[data-copies=copy-latex]")
+    assert page.inner_text("[data-copies=copy-latex]") == "Copied"
+
+
+def test_options_that_differ_are_listed(page, tmp_path):
+    runs = [
+        run_rooms(tmp_path / model, id=("5",), model=model, temperature=heat).path
+        for model, heat in (("random", 0.0), ("expert", 0.5))
+    ]
+    said = called("compare", *runs, "--page", tmp_path / "pages", "--no-diagnosis")
+    assert said.exit_code == 0, said.output
+    page.goto((tmp_path / "pages" / "index.html").as_uri())
+    rows = [row.inner_text().split("\t") for row in page.locator(".differing tbody tr").all()]
+    assert rows == [["--model", "random", "expert"], ["Temperature", "0 (greedy)", "0.5"]]
 
 
 def test_changed_questions_are_listed_and_filtered(page, two):

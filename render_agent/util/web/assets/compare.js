@@ -52,17 +52,13 @@
   for (const button of document.querySelectorAll("button.copy")) {
     const text = document.getElementById(button.dataset.copies);
     button.hidden = false;
-    button.addEventListener("click", async () => {
+    button.addEventListener("click", () => {
       const range = document.createRange();
       range.selectNodeContents(text);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
-      try {
-        await navigator.clipboard.writeText(text.textContent);
-      } catch {
-        document.execCommand("copy"); // pages opened from disk may have no clipboard
-      }
-      button.textContent = "Copied";
+      // works in pages opened from disk, which have no navigator.clipboard in some browsers
+      if (document.execCommand("copy")) button.textContent = "Copied";
     });
   }
 })();

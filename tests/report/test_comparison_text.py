@@ -1,0 +1,185 @@
+"""The verdict of a comparison, the marks of its rows, the facts that differ, and tables to copy."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from render_agent.options import RunConfig
+from render_agent.report.comparison_text import (
+    FORMATS,
+    difference_lines,
+    differences,
+    direction,
+    table_cells,
+    verdict,
+)
+from render_agent.report.run_facts import facts_line, request_facts
+from render_agent.score.comparison import Side, compare, correct
+from render_agent.score.power import plan
+
+TYPES = ("object_counting", "object_abs_distance", "object_size_estimation", "route_planning")
+
+
+def side(name, scores, types=TYPES[:1]):
+    """Return a run with these scores, one scene per score and a question of each type in every scene."""
+    rows = [
+        {
+            "question_id": f"{kind} {n}",
+            "type": kind,
+            "dataset": "d",
+            "scene": f"s{n}",
+            "truth": "2",
+            "answer": "2",
+            "score": score,
+        }
+        for kind in types
+        for n, score in enumerate(scores)
+    ]
+    return Side(name, {"questions": rows})
+
+
+def pair(a, b, types=TYPES[:1]):
+    return compare(side("a", a, types), side("b", b, types))
+
+
+def test_a_difference_is_stated_with_its_interval_and_p():
+    better = pair([0.2, 0.4] * 10, [0.5, 0.6] * 10)
+    entry = better["differences"]["official"]
+    said = verdict(better, "A", "B")
+    low, high = entry["interval"]
+    assert said.startswith(f"B is 25.0 points above A (95 % CI {low:.1f} to {high:.1f}, p")
+    assert "VSI-Bench score (parsed answer)" in said
+    worse = pair([0.5, 0.6] * 10, [0.2, 0.4] * 10)
+    assert f"B is 25.0 points below A (95 % CI {low:.1f} to {high:.1f}, p" in verdict(
+        worse, "A", "B"
+    )
+
+
+def test_no_difference_is_claimed_without_evidence():
+    unclear = pair([0.2, 0.4] * 10, [0.4, 0.21] * 10)
+    said = verdict(unclear, "A", "B")
+    assert said.startswith("No difference between A and B can be shown")
+    assert "too few scenes to estimate" in said
+    results = {
+        "errors": {"official": {"error": 3.0, "freedom": 19, "scenes": 20}},
+        "n": 20,
+        "official_over_scored": {"score": 30},
+    }
+    unclear["power"] = plan(results, 10, 0.8, unclear)
+    row = unclear["power"]["needs"][0]
+    said = verdict(unclear, "A", "B")
+    if row["scenes"] > 20:
+        assert f"about {row['scenes']} scenes would be needed to detect 10 points" in said
+    else:
+        assert f"with 20 scenes, {row['seen']:.1f} points would be detected" in said
+
+
+def test_more_scenes_are_asked_for_only_if_there_are_too_few():
+    few = pair([0.0, 1.0] * 8, [1.0, 0.0] * 8)
+    results = {
+        "errors": {"official": {"error": 3.0, "freedom": 15, "scenes": 16}},
+        "n": 16,
+        "official_over_scored": {"score": 50},
+    }
+    few["power"] = plan(results, 10, 0.8, few)
+    needed = few["power"]["needs"][0]["scenes"]
+    assert needed > 16
+    assert f"about {needed:,} scenes would be needed to detect 10 points" in verdict(few, "a", "b")
+
+
+def test_too_few_scenes_allow_no_test():
+    said = verdict(pair([0.2] * 5, [0.9] * 5), "A", "B")
+    assert "can be tested" in said
+    assert "+70.0 points" in said
+    assert "5 scenes; at least 6" in said
+
+
+def test_marks_follow_the_corrected_p_value():
+    """Regression test: green marks followed the plain interval."""
+    found = pair(
+        [0.0, 0.1, 0.2, 0.4, 0.5, 0.1, 0.3, 0.2], [0.1, 0.3, 0.1, 0.6, 0.8, 0.1, 0.5, 0.4], TYPES
+    )
+    entries = found["differences"]
+    plain = [name for name, entry in entries.items() if entry["interval"][0] > 0]
+    assert set(TYPES) <= set(plain)
+    assert all(entries[name]["p_holm"] > 0.05 for name in TYPES)
+    assert [direction(entries[name]) for name in TYPES] == [""] * len(TYPES)
+    assert direction(entries["official"]) == "better"
+    for entry in entries.values():
+        if mark := direction(entry):
+            assert entry["p_holm"] <= 0.05
+            assert (mark == "better") == (entry["difference"] > 0)
+
+
+def test_primary_p_is_corrected_for_the_number_of_runs():
+    pairs = [pair([0.0, 0.1] * 8, [0.05, 0.1 + shift] * 8) for shift in (0.02, 0.03)]
+    correct(pairs)
+    assert "Holm-corrected p" in verdict(pairs[0], "A", "B", of_several=True)
+
+
+def with_facts(a, b, **more):
+    """Return a comparison of runs with these options."""
+    results = {"a": {}, "b": more.pop("results", {})}
+    configs = {"a": RunConfig(**a), "b": RunConfig(**b)}
+    return {
+        **pair([0.1] * 8, [0.2] * 8),
+        "options": {name: [a.get(name), b[name]] for name in b if a.get(name) != b[name]},
+        "facts": {name: request_facts(configs[name], results[name]) for name in "ab"},
+        "status": {"a": "complete", "b": "partial"},
+        "notes": {"a": ["same", "only a"], "b": ["same"]},
+    }
+
+
+def test_options_and_requests_that_differ_are_named():
+    found = with_facts({"model": "x"}, {"model": "y", "temperature": 0.7, "limit": 4})
+    assert differences(found) == {
+        "--model": ("x", "y"),
+        "--limit": ("not set", "4"),
+        "Temperature": ("0 (greedy)", "0.7"),
+    }
+    lines = difference_lines(found)
+    assert lines[0] == "PARTIAL: b"
+    assert "--model: a x, b y" in lines
+    assert "a, b: same" in lines
+    assert "a: only a" in lines
+
+
+def test_what_was_really_sent_is_a_difference():
+    adapted = {"adapted": {"temperature": {"how": "not sent", "turns": 54}}}
+    found = with_facts({}, {}, results=adapted)
+    ((name, (ours, theirs)),) = differences(found).items()
+    assert (name, ours) == ("Temperature", "0 (greedy)")
+    assert theirs == "not sent in 54 turns (option: 0 (greedy))"
+
+
+def test_facts_contain_other_adapted_fields():
+    adapted = {"max_tokens": {"how": "sent under its other name", "turns": 3}}
+    facts = request_facts(RunConfig(thinking="on", thinking_budget=99), {"adapted": adapted})
+    assert facts["Thinking"] == "on, at most 99 tokens"
+    assert facts["Adapted to the server"] == "max_tokens sent under its other name in 3 turns"
+    assert "new tokens at most 512 per reply" in facts_line(facts)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_tables_have_the_same_cells_in_every_format(number):
+    pairs = [pair([0.1, 0.3] * 4, [0.2, 0.9] * 4, TYPES)] * number
+    rows = table_cells(pairs, "ABC"[: number + 1])
+    assert len({len(row) for row in rows}) == 1
+    assert rows[1][0] == "VSI-Bench score (parsed answer)"
+    assert len(rows) == 1 + len(pairs[0]["differences"])
+    read = [*csv.reader(io.StringIO(FORMATS["csv"][1](rows)))]
+    assert [[cell.replace("−", "-") for cell in row] for row in rows] == read
+    markdown = FORMATS["markdown"][1](rows).splitlines()
+    assert {line.count("|") for line in markdown} == {len(rows[0]) + 1}
+    latex = FORMATS["latex"][1](rows)
+    assert len(re.findall(r"(?<!\\)&", latex)) == len(rows) * (len(rows[0]) - 1)
+    assert latex.count(r"\\") == len(rows)
+
+
+def test_special_characters_are_escaped():
+    rows = [["a_b & 5 %", "x|y"], ["{~^\\}", "<.001"]]
+    assert r"a\_b \& 5 \% & x|y \\" in FORMATS["latex"][1](rows)
+    assert r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}" in FORMATS["latex"][1](rows)
+    assert r"x\|y" in FORMATS["markdown"][1](rows)
