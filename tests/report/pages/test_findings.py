@@ -58,12 +58,18 @@ def planted(low, high, scenes=12, types=("object_counting", "room_size_estimatio
         scene="s",
         type=types[0],
         text="",
-        wanted="number",
-        truth="2",
+        answer_form="number",
+        ground_truth="2",
     )
     return [
         (
-            replace(question, id=f"{kind} {n} {k}", scene=f"s{n}", type=kind, truth=str(2 + n + k)),
+            replace(
+                question,
+                id=f"{kind} {n} {k}",
+                scene=f"s{n}",
+                type=kind,
+                ground_truth=str(2 + n + k),
+            ),
             (low, high)[n % 2],
         )
         for kind in types
