@@ -29,8 +29,8 @@ class Best(Agent):
         """Render the candidates if needed, score them, and choose the best one."""
         default = default_candidate(context, candidates)
         evidence = Evidence(self.text, tuple(candidates), default.number)
-        moving = [candidate for candidate in candidates if candidate.goes_on]
-        if context.last or not default.goes_on or len(moving) < 2:
+        moving = [candidate for candidate in candidates if candidate.continues_dialogue]
+        if context.last or not default.continues_dialogue or len(moving) < 2:
             return evidence
         if self.draws:
             moving = yield preview(tools, context, moving)

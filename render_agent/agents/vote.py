@@ -50,7 +50,7 @@ class Vote(Agent):
             chosen = default_candidate(context, candidates)
         else:
             moving = [c for c in readable if c not in ending]
-            chosen = _most_frequent_move(context, moving, tools.prompt.on_request)
+            chosen = _most_frequent_move(context, moving, tools.prompt.requestable_kinds)
         return Evidence(self.text, tuple(candidates), chosen.number, ballot=answer_vote)
 
 

@@ -189,7 +189,7 @@ def _run(
 
 
 def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
-    make = _announcing(chosen.make) if run.parts.engine.gives_one_reply else chosen.make
+    make = _announcing(chosen.make) if run.parts.engine.single_sample else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)

@@ -86,7 +86,7 @@ def load_engine(
     ...
     render_agent.errors.UsageError: the engine 'scripted' does not load a model. Pass its name to run or ask.
     """
-    if not engine_traits(engine).asks_model:
+    if not engine_traits(engine).uses_model:
         raise UsageError(
             f"the engine {engine!r} does not load a model. Pass its name to run or ask."
         )

@@ -82,7 +82,7 @@ def dry_run(config: RunConfig) -> int:
         f" question takes {count_noun(config.max_turns, 'turn')}), plus the model's time",
         soft_wrap=True,
     )
-    if parts.engine.asks_model:
+    if parts.engine.uses_model:
         console.print(sentence(cost), soft_wrap=True)
     for message in first_view.messages:
         console.rule(message["role"], align="left")

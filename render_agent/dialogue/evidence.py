@@ -39,7 +39,7 @@ class Candidate(Struct, frozen=True):
     group: Count = 0
 
     @property
-    def goes_on(self) -> bool:
+    def continues_dialogue(self) -> bool:
         """True if the reply was parsed and does not end the dialogue."""
         return isinstance(self.action, Action) and not self.action.done
 

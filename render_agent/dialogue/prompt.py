@@ -28,9 +28,9 @@ class Prompt:
         max_turns: Turns per question.
         field_of_view: Horizontal field of view in degrees.
         kinds: View types that the model may request; the first is the default. If empty, the model is told
-            that it sees nothing. If `at_once` is set, the types of the views shown with the question.
-        at_once: Number of views shown with the question and not chosen by the model; 0 if the model chooses.
-        picture_size: Width and height in pixels of the views that replies may measure in; None if measuring is off.
+            that it sees nothing. If `num_initial_views` is set, the types of the views shown with the question.
+        num_initial_views: Number of views shown with the question and not chosen by the model; 0 if the model chooses.
+        image_size: Width and height in pixels of the views that replies may measure in; None if measuring is off.
         graph: True if the model reads a scene graph instead of seeing images.
         start: Requested start position in metres; None if not specified.
         wording: Templates of all texts.
@@ -40,8 +40,8 @@ class Prompt:
     max_turns: int
     field_of_view: float
     kinds: tuple[str, ...] = KINDS
-    at_once: int = 0
-    picture_size: tuple[int, int] | None = None
+    num_initial_views: int = 0
+    image_size: tuple[int, int] | None = None
     graph: bool = False
     start: Vector | None = None
     wording: Wording = field(default_factory=general)
@@ -52,17 +52,17 @@ class Prompt:
         """Who chooses the views, or what replaces them."""
         if self.graph or not self.kinds:
             return "graph" if self.graph else "blind"
-        return "passive" if self.at_once else "free"
+        return "passive" if self.num_initial_views else "free"
 
     @property
-    def on_request(self) -> tuple[str, ...]:
+    def requestable_kinds(self) -> tuple[str, ...]:
         """The view types that a reply may request; if empty, replies cannot move either."""
         return self.kinds if self.mode == "free" else ()
 
     @property
     def form(self) -> ReplyForm:
         """The fields that replies may contain."""
-        return ReplyForm(self.mode, self.on_request, self.picture_size, self.wording)
+        return ReplyForm(self.mode, self.requestable_kinds, self.image_size, self.wording)
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
@@ -85,7 +85,7 @@ class Prompt:
         has_map = "top" in self.kinds
         axes = say("instructions.map_axes") if has_map else ""
         camera = say("instructions.camera", field=f"{self.field_of_view:g}", axes=axes)
-        if self.at_once:
+        if self.num_initial_views:
             kinds, advice = [*map(self._kind, self.kinds)], self._passive_advice()
         else:
             first, *others = self.kinds
@@ -108,7 +108,7 @@ class Prompt:
 
     def _passive_advice(self) -> str:
         say, advice = self.wording, []
-        if self.at_once > 1:
+        if self.num_initial_views > 1:
             advice.append(say("instructions.passive_advice", advice=say("instructions.advice")))
         if "top" in self.kinds:
             advice.append(say("instructions.passive_map_advice"))
@@ -134,7 +134,7 @@ class Prompt:
         key = "question.answer_number" if question.answer_form == "number" else "question.answer"
         lines.append(say(key, form=form))
         status = [self._turn_status(0, camera)]
-        if self.on_request and self.start is not None and not question.begins_apart:
+        if self.requestable_kinds and self.start is not None and not question.has_own_start:
             status += start_note(self.start, camera, say)
         first = text("\n".join(lines) + "\n\n" + " ".join(status))
         return [
@@ -152,7 +152,7 @@ class Prompt:
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)
-        if not self.on_request:
+        if not self.requestable_kinds:
             return number
         return f"{number} {self.wording('turn.stands', pose=self._pose(camera))}"
 
@@ -161,7 +161,7 @@ class Prompt:
         pieces = []
         for view in views:
             key, values = "turn.view", {}
-            if (self.at_once or with_pose) and isinstance(view.camera, Camera):
+            if (self.num_initial_views or with_pose) and isinstance(view.camera, Camera):
                 key, values = "turn.view_posed", {"pose": self._pose(view.camera)}
             elif isinstance(view.camera, MapCamera):
                 key, values = "turn.view_map", {"height": f"{view.camera.height:.2f}"}

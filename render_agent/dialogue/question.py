@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from render_agent.dialogue.answer import AnswerForm, canonical_answer
 from render_agent.scans.camera import Vector
@@ -33,32 +33,32 @@ class StartPose:
 class Change(Struct, frozen=True):
     """How a counterpart differs from its original question: edits of the room, or another wording."""
 
-    asked: str
+    kind: str = field(name="asked")
     """The value of `--change`."""
-    of: str
+    original_id: str = field(name="of")
     """Id of the original question."""
-    must: bool
+    changes_answer: bool = field(name="must")
     """True if the correct answer changes."""
-    said: str
+    description: str = field(name="said")
     """The change, as a clause."""
-    why: str
+    reason: str = field(name="why")
     """Why the answer must, or must not, change, as a clause."""
-    before: str
+    original_truth: str = field(name="before")
     """Ground truth of the original question, computed by the same solver."""
     scene: str
     """Name of the scene before the edits."""
     edits: tuple[Edit, ...] = ()
     """Edits of the scene; empty if only the wording changes."""
-    meaning: tuple[tuple[str, str], ...] = ()
+    option_letters: tuple[tuple[str, str], ...] = field(default=(), name="meaning")
     """Pairs of an option's letter (or text, if the answer is a text) and the original question's letter for it."""
     factor: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
     """Size of the requested unit in units of the original question."""
 
-    def as_before(self, answer: str | None) -> str | None:
+    def to_original(self, answer: str | None) -> str | None:
         """Convert an answer to the letters and the unit of the original question; None if that is impossible."""
         if answer is None:
             return None
-        meaning = dict(self.meaning)
+        meaning = dict(self.option_letters)
         if not meaning:
             number = None if self.factor == 1 else parse_only_number(answer)
             return answer if number is None else f"{float(number) * self.factor:.6g}"
@@ -106,17 +106,17 @@ class Question:
     """Start pose; None to use `--start`."""
 
     @property
-    def too_long(self) -> bool:
-        """True if text and options exceed MAX_QUESTION_LETTERS."""
+    def is_too_long(self) -> bool:
+        """True if text and options exceed MAX_QUESTION_CHARS."""
         return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_CHARS
 
     @property
-    def chance_id(self) -> str:
+    def seed_id(self) -> str:
         """The id that seeds randomness; a counterpart uses that of its original question."""
-        return self.id if self.change is None else self.change.of
+        return self.id if self.change is None else self.change.original_id
 
     @property
-    def begins_apart(self) -> bool:
+    def has_own_start(self) -> bool:
         """True if the dialogue does not start at `--start`: the question has its own start, or a changed room."""
         return self.start is not None or self.change is not None
 

@@ -128,13 +128,13 @@ class ReplyForm:
     Attributes:
         mode: Who chooses the views.
         kinds: View types that a reply may request; empty unless the mode is free.
-        picture_size: Width and height of the views in pixels if replies may request measurements; otherwise None.
+        image_size: Width and height of the views in pixels if replies may request measurements; otherwise None.
         wording: Templates of the descriptions.
     """
 
     mode: Mode = "free"
     kinds: tuple[str, ...] = KINDS
-    picture_size: tuple[int, int] | None = None
+    image_size: tuple[int, int] | None = None
     wording: Wording = dataclass_field(default_factory=general)
 
     @property
@@ -143,7 +143,7 @@ class ReplyForm:
         return [
             field
             for field in FIELDS
-            if (field.used != "measuring" or self.picture_size is not None)
+            if (field.used != "measuring" or self.image_size is not None)
             and (field.sentence is None or self.wording.templates[f"fields.{field.sentence}"])
         ]
 
@@ -154,7 +154,7 @@ class ReplyForm:
 
     def meanings(self) -> list[tuple[list[ReplyField], str]]:
         """Return (fields, description) for the requested fields; neighbours with the same sentence are grouped."""
-        width, height = self.picture_size or (0, 0)
+        width, height = self.image_size or (0, 0)
         meanings = []
         for sentence, group in groupby(self.requested_fields, lambda field: field.sentence):
             if sentence is None:

@@ -92,7 +92,7 @@ class Turn(Struct, frozen=True):
                 raise ValueError(f"the turn differs from its chosen candidate {chosen.number}")
 
     @property
-    def drawn(self) -> set[str]:
+    def image_files(self) -> set[str]:
         """Image files of the views shown in the turn and of those rendered to choose its move."""
         candidates = self.evidence.candidates if self.evidence else ()
         return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}

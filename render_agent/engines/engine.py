@@ -122,13 +122,13 @@ def merge_samples(
 class Capabilities:
     """What an engine supports."""
 
-    free_running: bool = False
+    streaming: bool = False
     """Returns each reply as soon as it is complete. Otherwise full batches of `batch_size` work best."""
-    schema: bool = False
+    guided_decoding: bool = False
     """Constrains replies to `Request.schema`."""
-    score: bool = False
+    scoring: bool = False
     """Implements `Scorer`."""
-    one_dialogue: bool = False
+    sequential: bool = False
     """Works best one dialogue after the other, such as a person or a server with a small cache."""
     probes: bool = True
     """Can be asked for its beliefs outside the dialogue."""
@@ -138,9 +138,9 @@ class Capabilities:
 class Workload:
     """Properties of a run that engines use for sizing."""
 
-    pictures: int
+    max_images: int
     """Largest number of images in a prompt."""
-    dialogues: int = 1
+    dialogues_per_question: int = 1
     """Number of concurrent dialogues per question."""
     kinds: tuple[str, ...] = ()
     """View types that a reply can request."""

@@ -31,24 +31,24 @@ class EngineMaker(Choice):
     """
 
     default_model = DEFAULT_MODEL
-    asks_model = True
+    uses_model = True
     """True if a model answers, rather than a rule or a person."""
-    asks_server = True
+    uses_server = True
     """True if it uses `--base-url`."""
-    holds_weights = True
+    loads_weights = True
     """True if the model is loaded into this process, so that it may need a GPU."""
     has_options = True
     """True if it has engine options."""
-    gives_probabilities = True
+    supports_scoring = True
     """True if it can return log-probabilities of given replies."""
-    gives_one_reply = False
+    single_sample = False
     """True if it supports only one sample per turn."""
 
-    def model_of(self, config: RunConfig) -> str:
+    def model_name(self, config: RunConfig) -> str:
         """Return the selected model, or the engine's default."""
         return config.model or self.default_model
 
-    def code_of(self, config: RunConfig) -> str | None:
+    def code_file(self, config: RunConfig) -> str | None:
         """Return the Python file that would run as the model, or None."""
         return None
 
@@ -56,7 +56,7 @@ class EngineMaker(Choice):
 class Transformers(EngineMaker):
     """A model in this process, run by transformers."""
 
-    asks_server = False
+    uses_server = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -67,7 +67,7 @@ class Transformers(EngineMaker):
 
         options = engine_options(config.engine_option)
         loaded = open_model(
-            self.model_of(config),
+            self.model_name(config),
             revision=config.revision,
             dtype=config.dtype,
             device=config.device,
@@ -111,7 +111,7 @@ class Transformers(EngineMaker):
 
         options = engine_options(config.engine_option)
         reject_tensor_parallel(config.tensor_parallel)
-        described = describe_model(self.model_of(config), config.revision)
+        described = describe_model(self.model_name(config), config.revision)
         check_options(options, str(described["model_type"]))
         return {
             **described,
@@ -125,7 +125,7 @@ class Transformers(EngineMaker):
 class Vllm(EngineMaker):
     """A model in this process, run by vLLM."""
 
-    asks_server = False
+    uses_server = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -134,8 +134,8 @@ class Vllm(EngineMaker):
         from render_agent.engines.vllm.arguments import vllm_options
         from render_agent.engines.vllm.vllm_engine import VllmEngine
 
-        options = vllm_options(config, engine_options(config.engine_option), workload.pictures)
-        return VllmEngine(self.model_of(config), revision=config.revision, options=options)
+        options = vllm_options(config, engine_options(config.engine_option), workload.max_images)
+        return VllmEngine(self.model_name(config), revision=config.revision, options=options)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the model. Raises SetupError if vLLM or the model is missing."""
@@ -144,7 +144,7 @@ class Vllm(EngineMaker):
 
         require_vllm()
         return {
-            **describe_model(self.model_of(config), config.revision),
+            **describe_model(self.model_name(config), config.revision),
             "vllm": vllm_version(),
             "dtype": config.dtype,
             "device": config.device,
@@ -155,8 +155,8 @@ class Vllm(EngineMaker):
 class OpenAI(EngineMaker):
     """An OpenAI-compatible server."""
 
-    holds_weights = False
-    gives_probabilities = False
+    loads_weights = False
+    supports_scoring = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -165,21 +165,21 @@ class OpenAI(EngineMaker):
         from render_agent.engines.openai.openai_engine import make_openai_engine
 
         return make_openai_engine(
-            config, self.model_of(config), engine_options(config.engine_option)
+            config, self.model_name(config), engine_options(config.engine_option)
         )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the servers and their models. Raises SetupError if one is unreachable."""
         from render_agent.engines.openai.openai_engine import describe
 
-        return describe(config, self.model_of(config), engine_options(config.engine_option))
+        return describe(config, self.model_name(config), engine_options(config.engine_option))
 
 
 class Scripted(EngineMaker):
     """A rule-based policy instead of a model."""
 
     default_model = "explorer"
-    asks_model = asks_server = holds_weights = has_options = False
+    uses_model = uses_server = loads_weights = has_options = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -188,28 +188,28 @@ class Scripted(EngineMaker):
         from render_agent.engines.scripted.scripted_engine import BATCH_SIZE, make_scripted
 
         size = config.fixed_batch_size or BATCH_SIZE
-        return make_scripted(self.model_of(config), questions, config.seed, size, config)
+        return make_scripted(self.model_name(config), questions, config.seed, size, config)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""
         from render_agent.engines.scripted.load_policy import find_policy
 
-        return {"note": getattr(find_policy(self.model_of(config)), "note", None)}
+        return {"note": getattr(find_policy(self.model_name(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Return the file of the policy, or the annotation files if a named policy answers from object boxes."""
         from render_agent.tasks.input_files import annotation_files, digest_of
 
-        name = self.model_of(config)
+        name = self.model_name(config)
         if name not in registry.names("scripted policy"):
             return (InputFile("policies", name, "policy", digest_of(Path(name))),)
         policy = registry.load("scripted policy", name)
         knows = getattr(policy, "knows_boxes", False)
         return annotation_files(config, questions) if knows else ()
 
-    def code_of(self, config: RunConfig) -> str | None:
+    def code_file(self, config: RunConfig) -> str | None:
         """Return the policy's Python file; None for a named policy or a file of replies."""
-        name = self.model_of(config)
+        name = self.model_name(config)
         is_code = name.endswith(".py") and name not in registry.names("scripted policy")
         return name if is_code else None
 
@@ -218,8 +218,8 @@ class Human(EngineMaker):
     """A person in the browser."""
 
     default_model = "person"
-    asks_model = asks_server = holds_weights = has_options = False
-    gives_one_reply = True
+    uses_model = uses_server = loads_weights = has_options = False
+    single_sample = True
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -227,7 +227,7 @@ class Human(EngineMaker):
         """Serve the page and return the engine. Raises SetupError if the port is in use."""
         from render_agent.engines.human.human_engine import HumanEngine
 
-        turns, name = config.max_turns, self.model_of(config)
+        turns, name = config.max_turns, self.model_name(config)
         return HumanEngine(questions, workload.kinds, turns, port=config.port, name=name)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
@@ -245,7 +245,7 @@ class Human(EngineMaker):
             from render_agent.util.web.server import LocalServer
 
             LocalServer(config.port).close()
-        return {"note": f"answered in the browser by: {self.model_of(config)}"}
+        return {"note": f"answered in the browser by: {self.model_name(config)}"}
 
 
 TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()
@@ -265,7 +265,7 @@ def engine_traits(name: str) -> EngineMaker:
 
 def reject_code(config: RunConfig, where: str) -> None:
     """Raise UsageError if a file, `where`, selects a Python file as the model."""
-    if code := engine_traits(config.engine).code_of(config):
+    if code := engine_traits(config.engine).code_file(config):
         raise UsageError(
             f"{where} sets the model to a program, {code}, which is not run without consent. Pass"
             f" --model {code} or --allow-code to run it."
@@ -287,7 +287,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     package = registry.package("engine", config.engine)
     describe = getattr(engine_maker(config.engine), "describe", None)
     model = (
-        engine_traits(config.engine).model_of(config)
+        engine_traits(config.engine).model_name(config)
         if package is None
         else config.model or config.engine
     )
@@ -339,7 +339,7 @@ def model_file(config: RunConfig, recorded: Digests) -> InputFile | None:
     """
     from render_agent.engines.checkpoint.locate import describe_model
 
-    model = engine_traits(config.engine).model_of(config)
+    model = engine_traits(config.engine).model_name(config)
     digest = recorded.get(model)
     if digest is None or "sha256:" not in digest:  # the files of a commit on the hub do not change
         return None

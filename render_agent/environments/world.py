@@ -106,7 +106,7 @@ class World:
         views = self._views
         if isinstance(views, FreeViews):
             views = views.storing_in(
-                self.parts.image_stress.painted(log.pictures, self.config.seed)
+                self.parts.image_stress.wrap_store(log.pictures, self.config.seed)
             )
         turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])
         batched = min(self.config.max_batched_turns, self.config.max_turns)

@@ -114,7 +114,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     states_by_id = {
         s.id: s
         for s in states
-        if metric_of(s.question).judged and s.question.ground_truth is not None
+        if metric_of(s.question).needs_judge and s.question.ground_truth is not None
     }
     marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
     requests = [

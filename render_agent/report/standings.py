@@ -85,12 +85,12 @@ def explain_choice(evidence: Evidence) -> str:
         return f"Reply {number} of {count} was chosen by {verifiers}."
     if evidence.judgements:
         return f"No scores from {verifiers}; the first readable reply was used."
-    moving = sum(candidate.goes_on for candidate in candidates)
+    moving = sum(candidate.continues_dialogue for candidate in candidates)
     if not any(isinstance(candidate.action, Action) for candidate in candidates):
         return f"All {count} replies were unreadable."
-    if evidence.agent.startswith("vote:") and chosen.goes_on:
+    if evidence.agent.startswith("vote:") and chosen.continues_dialogue:
         return f"{moving} of {count} replies continue; the most frequent move was used."
-    if not chosen.goes_on:
+    if not chosen.continues_dialogue:
         return f"Reply {number} of {count} is final; moves were not scored."
     if any(candidate.view is not None for candidate in candidates):
         return f"Reply {number} was carried out; the views of all {moving} moves were shown."

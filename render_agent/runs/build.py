@@ -126,7 +126,7 @@ class Parts:
     @property
     def model_name(self) -> str:
         """Name of the model, or the engine's default."""
-        return self.engine.model_of(self.config)
+        return self.engine.model_name(self.config)
 
     @property
     def agent_words(self) -> str:
@@ -164,12 +164,14 @@ class Parts:
             return Prompt(turns, field, kinds, most_views, wording=wording, protocol=protocol)
         start = parse_start(config.start)
         # In a mirrored room, the requested position has other coordinates.
-        position = None if isinstance(start, str) or self.image_stress.changes_truth else start[0]
+        position = (
+            None if isinstance(start, str) or self.image_stress.changes_ground_truth else start[0]
+        )
         return Prompt(
             turns,
             field,
             () if self.blind else config.kinds,
-            picture_size=config.image_size if self.toolset.measures else None,
+            image_size=config.image_size if self.toolset.measures else None,
             graph=self.toolset.graph,
             start=position,
             wording=wording,
@@ -204,7 +206,7 @@ def build(config: RunConfig) -> Parts:
         stress,
         registry.load("toolset", config.tools)(),
         agent,
-        _parse_parts("verifier", names, own_scene=stress.own_scene),
+        _parse_parts("verifier", names, own_scene=stress.shows_own_scene),
         _parse_parts("change", config.change),
         engine_traits(config.engine),
     )
@@ -275,7 +277,7 @@ def _check_questions(parts: Parts) -> None:
 
 def _check_engine(parts: Parts) -> None:
     config = parts.config
-    if not parts.engine.asks_model and (config.thinking != AUTO or config.thinking_budget is not None):  # fmt: skip
+    if not parts.engine.uses_model and (config.thinking != AUTO or config.thinking_budget is not None):  # fmt: skip
         flag = "--thinking-budget" if config.thinking == AUTO else "--thinking"
         raise UsageError(f"{flag} applies to models, not to --engine {config.engine}. Omit it.")
 
@@ -307,7 +309,7 @@ def _check_views(parts: Parts) -> None:
         raise UsageError(
             f"--image-stress {config.pictures} changes images, but --views none shows none. Omit one of them."
         )
-    if config.change and (stress.changes_truth or not stress.own_scene):
+    if config.change and (stress.changes_ground_truth or not stress.shows_own_scene):
         raise UsageError(
             f"--change needs unchanged rooms, but --image-stress {config.pictures} exchanges or mirrors them. Omit one of"
             " them."
@@ -331,7 +333,7 @@ def _check_agent(parts: Parts) -> None:
         )
     if not agent.chooses:
         return
-    if parts.engine.gives_one_reply:
+    if parts.engine.single_sample:
         raise UsageError(
             f"--agent {config.agent} needs several replies per turn, but --engine {config.engine} gives one"
         )
@@ -354,7 +356,7 @@ def wording_of(parts: Parts) -> Wording:
     Raises:
         SetupError: The model's wording is invalid.
     """
-    if parts.engine.holds_weights:
+    if parts.engine.loads_weights:
         name = parts.model_name
         file = (bundled_model(name) or Path(name).expanduser()) / FILE_NAME
         if os.path.lexists(file):  # a broken link is an error
@@ -389,7 +391,7 @@ def make_views(
             make_isolated_renderer(config.renderer), config.image_size, config.field_of_view
         )
 
-    image_store = parts.image_stress.painted(pictures, config.seed)
+    image_store = parts.image_stress.wrap_store(pictures, config.seed)
     opening = parts.opening_kinds
     if parts.passive:
         policy = parts.view_policy.build(config, questions)

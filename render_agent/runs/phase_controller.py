@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 class Observer(Protocol):
     """Receives the events of a run; subclasses override the methods they need."""
 
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+    def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         return
 
-    def took(self, state: QuestionState, turn: Turn) -> None:
+    def on_turn(self, state: QuestionState, turn: Turn) -> None:
         """Called after a question completes a turn."""
         return
 
-    def failed(self, state: QuestionState) -> None:
+    def on_failure(self, state: QuestionState) -> None:
         """Called after a question fails."""
         return
 
@@ -75,10 +75,10 @@ class PhaseController:
             while early := [
                 s for s in states if s.active and len(s.turns) < self.max_batched_turns
             ]:
-                self.observer.began("batched", early)
+                self.observer.on_phase_start("batched", early)
                 scheduler.run((self.turn(s, "batched") for s in early), together=len(early))
             if late := [s for s in states if s.active]:
-                self.observer.began("finishing", late)
+                self.observer.on_phase_start("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
             self.turns.log.sync()
 
@@ -101,7 +101,7 @@ class PhaseController:
             self._fail(state, phase, step_fault(error), cost)
         else:
             self.failures.went_on()
-            self.observer.took(state, turn)
+            self.observer.on_turn(state, turn)
         if not state.active:
             self.turns.retire(self.turns.agent.dialogues(state.id))
 
@@ -116,7 +116,7 @@ class PhaseController:
         self.turns.log.append(
             Failure(state.id, len(state.turns), phase, sentence, cost.events, of_scene=of_scene)
         )
-        self.observer.failed(state)
+        self.observer.on_failure(state)
         self.failures.failed(state.question, sentence, of_scene=of_scene)
 
     @contextmanager

@@ -88,7 +88,7 @@ def refuse_idle_options(parts: Parts, typed: Iterable[str]) -> None:
             continue
         if name in NARROWING and config.ply is not None:
             raise UsageError(f"{flag} selects questions of a benchmark. Omit it with --ply.")
-        if name == "base_url" and not (parts.engine.asks_server or parts.judges):
+        if name == "base_url" and not (parts.engine.uses_server or parts.judges):
             raise UsageError(f"{flag} needs --engine openai, not --engine {config.engine}")
 
 
@@ -225,7 +225,7 @@ def _named(parts: Parts, questions: Sequence[Question]) -> Iterator[tuple[regist
     for verifier in parts.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views
-    if not parts.engine.asks_model and parts.model_name in registry.brought("scripted policy"):
+    if not parts.engine.uses_model and parts.model_name in registry.brought("scripted policy"):
         yield "scripted policy", parts.model_name
 
 

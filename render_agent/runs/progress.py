@@ -49,7 +49,7 @@ class Progress:
         self._score = ""
         self._score_due = self._line_due = 0.0
 
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+    def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         if not self._recent:
             self._began = time.monotonic()
@@ -63,7 +63,7 @@ class Progress:
             number = count_noun(len(states), "unfinished question")
             self.display.note(f"continuing {number} independently")
 
-    def took(self, state: QuestionState, turn: Turn) -> None:
+    def on_turn(self, state: QuestionState, turn: Turn) -> None:
         """Called after a question completes a turn."""
         self.tokens += turn.tokens.reply
         self.taken += 1
@@ -90,7 +90,7 @@ class Progress:
                 self._warned.add("unreadable")
                 self.display.warn(caveat)
 
-    def failed(self, state: QuestionState) -> None:
+    def on_failure(self, state: QuestionState) -> None:
         """Called after a question fails."""
         self.display.warn(f"question {state.id} failed: {state.error}")
 

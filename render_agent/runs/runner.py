@@ -157,7 +157,7 @@ def play(
         RunLogError: The log cannot be written.
     """
     config = parts.config
-    batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
+    batched = 0 if engine.capabilities.sequential else config.max_batched_turns
     questions = [state.question for state in states]
     views = make_views(parts, scenes, log.pictures, questions)
     controller = PhaseController(

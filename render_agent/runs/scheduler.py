@@ -100,14 +100,14 @@ class TurnScheduler:
         while self._to_draw and self._has_room():
             flight, need = self._to_draw.popleft()
             future = self.draw(need.work)
-            if self.engine.capabilities.free_running:
+            if self.engine.capabilities.streaming:
                 future.add_done_callback(lambda _: self.engine.wake())
             self._drawing.append((flight, future))
 
     def _has_room(self) -> bool:
         """Return True if another view may be rendered; waiting views take memory."""
         waiting = len(self._drawing)
-        if self.engine.capabilities.free_running:
+        if self.engine.capabilities.streaming:
             waiting += len(self._asked)
         return waiting < 2 * self.engine.batch_size
 
@@ -135,7 +135,7 @@ class TurnScheduler:
         """
         if not self._drawing:
             return False
-        if self.engine.capabilities.free_running:
+        if self.engine.capabilities.streaming:
             return not self._asked or self._drawing[0][1].done()
         return len(self._asked) < self.engine.batch_size
 

@@ -112,7 +112,7 @@ class TurnTaker:
             and cost.added_to(replace(evidence, wordings=plan.wordings), replies[0]),
             scan=observation.scan,
         )
-        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
+        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.image_files))
         if self.probe is not None and self.probe.keys:
             probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
             self.retire([probe_id(state.id, turn.number)])
@@ -158,7 +158,7 @@ class TurnTaker:
             views=(*state.views, *observation.views),
             is_last_turn=turn + 1 == state.max_turns,
             temperature=self.config.temperature,
-            seed=turn_seed(self.config.seed, state.question.chance_id, turn),
+            seed=turn_seed(self.config.seed, state.question.seed_id, turn),
             max_new_tokens=self.config.max_new_tokens,
             thinking_budget=self.config.thinking_budget,
             schema=self.schema,
@@ -254,8 +254,8 @@ def respond(
     num_views = len({view.number for view in context.views})
     if isinstance(action.view, int) and action.view >= num_views:
         feedback.append(say("feedback.no_such_view", view=action.view, last=num_views - 1))
-    if isinstance(action.view, str) and action.view not in prompt.on_request:
-        kinds = ", ".join(prompt.on_request)
+    if isinstance(action.view, str) and action.view not in prompt.requestable_kinds:
+        kinds = ", ".join(prompt.requestable_kinds)
         feedback.append(say("feedback.no_such_kind", view=action.view, kinds=kinds))
     return " ".join(feedback), camera, outcome
 

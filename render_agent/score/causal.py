@@ -56,7 +56,7 @@ class Pair:
     def right(self) -> tuple[bool, bool]:
         """True for each answer that is correct."""
         first, second = (
-            self.metric.is_right(answer, truth) or self._near(answer, truth)
+            self.metric.is_correct(answer, truth) or self._near(answer, truth)
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
         return first, second
@@ -194,15 +194,17 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
     return Pair(
         first.id,
         second.id,
-        change.asked,
+        change.kind,
         question.type,
         question.dataset,
         change.scene,
-        change.must,
-        (first.answer, change.as_before(second.answer)),
-        (change.before, change.as_before(truth) or truth),
+        change.changes_answer,
+        (first.answer, change.to_original(second.answer)),
+        (change.original_truth, change.to_original(truth) or truth),
         metric_of(question),
-        slack=0.0 if change.factor == 1 else _step(change.before) + change.factor * _step(truth),
+        slack=0.0
+        if change.factor == 1
+        else _step(change.original_truth) + change.factor * _step(truth),
     )
 
 
@@ -211,9 +213,9 @@ def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
     originals, counterparts = split_counterparts(states)
     by_id = {state.id: state for state in originals}
     pairs = (
-        pair_of(by_id[second.change.of], second)
+        pair_of(by_id[second.change.original_id], second)
         for second in counterparts
-        if second.change is not None and second.change.of in by_id
+        if second.change is not None and second.change.original_id in by_id
     )
     return [pair for pair in pairs if pair is not None]
 

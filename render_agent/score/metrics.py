@@ -42,15 +42,15 @@ class Metric(ABC):
 
     Attributes:
         form: Required form of an answer: `letter`, `number` or `text`.
-        least_right: Lowest score of an answer that counts as correct.
-        judged: True if a judge marks the answers (`render-agent score RUN --judge`); `score` is then not called.
-        beside: Names of additional metrics reported for the same questions.
+        min_correct_score: Lowest score of an answer that counts as correct.
+        needs_judge: True if a judge marks the answers (`render-agent score RUN --judge`); `score` is then not called.
+        additional_metrics: Names of additional metrics reported for the same questions.
     """
 
     form: ClassVar[AnswerForm] = "text"
-    least_right: float = 1.0
-    judged: ClassVar[bool] = False
-    beside: ClassVar[tuple[str, ...]] = ()
+    min_correct_score: float = 1.0
+    needs_judge: ClassVar[bool] = False
+    additional_metrics: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def score(self, answer: str, truths: Sequence[str]) -> float:
@@ -61,13 +61,13 @@ class Metric(ABC):
             truths: Accepted ground-truth answers, at least one.
         """
 
-    def is_right(self, answer: str | None, truth: str) -> bool:
+    def is_correct(self, answer: str | None, truth: str) -> bool:
         """Return True if an answer counts as correct."""
-        return answer is not None and self.score(answer, (truth,)) >= self.least_right
+        return answer is not None and self.score(answer, (truth,)) >= self.min_correct_score
 
     def are_exclusive(self, truth: str, other: str) -> bool:
         """Return True if neither of two ground truths counts as correct for the other."""
-        return not (self.is_right(truth, other) or self.is_right(other, truth))
+        return not (self.is_correct(truth, other) or self.is_correct(other, truth))
 
     def chance(self, options: int) -> float | None:
         """Return the expected score of a uniform choice among N options; None unless answers are choices."""
@@ -96,7 +96,7 @@ class Metric(ABC):
         return winner, self._expected(winner, votes)
 
     def _expected(self, answer: str, votes: Sequence[str]) -> float:
-        if self.judged:
+        if self.needs_judge:
             return statistics.fmean(vote.lower() == answer.lower() for vote in votes)
         return statistics.fmean(self.score(answer, (vote,)) for vote in votes)
 
@@ -131,7 +131,7 @@ class DirectionAccuracy(Accuracy):
 class RelativeAccuracy(Metric):
     """Numbers: mean relative accuracy (MRA) of the first word. An answer is correct if it is at most 30 % off."""
 
-    least_right = 0.5
+    min_correct_score = 0.5
     form = "number"
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
@@ -167,7 +167,7 @@ class RelativeAccuracy(Metric):
 class CountAccuracy(RelativeAccuracy):
     """Counts: mean relative accuracy; an answer is correct if it scores 1."""
 
-    least_right = 1.0
+    min_correct_score = 1.0
 
 
 class FirstWord(Metric):
@@ -184,7 +184,7 @@ class FirstWord(Metric):
 class ExactMatch(Metric):
     """Texts: EM@1."""
 
-    beside = ("refined-match",)
+    additional_metrics = ("refined-match",)
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Return 1 if the cleaned answer equals a cleaned ground truth."""
@@ -194,7 +194,7 @@ class ExactMatch(Metric):
 class RefinedMatch(Metric):
     """Texts: refined EM@1."""
 
-    beside = ("exact-match",)
+    additional_metrics = ("exact-match",)
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Return 1 if the answer contains a ground truth or vice versa, after cleaning and removing spaces.
@@ -209,7 +209,7 @@ class RefinedMatch(Metric):
 class LLMMatch(Metric):
     """Texts marked by a judge: OpenEQA's LLM-Match (`report/llm_match.py`)."""
 
-    judged = True
+    needs_judge = True
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Raise ValueError: only a judge can score these answers."""

@@ -24,7 +24,7 @@ def metric_of(question: Question) -> Metric:
 
 def is_scorable(question: Question) -> bool:
     """Return True if answers can be scored without a judge: the ground truth is known."""
-    return question.ground_truth is not None and not metric_of(question).judged
+    return question.ground_truth is not None and not metric_of(question).needs_judge
 
 
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
@@ -42,11 +42,11 @@ def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL)
         ValueError: No answer to this question can be scored.
     """
     metric, truth, change = metric_of(question), question.ground_truth, question.change
-    if truth is None or metric.judged:
+    if truth is None or metric.needs_judge:
         raise ValueError(f"no answer to question {question.id} can be scored")
     if question.metric is None:
-        if change is not None and change.meaning:
-            answer, truth = change.as_before(answer), change.as_before(truth) or truth
+        if change is not None and change.option_letters:
+            answer, truth = change.to_original(answer), change.to_original(truth) or truth
         answer = PARSERS[parser].read(answer, metric.form)
     return 0.0 if answer is None else metric.score(answer, (truth, *question.answers))
 
@@ -70,8 +70,8 @@ def metric_means(
     """
     by_metric: dict[str, list[Question]] = {}
     for question in questions:
-        if question.metric is not None and not metric_of(question).judged:
-            for name in (question.metric, *metric_of(question).beside):
+        if question.metric is not None and not metric_of(question).needs_judge:
+            for name in (question.metric, *metric_of(question).additional_metrics):
                 by_metric.setdefault(name, []).append(replace(question, metric=name))
     metrics = {}
     for name in filter(by_metric.__contains__, registry.names("metric")):

@@ -70,7 +70,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         answers=tuple(other_answers),
         start=_start(row.get("start")),
     )
-    if question.too_long:
+    if question.is_too_long:
         raise QuestionsError(f"the question has more than {MAX_QUESTION_CHARS:,} characters")
     return question
 

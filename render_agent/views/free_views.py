@@ -140,7 +140,7 @@ class FreeViews:
             else:
                 picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
-                self.pictures.keep(file, picture.picture)
+                self.pictures.save(file, picture.picture)
                 view = View(len(views), kind, file, picture.camera)
                 rendered[key] = view
             previewed.append(structs.replace(candidate, view=view))
@@ -195,11 +195,11 @@ class FreeViews:
         trail: Sequence[Camera],
     ) -> None:
         """Re-render a view of an earlier turn unless its stored image is intact; `camera` is where it was requested."""
-        if not self.pictures.there(view.file, turn.sha256.get(view.file)):
+        if not self.pictures.is_saved(view.file, turn.sha256.get(view.file)):
             view_camera = view.camera if view.kind == "ego" else None
             camera = view_camera if isinstance(view_camera, Camera) else camera
             picture = self.viewer.draw(view.kind, state.scene, camera, trail)
-            self.pictures.keep(view.file, picture.picture).result()
+            self.pictures.save(view.file, picture.picture).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
@@ -218,7 +218,7 @@ class FreeViews:
             shared = is_shared_start and not turn
             file = scene_file(scene, kind) if shared else question_file(state.id, turn, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
-            self.pictures.keep(file, picture.picture)
+            self.pictures.save(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
         for view in unmade_views_shown(state):
             views.append(replace(view, number=len(state.views) + len(views)))
@@ -262,7 +262,7 @@ class FreeViews:
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
         """Return notes for the first turn: how the scan was read, and whether the start was moved."""
-        has_own_start = state.question.begins_apart
+        has_own_start = state.question.has_own_start
         moved = () if has_own_start else moved_start_note(state.scene, self.start, camera)
         return (*state.scene.description, *moved)
 
@@ -321,7 +321,7 @@ class PolicyViews(FreeViews):
             else:
                 file = question_file(state.id, 0, "ego", number)
             picture = self.viewer.ego(state.scene, camera)
-            self.pictures.keep(file, picture.picture)
+            self.pictures.save(file, picture.picture)
             views.append(View(first + index, "ego", file, camera))
         if shared:
             self._shared[scene] = tuple(views)

@@ -88,7 +88,7 @@ class ImageStore:
         self._storing = [Lock() for _ in range(16)]
         self._writers = ThreadPoolExecutor(2, "picture")
 
-    def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+    def save(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Write an image, (H, W, 3), in the background.
 
         Returns:
@@ -126,7 +126,7 @@ class ImageStore:
         self._remember(file, image)
         return image
 
-    def there(self, file: str, digest: str | None = None) -> bool:
+    def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if an image is on disk, intact and unchanged.
 
         Images that this process wrote or checked before are not read again.
@@ -180,7 +180,7 @@ class ImageStore:
         """Return the SHA-256 of an image, from its file if another process wrote it."""
         with self._lock:
             digest = self._digests.get(file)
-        if digest is None and self.there(file):
+        if digest is None and self.is_saved(file):
             digest = self._digests[file]
         if digest is None:
             raise RunLogError(f"the image {self.folder / file} is missing or damaged")

@@ -20,7 +20,7 @@ class MemoryImages(ImageStore):
         super().__init__(Path())
         self._images: dict[str, Image.Image] = {}
 
-    def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+    def save(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Keep an image, (H, W, 3)."""
         self._images[file] = Image.fromarray(picture)
         done: Future[None] = Future()
@@ -35,6 +35,6 @@ class MemoryImages(ImageStore):
         """Return an image as RGB."""
         return self._images[file]
 
-    def there(self, file: str, digest: str | None = None) -> bool:
+    def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if the image is kept."""
         return file in self._images

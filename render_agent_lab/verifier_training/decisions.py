@@ -136,7 +136,7 @@ def _candidates(
         logged = tuple(
             candidate
             for candidate in evidence.candidates
-            if candidate.view is not None and candidate.goes_on
+            if candidate.view is not None and candidate.continues_dialogue
         )
         if len(logged) > 1:
             places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]

@@ -175,7 +175,7 @@ def test_custom_engines_match_a_reply_file(tmp_path, scan, kind):
 class Scoring(ScriptedEngine):
     """An engine with all optional methods."""
 
-    capabilities = Capabilities(score=True)
+    capabilities = Capabilities(scoring=True)
     reuse = "keys"
 
     def score(self, requests, choices):

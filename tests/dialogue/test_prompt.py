@@ -190,7 +190,7 @@ def test_example_reply_is_valid(kinds):
 def test_passive_instructions(kinds, at_once):
     free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, at_once)
     instructions = passive.instructions
-    assert passive.on_request == ()
+    assert passive.requestable_kinds == ()
     assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
         kind for kind in KINDS if kind in kinds
     ]
@@ -201,7 +201,7 @@ def test_passive_instructions(kinds, at_once):
     )
     assert camera in instructions.splitlines()
     shown = instructions[instructions.index("{") : instructions.index("}") + 1]
-    jsonschema.validate(json.loads(shown), reply_schema(passive.on_request))
+    jsonschema.validate(json.loads(shown), reply_schema(passive.requestable_kinds))
     for words in ("forward", "rotation", "look_at", "ask for", "explore"):
         assert words not in instructions
 

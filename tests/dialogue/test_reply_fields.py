@@ -105,7 +105,7 @@ def test_docs_have_every_field():
     assert "<!-- generated: fields -->" in page
     example = last_object(page.split("```json\n")[1].split("```")[0], general())
     assert isinstance(read(json.dumps(example)), Action)
-    explained = [f.name for fields, _ in ReplyForm(picture_size=(9, 9)).meanings() for f in fields]
+    explained = [f.name for fields, _ in ReplyForm(image_size=(9, 9)).meanings() for f in fields]
     assert explained == [field.name for field in FIELDS if field.name != "reasoning"]
     assert not [name for name in (*explained, "reasoning") if name not in page and name in example]
 
@@ -137,7 +137,7 @@ def test_custom_reply_protocol():
 
 def test_example_reply_equals_the_default_action():
     """Sending back the example requests the default view and nothing else."""
-    form = ReplyForm(picture_size=(640, 480))
+    form = ReplyForm(image_size=(640, 480))
     example = {field.name: field.example(form) for field in form.requested_fields}
     action = read(json.dumps(example), measures=True)
     assert structs.replace(action, reasoning="") == Action(view=KINDS[0])

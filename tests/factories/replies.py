@@ -7,7 +7,7 @@ from render_agent.dialogue.reply_protocol import JsonProtocol
 
 def read(text, wanted="text", options=(), *, measures=False):
     """Return the action of a reply to a question that wants such an answer."""
-    form = ReplyForm(picture_size=(640, 480) if measures else None)
+    form = ReplyForm(image_size=(640, 480) if measures else None)
     return JsonProtocol().read(
         text, states.question(answer_form=wanted, options=tuple(options)), form
     )

@@ -53,7 +53,7 @@ class MixedReplies:
 class FreeRunning(ScriptedEngine):
     """Answers in its own time and in another order, a few at once; woken, it may have nothing yet."""
 
-    capabilities = Capabilities(free_running=True)
+    capabilities = Capabilities(streaming=True)
     woken = idle = False
 
     def wake(self):

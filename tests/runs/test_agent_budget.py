@@ -150,7 +150,7 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
 def test_engine_capacity_covers_images_and_rows(tmp_path, options, pictures, candidates):
     config = config_of(tmp_path, **options)
     workload = build(config).workload
-    assert vllm_options(config, {}, workload.pictures).pictures == pictures
+    assert vllm_options(config, {}, workload.max_images).pictures == pictures
     loaded = load(small_model())
     one = loaded.inputs.family.picture_tokens(*config.image_size, loaded.inputs.processor, {})
     texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)

@@ -160,7 +160,7 @@ def test_derived_properties_of_views(options, true):
 
 def test_engine_plugin_has_default_traits_without_import():
     engine = parts_of(engine="not-installed").engine
-    assert (engine.asks_model, engine.holds_weights, engine.gives_one_reply) == (True, True, False)
+    assert (engine.uses_model, engine.loads_weights, engine.single_sample) == (True, True, False)
 
 
 def test_parts_can_be_pickled():

@@ -86,7 +86,7 @@ def test_schedule_does_not_change_transcripts(default_run, tmp_path, batched, to
 class FreeRunning(ScriptedEngine):
     """Answers one or two requests at a time, in a different order."""
 
-    capabilities = Capabilities(free_running=True)
+    capabilities = Capabilities(streaming=True)
 
     def ready(self, timeout=None):
         self._waiting.sort(key=lambda request: hash((request.dialogue_id, request.turn)))
@@ -247,7 +247,7 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
     run = start_run(make_config(tmp_path, questions, max_turns=3))
     drawn_ahead = threading.Event()
     engine = walking(4, batch_size=1)
-    answer, keep = engine.answer, run.log.pictures.keep
+    answer, keep = engine.answer, run.log.pictures.save
 
     def note(file, picture):
         if file.startswith("views/1/"):
@@ -259,7 +259,7 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
             assert drawn_ahead.wait(timeout=30), "question 1 was not rendered meanwhile"
         return answer(requests)
 
-    run.log.pictures.keep, engine.answer = note, wait
+    run.log.pictures.save, engine.answer = note, wait
     run.go(NullObserver(), lambda config, asked: engine)
     run.close()
     assert drawn_ahead.is_set()

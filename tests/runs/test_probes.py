@@ -128,7 +128,7 @@ def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
 
 def test_human_engine_is_not_probed(tmp_path, questions):
     engine = walking(5)
-    engine.capabilities = Capabilities(one_dialogue=True, probes=False)
+    engine.capabilities = Capabilities(sequential=True, probes=False)
     path, _ = play(tmp_path, questions, engine, **ALL)
     assert not probes(path)
 

@@ -30,7 +30,7 @@ def output_of(display):
 
 def take(progress, state, action, batch=1):
     state.take(replace(turn(len(state.turns), action), batch_size=batch))
-    progress.took(state, state.turns[-1])
+    progress.on_turn(state, state.turns[-1])
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def take_all(progress, some, clock, seconds, done=()):
 def test_line_counts_questions_and_turns():
     some = states(4)
     progress = progress_of(some)
-    progress.began("batched", some)
+    progress.on_phase_start("batched", some)
     take(progress, some[0], STEP)
     take(progress, some[1], DONE)
     some[2].fail("broken")
-    progress.failed(some[2])
+    progress.on_failure(some[2])
     parts = progress.line.split(" · ")
     assert parts[:2] == ["2/4 questions", "1 failed"]
     assert {"batched turn 1 of 2", "2 turns"} <= set(parts)
@@ -68,7 +68,7 @@ def test_remaining_time_follows_the_mean_dialogue_length(clock):
     some = states(40, max_turns=4)
     progress = progress_of(some)
     clock[0] = 500.0  # the model was loaded
-    progress.began("batched", some)
+    progress.on_phase_start("batched", some)
     take_all(progress, some[:5], clock, 5.0)
     assert progress.remaining_seconds() is None  # before 5 % of the turns
     take_all(progress, some[5:], clock, 5.0, done={str(n) for n in range(20, 40)})
@@ -84,7 +84,7 @@ def test_remaining_time_follows_the_mean_dialogue_length(clock):
 def test_speed_is_that_of_recent_turns(clock):
     some = states(300, max_turns=2)
     progress = progress_of(some)
-    progress.began("batched", some)
+    progress.on_phase_start("batched", some)
     take_all(progress, some, clock, 9.0)
     take_all(progress, some[:290], clock, 1.0)
     assert progress.remaining_seconds() == pytest.approx(10)
@@ -95,7 +95,7 @@ def test_line_fits_a_narrow_terminal(clock):
     some = states(400, ground_truth="4", scene="room00", type="object_counting")
     with display_on(console) as display:
         progress = Progress(some, display, max_batched_turns=2)
-        progress.began("batched", some)
+        progress.on_phase_start("batched", some)
         take_all(progress, some[:200], clock, 2.0, done={s.id for s in some})
     written = console.file.getvalue()
     assert "/400 questions · about" in written
@@ -107,7 +107,7 @@ def test_progress_of_resumed_run_includes_earlier_turns():
     some[0].take(turn(0, DONE))
     some[1].take(turn(0, STEP))
     progress = progress_of(some)
-    progress.began("finishing", some[1:])
+    progress.on_phase_start("finishing", some[1:])
     assert progress.line.startswith("1/2 questions · finishing · 0 turns")
     take(progress, some[1], DONE)
     assert progress.line.startswith("2/2 questions")

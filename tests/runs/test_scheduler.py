@@ -34,7 +34,7 @@ class Exploring:
 class Waiting(ScriptedEngine):
     """Waits until it has `enough` requests, and must be woken when a view is rendered."""
 
-    capabilities = Capabilities(free_running=True)
+    capabilities = Capabilities(streaming=True)
 
     def __init__(self, policy, enough):
         super().__init__(policy, enough)

@@ -39,12 +39,14 @@ def family(folder):
 
 
 def of(family, *changes):
-    return [q for q in family if q.change and q.change.asked in changes]
+    return [q for q in family if q.change and q.change.kind in changes]
 
 
 def truths_of(family, change):
     """Return original question id -> (ground truth of its counterpart, whether the answer must change)."""
-    return {q.change.of: (q.ground_truth, q.change.must) for q in of(family, change)}
+    return {
+        q.change.original_id: (q.ground_truth, q.change.changes_answer) for q in of(family, change)
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,12 +79,12 @@ def test_answer_changes_only_if_named_objects_move(family):
 def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
     questions = [q for q in family if q.change and q.type != "route_planning"]
     facts = load_facts(questions)
-    assert {q.change.asked for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
+    assert {q.change.kind for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
     for question in questions:
-        before, after = question.change.before, question.ground_truth
+        before, after = question.change.original_truth, question.ground_truth
         assert true_answer(question, facts[question.scene]) == after
-        if not question.change.must:
-            assert float(before) == pytest.approx(float(question.change.as_before(after)), rel=0.05) if question.answer_form == "number" else before == question.change.as_before(after)  # fmt: skip
+        if not question.change.changes_answer:
+            assert float(before) == pytest.approx(float(question.change.to_original(after)), rel=0.05) if question.answer_form == "number" else before == question.change.to_original(after)  # fmt: skip
 
 
 def test_moved_objects_overlap_nothing(family):
@@ -104,16 +106,16 @@ def test_order_rotates_all_options(family):
     texts = [option[3:] for option in before.options], [option[3:] for option in after.options]
     assert sorted(texts[0]) == sorted(texts[1])
     assert all(a != b for a, b in zip(*texts, strict=True))
-    assert after.change.as_before(after.ground_truth) == before.ground_truth != after.ground_truth
+    assert after.change.to_original(after.ground_truth) == before.ground_truth != after.ground_truth
     assert after.scene == before.scene
-    assert after.change.as_before(None) is None
+    assert after.change.to_original(None) is None
 
 
 def test_option_texts_map_to_original_letters(family):
     (question,) = (q for q in family if q.id == "side-letters")
     assert question.options == ()
     assert "left, right" in question.text
-    assert [question.change.as_before(word) for word in ("left", "The right.", "up")] == ["A", "B", None]  # fmt: skip
+    assert [question.change.to_original(word) for word in ("left", "The right.", "up")] == ["A", "B", None]  # fmt: skip
 
 
 def test_questions_without_counterpart_keep_the_reason(family):

@@ -15,7 +15,7 @@ def test_stored_images_are_read_back(tmp_path):
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
     pictures = ImageStore(tmp_path)
-    pictures.keep("views/a/0_ego.png", shown).result()
+    pictures.save("views/a/0_ego.png", shown).result()
     assert np.array_equal(np.asarray(pictures.get("views/a/0_ego.png")), shown)
     pictures.close()
     assert np.array_equal(np.asarray(ImageStore(tmp_path).get("views/a/0_ego.png")), shown)
@@ -28,7 +28,7 @@ def test_missing_image_raises_run_log_error(tmp_path):
 
 def test_unwritable_image_raises_run_log_error(tmp_path):
     (tmp_path / "views").write_text("in the way")
-    written = ImageStore(tmp_path).keep("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
+    written = ImageStore(tmp_path).save("views/a/0_ego.png", np.zeros((4, 4, 3), np.uint8))
     with pytest.raises(RunLogError, match="cannot write"):
         written.result()
 
@@ -36,7 +36,7 @@ def test_unwritable_image_raises_run_log_error(tmp_path):
 def test_shared_image_is_not_written_concurrently(tmp_path):
     shown = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
     pictures = ImageStore(tmp_path)
-    drawn = [pictures.keep("views/scenes/room/0_top.png", shown) for _ in range(100)]
+    drawn = [pictures.save("views/scenes/room/0_top.png", shown) for _ in range(100)]
     for written in drawn:
         written.result()
     pictures.close()
@@ -48,7 +48,7 @@ def test_evicted_images_are_read_from_disk(tmp_path, monkeypatch):
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
     pictures = ImageStore(tmp_path)
     for number, picture in enumerate(shown):
-        pictures.keep(f"views/a/{number}_ego.png", picture)
+        pictures.save(f"views/a/{number}_ego.png", picture)
     for number, picture in enumerate(shown):
         assert np.array_equal(np.asarray(pictures.get(f"views/a/{number}_ego.png")), picture)
     pictures.close()

@@ -224,7 +224,7 @@ def test_measurement_alone_is_a_valid_action():
 
 
 def test_prompt_mentions_measure_only_if_enabled():
-    plain, measuring = Prompt(9, 75.0), Prompt(9, 75.0, picture_size=(640, 480))
+    plain, measuring = Prompt(9, 75.0), Prompt(9, 75.0, image_size=(640, 480))
     assert "measure" not in plain.instructions
     assert "640x480" in measuring.instructions
     for line in measuring.instructions.splitlines():  # two additional lines, all others unchanged

@@ -163,7 +163,7 @@ def test_oracle_shows_named_objects_clearly(room):
                 sight.look(camera, named) for camera in chooser.further(question, context).cameras
             ]
             for seen in zip(*seen_by_view, strict=True):
-                good = [each for each in seen if each.well(SIZE)]
+                good = [each for each in seen if each.is_clear(SIZE)]
                 shown[name].append(bool(good))
                 if name == "oracle":
                     assert max((each.distance for each in good), default=0) >= CLOSE_METRES / 2

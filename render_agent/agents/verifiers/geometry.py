@@ -207,7 +207,7 @@ class GeometryVerifier(Verifier):
         return visibility
 
     def _sighting_value(self, sighting: ObjectSighting) -> float:
-        if sighting.well(self.size):
+        if sighting.is_clear(self.size):
             return 1.0
         min_area = LEAST_AREA * self.size[0] * self.size[1]
         return PARTLY_SEEN_WEIGHT * min(1.0, sighting.share / LEAST_SHARE, sighting.area / min_area)

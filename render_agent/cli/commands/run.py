@@ -73,7 +73,7 @@ def resume_saved_run(
 def _has_untrusted_policy(folder: RunData) -> bool:
     """Return True if the policy file of a run is next to the run, like a downloaded one, or is another user's."""
     config = folder.config
-    code = Path(engine_traits(config.engine).code_of(config) or "")
+    code = Path(engine_traits(config.engine).code_file(config) or "")
     try:
         is_next_to_run = code.resolve().is_relative_to(folder.path.resolve().parent)
         return is_next_to_run or code.stat().st_uid not in (0, os.getuid())
@@ -127,7 +127,7 @@ def run_with_progress(
 
 def _engine_maker(run: Run, console: Console, *, browser: bool) -> EngineFactory:
     """Return a function that creates the engine and announces the page of the human engine."""
-    if run.parts.engine.asks_model or not run.config.alone:
+    if run.parts.engine.uses_model or not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:

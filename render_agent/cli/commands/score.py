@@ -96,13 +96,13 @@ def judge_run(
 
     folder = find_run(output, run)
     states = folder.states
-    if not any(metric_of(state.question).judged for state in states):
+    if not any(metric_of(state.question).needs_judge for state in states):
         raise UsageError(f"{folder.name} has no free-text questions (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:
         marked = mark_answers(states, model, config.max_new_tokens)
     results = folder.score(states, marks=marked.scores)
-    judge = {"engine": config.engine, "model": engine_traits(config.engine).model_of(config)}
+    judge = {"engine": config.engine, "model": engine_traits(config.engine).model_name(config)}
     results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
         with closing(RunLog(folder.path)) as log:

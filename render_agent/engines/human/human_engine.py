@@ -29,7 +29,7 @@ class HumanEngine:
     """
 
     name = "human"
-    capabilities = Capabilities(free_running=True, one_dialogue=True, probes=False)
+    capabilities = Capabilities(streaming=True, sequential=True, probes=False)
     batch_size = 1
 
     def __init__(

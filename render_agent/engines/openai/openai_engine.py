@@ -105,7 +105,7 @@ class OpenAIEngine:
     """
 
     name = "openai"
-    capabilities = Capabilities(free_running=True, schema=True)
+    capabilities = Capabilities(streaming=True, guided_decoding=True)
 
     def __init__(
         self,
@@ -437,7 +437,7 @@ def make_openai_engine(
         server.note = found.get("note")
     if _is_hybrid(model, servers):
         # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
-        engine.capabilities = replace(engine.capabilities, one_dialogue=True)
+        engine.capabilities = replace(engine.capabilities, sequential=True)
     return engine
 
 

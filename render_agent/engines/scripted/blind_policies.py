@@ -30,7 +30,7 @@ class ExplorerPolicy:
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.answers = frequent_answers(questions)
-        self.chance_ids = {question.id: question.chance_id for question in questions}
+        self.chance_ids = {question.id: question.seed_id for question in questions}
         self.seed = seed
 
     def reply(self, request: Request) -> str:
@@ -121,9 +121,9 @@ class RandomPolicy:
             least: Smallest number to return, if any of the ground truths is that large.
         """
         question = self.questions[question_id]
-        chance = draw(question.chance_id, self.seed)
+        chance = draw(question.seed_id, self.seed)
         if question.change is not None and question.answer_form == "text":
-            return chance.choice(sorted(dict(question.change.meaning)))
+            return chance.choice(sorted(dict(question.change.option_letters)))
         if question.options:
             return chance.choice(sorted(options_by_letter(question.options)))
         truths = sorted(self.truths.get(question.type, ["2"]))

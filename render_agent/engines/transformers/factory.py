@@ -88,6 +88,6 @@ def estimate_dialogue_tokens(
     reply = min(config.max_new_tokens, USUAL_REPLY)
     thought = min(config.thinking_budget or 0, USUAL_REPLY)
     tokens = (
-        INSTRUCTIONS + workload.pictures * image + config.max_turns * (reply + FEEDBACK) + thought
+        INSTRUCTIONS + workload.max_images * image + config.max_turns * (reply + FEEDBACK) + thought
     )
-    return tokens * workload.dialogues
+    return tokens * workload.dialogues_per_question

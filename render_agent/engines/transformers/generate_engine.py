@@ -79,7 +79,7 @@ class TransformersEngine(BatchingEngine):
     ) -> None:
         options = options or {}
         self.loaded, self.inputs = loaded, loaded.inputs
-        self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
+        self.capabilities = Capabilities(guided_decoding=loaded.guides is not None, scoring=True)
         self.memory = memory or device_memory(self.model)
         max_rows = batch_size or most_rows(options, self.model.device, MAX_CPU_ROWS)
         fraction = float(options.get("memory_fraction", FREE_FRACTION))

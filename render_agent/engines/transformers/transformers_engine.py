@@ -68,7 +68,7 @@ class ContinuousEngine:
         self.most_rows = most_rows
         self.dialogue_tokens = dialogue_tokens
         self.capabilities = Capabilities(
-            free_running=True, schema=loaded.guides is not None, score=True
+            streaming=True, guided_decoding=loaded.guides is not None, scoring=True
         )
         self._scoring = Sizing(device_memory(loaded.model), MAX_SCORING_ROWS)
         self._events: list[str] = []

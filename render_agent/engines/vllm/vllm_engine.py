@@ -79,7 +79,7 @@ class VllmEngine:
     """
 
     name = "vllm"
-    capabilities = Capabilities(free_running=True, schema=True, score=True)
+    capabilities = Capabilities(streaming=True, guided_decoding=True, scoring=True)
 
     def __init__(
         self, model: str, *, revision: str | None = None, options: VllmOptions | None = None

@@ -57,7 +57,7 @@ class ObjectSighting(Struct, frozen=True, array_like=True):
     share: float = 0.0
     distance: float = math.inf
 
-    def well(self, size: tuple[int, int]) -> bool:
+    def is_clear(self, size: tuple[int, int]) -> bool:
         """Return True if the box is clearly visible in a view of `size` pixels.
 
         Share and area are rounded to three decimals and a tenth of a pixel.

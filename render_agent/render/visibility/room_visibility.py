@@ -239,5 +239,5 @@ def clearly_visible_boxes(
         sighting.box
         for view in dict.fromkeys(views)
         for sighting in room.sightings(view, which, renderer)
-        if sighting.well(room.size)
+        if sighting.is_clear(room.size)
     )

@@ -104,7 +104,7 @@ def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
             state,
             visibility.get(state.id) or Visibility((), steps(state.turns)),
             parts.config.image_size,
-            truth=parts.image_stress.truth(state.question),
+            truth=parts.image_stress.ground_truth(state.question),
             passive=parts.passive,
         )
         for state in task.states

@@ -223,6 +223,6 @@ def first_clear_turns(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> 
     when: dict[int, int] = {}
     for turn in turns:
         for sighting in turn.sightings:
-            if sighting.well(size):
+            if sighting.is_clear(size):
                 when.setdefault(sighting.box, turn.turn)
     return when

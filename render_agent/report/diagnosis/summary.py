@@ -176,7 +176,7 @@ def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset
         for turn_diagnosis in diagnosis.turns
         if turn_diagnosis.turn <= turn
         for sighting in turn_diagnosis.sightings
-        if sighting.well(size)
+        if sighting.is_clear(size)
     )
 
 

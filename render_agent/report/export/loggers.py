@@ -198,17 +198,17 @@ class LoggingObserver(Observer):
             with self._guarded(name):
                 self.loggers[name] = registry.load("logger", name)(folder, overwrite=overwrite)
 
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        self.to.began(phase, states)
+    def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+        self.to.on_phase_start(phase, states)
 
-    def took(self, state: QuestionState, turn: Turn) -> None:
-        self.to.took(state, turn)
+    def on_turn(self, state: QuestionState, turn: Turn) -> None:
+        self.to.on_turn(state, turn)
         self.step += 1
         if self.step % self.stride == 0:
             self.log(scalars(self.states))
 
-    def failed(self, state: QuestionState) -> None:
-        self.to.failed(state)
+    def on_failure(self, state: QuestionState) -> None:
+        self.to.on_failure(state)
 
     def log(self, figures: Mapping[str, float]) -> None:
         """Send scalars to every active logger."""
@@ -317,7 +317,7 @@ def log_finished(folder: RunData, name: str, say: Say) -> bool:
     for line in folder.turns:
         replay([line], by_id)
         if isinstance(line, Turn):
-            observer.took(by_id[line.question_id], line)
+            observer.on_turn(by_id[line.question_id], line)
     observer.finish(folder)
     observer.close()
     return bool(observer.loggers)

@@ -143,7 +143,9 @@ def _log_candidates(recording: Any, evidence: Evidence) -> None:
     """Log the pose of each candidate move as an arrow in the viewing direction; the chosen one is blue."""
     import rerun
 
-    moves = [standing for standing in candidate_scores(evidence) if standing.candidate.goes_on]
+    moves = [
+        standing for standing in candidate_scores(evidence) if standing.candidate.continues_dialogue
+    ]
     cameras = [standing.candidate.camera for standing in moves]
     names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in moves]
     arrows = rerun.Arrows3D(

@@ -163,7 +163,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     for run in runs:
         stress = run.parts.image_stress
         # If another scene was shown, the boxes of the question's scene do not apply.
-        facts = run.facts(run.questions) if stress.own_scene else {}
+        facts = run.facts(run.questions) if stress.shows_own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to
         for state in track(run.states, f"writing recordings of {run.name}"):
             try:

@@ -49,7 +49,7 @@ def missing_assets(run: RunData, pages: Path) -> list[str]:
     with_poses = [state for state in run.states if next(cameras_of(state), None)]
     scenes = {state.question.scene for state in with_poses}
     no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
-    files = {file for state in with_poses for turn in state.turns for file in turn.drawn}
+    files = {file for state in with_poses for turn in state.turns for file in turn.image_files}
     missing = [file for file in files if not (run.path / file).is_file()]
     warnings = []
     if no_plan:

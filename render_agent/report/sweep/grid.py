@@ -59,7 +59,7 @@ def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool 
     for cell in sweep.cells:
         if cell.label in started:
             continue
-        code = engine_traits(cell.config.engine).code_of(cell.config)
+        code = engine_traits(cell.config.engine).code_file(cell.config)
         describe = describe_engine if run_code or not code else _check_file
         try:
             check(build(cell.config), describe)

@@ -96,7 +96,7 @@ def question_from_json(line: Any) -> Question:
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
             raise ValidationError(f"{name} {short_repr(getattr(question, name))} is not printable")
-    if question.too_long:
+    if question.is_too_long:
         raise ValidationError(f"question has more than {MAX_QUESTION_CHARS:,} characters")
     if question.metric is not None and question.metric not in registry.names("metric"):
         raise ValidationError(f"metric {short_repr(question.metric)} is unknown")

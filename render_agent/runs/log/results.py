@@ -100,7 +100,7 @@ def results(
         **metric_means(
             [state.question for state in scored], {state.id: state.answer_text for state in scored}
         ),
-        **({} if stress is None else stress.figures(scored)),
+        **({} if stress is None else stress.metrics(scored)),
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
         **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
@@ -146,7 +146,7 @@ def _known(
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
     questions = [state.question for state in probed]
-    truths = {q.id: q.ground_truth if stress is None else stress.truth(q) for q in questions}
+    truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
     return facts(questions), truths
 
 
@@ -172,7 +172,7 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
-    if judged := sum(metric_of(state.question).judged for state in states):
+    if judged := sum(metric_of(state.question).needs_judge for state in states):
         notes.append(
             f"{judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
         )
@@ -202,7 +202,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
     return {
         "turns": len(turns),
         "calls": round(calls),
-        "renders": len({file for turn in turns for file in turn.drawn}),
+        "renders": len({file for turn in turns for file in turn.image_files}),
         "events": dict(sorted(events.items())),
         "tokens": plain(Tokens.total(turn.tokens for turn in turns)),
         "seconds": {

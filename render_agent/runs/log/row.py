@@ -116,7 +116,10 @@ def row_of(
     """
     question, score = state.question, score_of(state, parser, marks=marks)
     shown_truth, shown_score = question.ground_truth, score
-    if stress is not None and (shown_truth := stress.truth(question)) != question.ground_truth:
+    if (
+        stress is not None
+        and (shown_truth := stress.ground_truth(question)) != question.ground_truth
+    ):
         is_known = shown_truth is not None and score is not None
         shown_score = (
             score_answer(replace(question, ground_truth=shown_truth), state.answer)
@@ -139,9 +142,9 @@ def row_of(
         score_as_shown=shown_score,
         turns=len(state.turns),
         repairs=state.repairs,
-        renders=len({file for turn in state.turns for file in turn.drawn}),
+        renders=len({file for turn in state.turns for file in turn.image_files}),
         error=state.error,
-        change=None if state.change is None else state.change.asked,
+        change=None if state.change is None else state.change.kind,
         **cost_of(state.turns),
     )
 

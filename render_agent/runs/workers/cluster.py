@@ -119,7 +119,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
-    on_gpu = engine_traits(config.engine).holds_weights and (
+    on_gpu = engine_traits(config.engine).loads_weights and (
         config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
     )
     return {

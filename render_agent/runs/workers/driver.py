@@ -173,11 +173,11 @@ class Driver:
         pictures = {
             file: image_path(self.log.path, file).read_bytes()
             for file, digest in files.items()
-            if self.log.pictures.there(file, digest)
+            if self.log.pictures.is_saved(file, digest)
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.label, ", ".join(slot.scenes))
-        self.observer.began(self._phase(states[0]), states)
+        self.observer.on_phase_start(self._phase(states[0]), states)
         slot.heard = time.monotonic()
         slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
 
@@ -229,7 +229,7 @@ class Driver:
                 state.take(message)
                 slot.deaths = 0
                 self.failures.went_on()
-                self.observer.took(state, message)
+                self.observer.on_turn(state, message)
             case Failure():
                 self._fail(message)
                 question = self.states[message.question_id].question
@@ -247,7 +247,7 @@ class Driver:
         state = self.states[failure.question_id]
         state.fail(failure.error, failure.events)
         self.log.append(failure)
-        self.observer.failed(state)
+        self.observer.on_failure(state)
 
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
         """Close a slot whose engine failed; other workers get its scenes."""

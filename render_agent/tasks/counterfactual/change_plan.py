@@ -84,12 +84,12 @@ class ChangePlan:
         whole = any(edit.moves_all for edit in edits)
         digest = hashlib.sha256(msgspec.json.encode(edits)).hexdigest()[:8]
         change = Change(
-            asked=self.label,
-            of=question.id,
-            must=must,
-            said=clause,
-            why=why(question, before, after, must=must, whole=whole),
-            before=before,
+            kind=self.label,
+            original_id=question.id,
+            changes_answer=must,
+            description=clause,
+            reason=why(question, before, after, must=must, whole=whole),
+            original_truth=before,
             scene=question.scene,
             edits=tuple(edits),
         )
@@ -109,7 +109,7 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
         NoPair: It cannot be computed, or disagrees with the question's own ground truth.
     """
     metric = registry.load("metric", metric_name(question))()
-    if question.ground_truth is None or metric.judged:
+    if question.ground_truth is None or metric.needs_judge:
         raise NoCounterpartError("the question has no ground truth")
     if room.facts is None:
         raise NoCounterpartError("the object boxes of the scene are unknown")

@@ -88,7 +88,7 @@ class ObjectPlan(ChangePlan):
                 reason = reason or error
                 continue
             if not self._must_change_answer(question) or (
-                counterpart.change is not None and counterpart.change.must
+                counterpart.change is not None and counterpart.change.changes_answer
             ):
                 return counterpart
             reason = reason or NoCounterpartError("no possible edit changes the answer")

@@ -58,14 +58,14 @@ class WordingPlan(ChangePlan):
         if truth is None:
             raise NoCounterpartError("the ground truth cannot be converted to the new wording")
         change = Change(
-            asked=self.label,
-            of=question.id,
-            must=False,
-            said=rewording.clause,
-            why="the same is asked of the same room",
-            before=before,
+            kind=self.label,
+            original_id=question.id,
+            changes_answer=False,
+            description=rewording.clause,
+            reason="the same is asked of the same room",
+            original_truth=before,
             scene=question.scene,
-            meaning=rewording.meaning,
+            option_letters=rewording.meaning,
             factor=rewording.factor,
         )
         name = f"{question.id}-{self.label.replace(':', '-')}"

@@ -20,7 +20,7 @@ class Black(ImageStress):
     note = "stress test: every image is black (--image-stress black)"
     faithful = False
 
-    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return a store of black images."""
         return TransformingSink(pictures, lambda file, picture: np.zeros_like(picture))
 
@@ -31,7 +31,7 @@ class Noise(ImageStress):
     note = "stress test: every image is noise (--image-stress noise)"
     faithful = False
 
-    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return a store of noise images."""
         return TransformingSink(pictures, lambda file, picture: noise(picture.shape, file, seed))
 

@@ -40,11 +40,11 @@ Paint = Callable[
 class ImageSink(Protocol):
     """Stores the images of a run."""
 
-    def keep(self, file: str, picture: RGBImage) -> Future[None]:
+    def save(self, file: str, picture: RGBImage) -> Future[None]:
         """Write an image, (H, W, 3), in the background; the future completes when it is on disk."""
         ...
 
-    def there(self, file: str, digest: str | None = None) -> bool:
+    def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if an image is on disk, intact and, according to its SHA-256, unchanged."""
         ...
 
@@ -56,9 +56,9 @@ class ImageStress(Choice):
     """Caveat reported with every score of the run; None if images are unchanged."""
     faithful: ClassVar[bool] = True
     """True if the images show the scene that a question is about."""
-    own_scene: ClassVar[bool] = True
+    shows_own_scene: ClassVar[bool] = True
     """True if the dialogue takes place in the question's scene, so that its object boxes apply."""
-    changes_truth: ClassVar[bool] = False
+    changes_ground_truth: ClassVar[bool] = False
     """True if the correct answer may change."""
     scene_set: ClassVar[str | None] = "real"
     """Name of the set of scenes; runs with the same set share their plans. None never shares."""
@@ -104,35 +104,35 @@ class ImageStress(Choice):
                 scene = files.read(path, name)
                 if is_recorded(path):
                     check_scene(files_of_scan(path), recorded)
-                return self.shown(scene)
+                return self.transform_scene(scene)
             scene = files.read(path, change.scene)
             boxes = facts[change.scene].boxes if change.scene in facts else {}
             scene = replace(edit_scene(scene, boxes, change.edits), id=name)
             if is_recorded(path):
                 of_boxes = facts_files([q for q in questions if q.scan == path], config.annotations)
                 check_scene([*files_of_scan(path), *instance_files(path), *of_boxes], recorded)
-            return self.shown(scene)
+            return self.transform_scene(scene)
 
-        exchanged = self.exchanged(questions, config.seed)
+        exchanged = self.scene_replacements(questions, config.seed)
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)
 
-    def shown(self, scene: Scene) -> Scene:
+    def transform_scene(self, scene: Scene) -> Scene:
         """Return the scene to show instead of `scene`."""
         return scene
 
-    def exchanged(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
+    def scene_replacements(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
         """Return replacements by original scene; other scenes are shown unchanged."""
         return {}
 
-    def painted(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return the store that saves the changed images."""
         return pictures
 
-    def truth(self, question: Question) -> str | None:
+    def ground_truth(self, question: Question) -> str | None:
         """Return the correct answer for what is shown; None if it is unknown."""
         return question.ground_truth
 
-    def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
+    def metrics(self, states: Sequence[QuestionState]) -> dict[str, Any]:
         """Return additional entries of `results.json` for the scored questions."""
         return {}
 
@@ -144,13 +144,13 @@ class TransformingSink:
     pictures: ImageSink
     paint: Paint
 
-    def keep(self, file: str, picture: RGBImage) -> Future[None]:
+    def save(self, file: str, picture: RGBImage) -> Future[None]:
         """Write the changed image."""
-        return self.pictures.keep(file, self.paint(file, picture))
+        return self.pictures.save(file, self.paint(file, picture))
 
-    def there(self, file: str, digest: str | None = None) -> bool:
+    def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if an image is on disk, intact and, according to its SHA-256, unchanged."""
-        return self.pictures.there(file, digest)
+        return self.pictures.is_saved(file, digest)
 
 
 class Real(ImageStress):

@@ -21,18 +21,18 @@ class Mirrored(ImageStress):
     """Scenes are mirrored left to right, to test whether answers change with the room."""
 
     note = "stress test: the rooms are mirrored, left for right (--image-stress mirrored)"
-    changes_truth = True
+    changes_ground_truth = True
     scene_set = "mirrored"
 
-    def shown(self, scene: Scene) -> Scene:
+    def transform_scene(self, scene: Scene) -> Scene:
         """Return the mirrored scene."""
         return scene.mirrored()
 
-    def truth(self, question: Question) -> str | None:
+    def ground_truth(self, question: Question) -> str | None:
         """Return the letter of the correct answer in the mirrored room; None if it is unknown."""
         return mirrored_ground_truth(question) if names_sides(question) else question.ground_truth
 
-    def figures(self, states: Sequence[QuestionState]) -> dict[str, Any]:
+    def metrics(self, states: Sequence[QuestionState]) -> dict[str, Any]:
         """Return `mirrored`: scores of left-or-right questions against both ground truths."""
         return {"mirrored": mirrored_figures(states)}
 

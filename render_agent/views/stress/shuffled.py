@@ -18,7 +18,7 @@ class Shuffled(ImageStress):
 
     note = "stress test: images show the scene of another question (--image-stress shuffled)"
     faithful = False
-    own_scene = False
+    shows_own_scene = False
     scene_set = None
     reads_all_scans = True
 
@@ -34,7 +34,7 @@ class Shuffled(ImageStress):
                 "--image-stress shuffled needs the scans of at least two scenes. Choose questions about more scenes."
             )
 
-    def exchanged(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:
+    def scene_replacements(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:
         """Return a different scene for each scene."""
         return exchanged_scenes(questions, seed)
 

@@ -131,7 +131,7 @@ class RandomWalk:
 
     def further(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the cameras of the walk; a question and its counterpart share one."""
-        key = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
+        key = f"{self.seed} {question.seed_id}".encode("utf-8", "backslashreplace")
         generator = random.Random(hashlib.sha256(key).digest())
         camera, cameras = context.start, []
         for _ in range(self.count):

@@ -85,7 +85,7 @@ class Judged(ScriptedEngine):
         super().__init__(Moves(), 8)
         self.model = make_engine(config, [])
         self.name = self.model.name
-        self.capabilities = replace(self.capabilities, score=True)
+        self.capabilities = replace(self.capabilities, scoring=True)
         self.asked = []
 
     @property
@@ -323,7 +323,7 @@ def test_engines_without_model_or_probabilities_are_rejected(folder, questions):
     with pytest.raises(SetupError, match="scripted"):
         JudgeVerifier().open(config, (), ScriptedEngine(ReplayPolicy({})))
     without_scores = Judged(config)
-    without_scores.capabilities = replace(without_scores.capabilities, score=False)
+    without_scores.capabilities = replace(without_scores.capabilities, scoring=False)
     with pytest.raises(UsageError, match="probabilities"):
         JudgeVerifier().open(config, (), without_scores)
     without_scores.close()

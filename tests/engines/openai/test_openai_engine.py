@@ -311,7 +311,7 @@ def test_arrived_replies_are_yielded_before_the_error(create):
 def test_questions_are_distributed_and_stay_on_their_server(create):
     servers = [create(StubServer, by_rule(first_text)) for _ in range(3)]
     engine = create(engine_over, *servers)
-    assert OpenAIEngine.capabilities.free_running
+    assert OpenAIEngine.capabilities.streaming
     for _ in range(3):
         engine.generate([ask(number) for number in range(9)])
     received = [[body["messages"][1]["content"] for body in server.bodies] for server in servers]
@@ -526,7 +526,7 @@ def test_thinking_is_requested_and_counted(create):
         assert sent["chat_template_kwargs"] == {switch: False}
         assert (sent["top_k"], sent["thinking_token_budget"]) == (5, 64)
         assert sent["max_tokens"] == 512 + 64 + 2
-        assert engine.capabilities.one_dialogue == hybrid
+        assert engine.capabilities.sequential == hybrid
 
 
 def test_batches_and_faults_do_not_change_transcripts(create, tmp_path):

@@ -103,7 +103,7 @@ class KillAfter(NullObserver):
     def __init__(self, server, turns):
         self.server, self.remaining = server, turns
 
-    def took(self, state, turn):
+    def on_turn(self, state, turn):
         self.remaining -= 1
         if self.remaining == 0:
             self.server.kill()
@@ -139,7 +139,7 @@ def test_questions_of_a_dead_server_move_to_the_other(server, undisturbed, tmp_p
     with StubServer(forward_to(server.url)) as steady, StubServer(forward_to(server.url)) as dying:
 
         class CloseAfter(KillAfter):
-            def took(self, state, turn):
+            def on_turn(self, state, turn):
                 self.remaining -= 1
                 if self.remaining == 0:
                     dying.close()

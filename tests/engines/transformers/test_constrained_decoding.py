@@ -353,7 +353,7 @@ def replies(engine):
 
 
 def test_complete_replies_of_a_model_are_valid(engine, replies):
-    assert engine.capabilities.schema
+    assert engine.capabilities.guided_decoding
     ended = [
         reply
         for request, reply in zip(MIXED, replies, strict=True)
@@ -376,7 +376,7 @@ def test_guided_replies_in_a_batch_equal_single_ones(engine, replies):
 def test_guided_replies_are_the_same_with_reuse_of_the_cache(engine, replies):
     continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000)
     assert isinstance(continuous, ContinuousEngine)
-    assert continuous.capabilities.schema
+    assert continuous.capabilities.guided_decoding
     cached = continuous.generate(MIXED)
     assert [reply.samples for reply in cached] == [reply.samples for reply in replies]
     assert [reply.finish for reply in cached] == [reply.finish for reply in replies]

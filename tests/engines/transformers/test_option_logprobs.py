@@ -246,7 +246,7 @@ def test_lost_device_raises_engine_error(loaded, monkeypatch):
 @pytest.mark.parametrize("reuse", ["keys", "none"])
 def test_both_engines_score(loaded, reuse):
     engine = build_engine(loaded, 4, {"reuse": reuse}, 1000)
-    assert engine.capabilities.score
+    assert engine.capabilities.scoring
     results = engine.score(REQUESTS, [MANY] * len(REQUESTS))
     expected = score(loaded, REQUESTS, [MANY] * len(REQUESTS))
     assert close(results, [scores.log_probabilities for scores in expected])

@@ -288,7 +288,7 @@ class Stopping(NullObserver):
     def __init__(self, turns):
         self.left = turns
 
-    def took(self, state, turn):
+    def on_turn(self, state, turn):
         self.left -= 1
         if not self.left:
             raise KeyboardInterrupt

@@ -133,7 +133,7 @@ def test_sightings_match_a_direct_measurement(looking):
                 assert sighting.area == pytest.approx(seen.area, abs=0.1)
                 assert sighting.share == pytest.approx(seen.share, abs=0.001)
                 assert sighting.distance == pytest.approx(seen.distance, abs=0.001)
-                compared += seen.well(size)
+                compared += seen.is_clear(size)
     assert compared >= 6
 
 
@@ -147,7 +147,7 @@ def test_counting_requires_all_boxes_to_be_seen(tmp_path):
         results[name] = diagnose_run(folder)[CHAIRS]
         size = folder.config.image_size
     for one in results.values():
-        seen = {s.box for turn in one.turns for s in turn.sightings if s.well(size)}
+        seen = {s.box for turn in one.turns for s in turn.sightings if s.is_clear(size)}
         assert (one.first_seen["chair"] is not None) == (seen == {0, 1, 2})
 
 

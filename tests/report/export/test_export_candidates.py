@@ -107,7 +107,7 @@ def test_recordings_include_candidate_poses(run, tmp_path):
 
     found = recorded(tmp_path / "0.rrd")["/world/candidates"]
     (state,) = [state for state in RunData(run).states if state.id == "0"]
-    going = [[c for c in turn.evidence.candidates if c.goes_on] for turn in state.turns]
+    going = [[c for c in turn.evidence.candidates if c.continues_dialogue] for turn in state.turns]
     assert [len(some) for some in going] == [3, 3, 3, 0]
     assert np.allclose(
         [vector for vectors in found["Arrows3D:vectors"] for vector in vectors],

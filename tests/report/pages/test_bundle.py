@@ -89,7 +89,7 @@ def test_moved_bundle_is_self_contained_and_redacted(run, home_is, page, tmp_pat
             for tag, _, value in assert_whole(path).found:
                 assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
     names = {path.relative_to(root).as_posix() for path in files}
-    named = {file for line in run.turns if isinstance(line, Turn) for file in line.drawn}
+    named = {file for line in run.turns if isinstance(line, Turn) for file in line.image_files}
     assert {name for name in names if name.startswith("views/")} == named
     assert {"config.json", "results.json", "report/index.html"} <= names
     assert not any(name.endswith((".jsonl", ".log")) for name in names)

@@ -100,7 +100,7 @@ def test_candidates_have_images_and_scores(page, lookahead):
         ]
     weighed = [turn for turn in state.turns if turn.evidence.weighed]
     assert len(weighed) == 3
-    drawn = {file for turn in state.turns for file in turn.drawn}
+    drawn = {file for turn in state.turns for file in turn.image_files}
     facts = page.locator(".facts").inner_text()
     assert f"{len(drawn)} rendered, {len(state.views)} shown" in facts
 

@@ -252,7 +252,7 @@ class Killer(NullObserver):
     def __init__(self, log, turns):
         self.log, self.turns, self.taken, self.killed = log, [*turns], 0, []
 
-    def took(self, state, turn):
+    def on_turn(self, state, turn):
         self.taken += 1
         if self.turns and self.taken >= self.turns[0]:
             alive = [number for number in processes(self.log.text) if number not in self.killed]

@@ -153,7 +153,7 @@ def scorer(engine: Engine) -> Scorer:
     Raises:
         UsageError: The engine does not return probabilities.
     """
-    if not engine.capabilities.score:
+    if not engine.capabilities.scoring:
         raise UsageError(
             f"mode yes needs token probabilities, which --engine {engine.name} does not return."
             " Use mode json, or --engine transformers or vllm."

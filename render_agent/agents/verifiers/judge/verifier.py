@@ -91,11 +91,11 @@ class JudgeVerifier(Verifier):
         load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # one of its choices
         if self.argument is not None:
             return
-        if not engine_traits(engine).asks_model:
+        if not engine_traits(engine).uses_model:
             raise SetupError(
                 f"--verifier judge needs a model, and --engine {engine} has none. Use --verifier judge:MODEL."
             )
-        if mode == "yes" and not engine_traits(engine).gives_probabilities:
+        if mode == "yes" and not engine_traits(engine).supports_scoring:
             raise UsageError(
                 f"--judge-mode yes needs token probabilities, which --engine {engine} does not return."
                 " Use --judge-mode json, or --verifier judge:MODEL."
@@ -117,7 +117,7 @@ class JudgeVerifier(Verifier):
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the model, rubric and mode."""
-        model = self.argument or engine_traits(config.engine).model_of(config)
+        model = self.argument or engine_traits(config.engine).model_name(config)
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:

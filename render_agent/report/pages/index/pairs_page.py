@@ -70,8 +70,8 @@ def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
     pairs = []
     for second in states:
         change = second.question.change
-        if change is not None and change.of in states_by_id:
-            first = states_by_id[change.of]
+        if change is not None and change.original_id in states_by_id:
+            first = states_by_id[change.original_id]
             pair = pair_of(first, second)
             right = (False, False) if pair is None else pair.right
             pairs.append(

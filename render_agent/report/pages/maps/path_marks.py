@@ -146,7 +146,7 @@ def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[Candidat
             assert turn.evidence is not None
             camera = candidate.camera
             is_chosen = candidate.number == turn.evidence.chosen or camera == turn.camera
-            if candidate.goes_on and not is_chosen:
+            if candidate.continues_dialogue and not is_chosen:
                 pixel = plan.pixel(camera.position)
                 tip = towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
                 mark = CandidateMark(pixel, tip, str(candidate.number + 1))

@@ -450,4 +450,4 @@ def _cells(share: Share) -> tuple[Cell, ...]:
 
 def _mirrored(run: RunData, truth: str) -> str:
     """Return which ground truth a plot uses if the run mirrors rooms: a key of MIRRORED."""
-    return MIRRORED[truth] if run.parts.image_stress.changes_truth else ""
+    return MIRRORED[truth] if run.parts.image_stress.changes_ground_truth else ""

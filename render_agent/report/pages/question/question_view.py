@@ -133,9 +133,9 @@ class QuestionView:
     def mirrored(self) -> str | None:
         """Ground truth in the mirrored room if it differs, "" if unknown; None if it is the same."""
         stress, truth = self.parts.image_stress, self.question.ground_truth
-        if truth is None or not stress.changes_truth:
+        if truth is None or not stress.changes_ground_truth:
             return None
-        mirrored = stress.truth(self.question)
+        mirrored = stress.ground_truth(self.question)
         return None if mirrored == truth else mirrored or ""
 
     @property
@@ -232,7 +232,7 @@ class QuestionView:
         sightings = [s for s in group if self.boxes[s.box].category == name]
         if not sightings:
             return Cell(None)
-        is_clear = any(s.well(self.size) for s in sightings)
+        is_clear = any(s.is_clear(self.size) for s in sightings)
         return Cell(100 * max(s.share for s in sightings), is_clear)
 
     def diagnosed(self, turn: Turn) -> TurnDiagnosis:

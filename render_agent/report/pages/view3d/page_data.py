@@ -51,7 +51,7 @@ def view_data(
                     "said": " ".join(reply_turn.reply.split())[:400],
                     "happened": reply_turn.feedback,
                     "views": [part for view in views for part in _parts(view, size, image_root)],
-                    "well": sorted({s.box for s in step_sightings if s.well(size)}),
+                    "well": sorted({s.box for s in step_sightings if s.is_clear(size)}),
                     "seen": sorted({s.box for s in step_sightings if s.area > 0}),
                 }
             )
