@@ -1,16 +1,19 @@
-"""How much of the surface in the best direction does the first view show?
+"""How much of the surface that the best heading shows does the first view show, and what does the choice cost?
 
     python -m benchmarks.first_view --output benchmarks/results/first_view.md
     python -m benchmarks.first_view --scan FOLDER_OR_FILE
 
-`--start best` chooses one of four headings at the start position. This compares it with HEADINGS headings at the same
-position, and with the same headings at PLACES further standing places, by the measure that `--start best` maximises:
-the number of 10 cm cubes with surface that a low-resolution view sees within 8 m. As a check it also counts these cubes
-in images of FULL_PIXELS at any distance, and the share of the image that shows surface.
+Measures the bundled rooms, MADE rooms of `make-rooms`, as many of `make-rooms --as-scan`, and the given scans. The
+surface of a view is the area of triangles, or the number of occupied 5 cm cells of a cloud, that an image of FULL_PIXELS
+shows at any distance. It is estimated from SAMPLES points other than those of `--start best`, and from images of full
+size. The first views by `best` and by `four-headings`, the rule of earlier versions, are compared with the best of
+HEADINGS headings at the same place, and with the best of them at any of PLACES places across the open area.
 """
 
 from __future__ import annotations
 
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,35 +22,39 @@ import click
 import numpy as np
 
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.render.projection import points_under
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.start_pose import (
-    CANDIDATE_YAWS,
-    EYE_HEIGHT_METRES,
-    PATCH_METRES,
-    count_visible_patches,
-    start_camera,
+from render_agent.render.start_pose import EYE_HEIGHT_METRES, start_camera
+from render_agent.render.viewer import Viewer
+from render_agent.render.visibility.counting import mark_shown
+from render_agent.render.visibility.coverage import (
+    SLACK_METRES,
+    SLACK_PER_METRE,
+    sample_surface,
 )
-from render_agent.scans.camera import Camera
+from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import bundled
-from render_agent.views.view_policies.tour import farthest_point_sample
+from render_agent_lab.room_generator.command import make_rooms
 
+RULES = ("best", "four-headings")
 HEADINGS = 24
-PLACES = 6
-VERTICAL_FOV = 75.0
+PLACES = 12
+SAMPLES = 50_000
 FULL_PIXELS = (640, 480)
+FIELD_OF_VIEW = 75.0  # horizontal degrees
+MADE = 8
+SUFFIXES = {".ply", ".glb", ".spz"}
 HEAD = (
     "scan",
-    "rank of 24",
-    "of best heading (%)",
-    "of best place (%)",
-    "rank, full image",
-    "of best heading, full image (%)",
-    "image covered (%)",
-    "image covered by best heading (%)",
+    *(
+        f"{rule}: {what}"
+        for rule in RULES
+        for what in ("rank of 24", "of best heading (%)", "of best place (%)", "image covered (%)")
+    ),
+    "choice by best (ms)",
+    "first turn without it (ms)",
 )
 
 
@@ -57,21 +64,20 @@ HEAD = (
     "scans",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="Scan, or folder of scans, to measure in addition to the bundled rooms. Repeatable.",
+    help="Scan, or folder of scans, to measure in addition. Repeatable.",
 )
 @OUTPUT
 def main(scans: tuple[Path, ...], output: Path | None) -> None:
-    names, measured = [], []
-    for path in scan_files(scans):
-        names.append(path.stem)
-        measured.append(measure(path))
-    rows = [figures(name, values) for name, values in zip(names, measured, strict=True)]
-    rows.append(figures("mean", np.mean(measured, axis=0).tolist(), ranks=False))
+    with tempfile.TemporaryDirectory() as folder:
+        files = list(scan_files(scans, Path(folder)))
+        measured = [measure(path) for _, path in files]
+    rows = [figures(name, values) for (name, _), values in zip(files, measured, strict=True)]
+    means = np.mean(measured, axis=0).tolist()
+    rows.append(figures(f"mean of {len(measured)}", means, ranks=False))
     lines = [
-        f"`--start best` compares {len(CANDIDATE_YAWS)} headings. The table compares its view with the best of"
-        f" {HEADINGS} headings at the same position, and with the best of these headings there and at {PLACES} further"
-        " standing places. Surface is the number of 10 cm cubes seen within 8 m in 160 x 120 pixels, which"
-        " `--start best` maximises. In the full image (640 x 480 pixels) it is counted at any distance.",
+        f"Surface shown by the first view, in percent of that shown by the best of {HEADINGS} headings at the same place, and"
+        f" at any of {PLACES} places across the open area. `four-headings` was the rule of `--start best` in earlier"
+        " versions. The first turn is reading the scan, its free space, and rendering the map and the first view.",
         "",
         *table(HEAD, rows),
     ]
@@ -83,46 +89,64 @@ def figures(name: str, values: Sequence[float], *, ranks: bool = True) -> list[s
     return [
         name,
         *(
-            (f"{value:.0f}" if ranks else None) if "rank" in head else f"{value:.1f}"
+            (f"{value:.0f}" if ranks else None)
+            if "rank" in head
+            else f"{value:.{0 if '(ms)' in head else 1}f}"
             for head, value in zip(HEAD[1:], values, strict=True)
         ),
     ]
 
 
-def scan_files(scans: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the bundled rooms, then the given scans and those in the given folders."""
-    yield from sorted({question.scan for question in bundled() if question.scan is not None})
+def scan_files(scans: tuple[Path, ...], folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and file of the bundled rooms, of made ones, and of the given scans and those in the given folders."""
+    for path in sorted({question.scan for question in bundled() if question.scan is not None}):
+        yield path.stem, path
+    for name, as_scan in (("made", False), ("made as scan", True)):
+        make_rooms(folder / name, MADE, seed=40, questions=0, as_scan=as_scan)
+        for path in sorted((folder / name).glob("*.ply")):
+            yield f"{name} {path.stem.removeprefix('room')}", path
     for scan in scans:
-        yield from sorted(scan.glob("*.[pg]l[yb]")) if scan.is_dir() else [scan]
+        paths = (
+            sorted(p for p in scan.iterdir() if p.suffix in SUFFIXES) if scan.is_dir() else [scan]
+        )
+        yield from ((path.stem, path) for path in paths)
 
 
 def measure(path: Path) -> list[float]:
     """Return the figures of a scan in the order of HEAD."""
+    viewer = Viewer(Rasteriser(), FULL_PIXELS, FIELD_OF_VIEW)
+    began = time.perf_counter()
     scene = load_scene(path)
-    space, renderer = FreeSpace.of(scene), Rasteriser()
-    first = start_camera(scene, renderer, space, "best", VERTICAL_FOV)
-    surface, here = count_visible_patches(scene, renderer, first), headings(first)
-    seen = [count_visible_patches(scene, renderer, camera) for camera in here]
-    places = farthest_point_sample(space.standing_places(EYE_HEIGHT_METRES), first.position, PLACES)
-    elsewhere = [
-        count_visible_patches(scene, renderer, camera)
-        for place in places
-        for camera in headings(first.at(place))
+    space = FreeSpace.of(scene)
+    space.start_position(EYE_HEIGHT_METRES)
+    read = time.perf_counter() - began
+    starts = [
+        start_camera(scene, viewer.renderer, space, rule, viewer.vertical_fov) for rule in RULES
     ]
-    full, covered = seen_in_full(scene, renderer, first)
-    full_here, covered_here = zip(
-        *(seen_in_full(scene, renderer, camera) for camera in here), strict=True
+    began = time.perf_counter()
+    start_camera(scene, viewer.renderer, space, "best", viewer.vertical_fov)
+    choice = time.perf_counter() - began
+    began = time.perf_counter()
+    viewer.ego(scene, starts[0])
+    viewer.top(scene, starts[0])
+    turn = read + time.perf_counter() - began
+    surface = sample_surface(scene, SAMPLES, space.unmirrored_samples)
+    places = [starts[0].at(place) for place in space.start_places(PLACES, EYE_HEIGHT_METRES)]
+    best = max(
+        shown(scene, viewer, surface, camera)[0] for place in places for camera in headings(place)
     )
-    renderer.close()
-    return [
-        1 + sum(other > surface for other in seen),
-        100 * surface / max(seen),
-        100 * surface / max([*seen, *elsewhere]),
-        1 + sum(other > full for other in full_here),
-        100 * full / max(full_here),
-        100 * covered,
-        100 * max(covered_here),
-    ]
+    row: list[float] = []
+    for camera in starts:
+        area, covered = shown(scene, viewer, surface, camera)
+        here = [shown(scene, viewer, surface, other)[0] for other in headings(camera)]
+        row += [
+            1 + sum(other > area for other in here),
+            100 * area / max(here),
+            100 * area / max(best, *here),
+            100 * covered,
+        ]
+    viewer.close()
+    return [*row, 1000 * choice, 1000 * turn]
 
 
 def headings(camera: Camera) -> list[Camera]:
@@ -130,13 +154,14 @@ def headings(camera: Camera) -> list[Camera]:
     return [replace(camera, yaw=360.0 * number / HEADINGS - 180.0) for number in range(HEADINGS)]
 
 
-def seen_in_full(scene: Scene, renderer: Rasteriser, camera: Camera) -> tuple[int, float]:
-    """Return the number of cubes in the full image at any distance, and the share of the image that shows surface."""
-    depth = renderer.draw(scene, camera, *FULL_PIXELS).depth
-    rows, columns = np.nonzero(np.isfinite(depth))
-    points = points_under(camera, columns, rows, depth[rows, columns].astype(float), FULL_PIXELS)
-    cubes = np.unique(np.rint(points / PATCH_METRES).astype(np.int64), axis=0)
-    return len(cubes), len(rows) / depth.size
+def shown(scene: Scene, viewer: Viewer, surface: FloatArray, camera: Camera) -> tuple[int, float]:
+    """Return the number of surface points that the full image shows, and the share of it that shows surface."""
+    frame = viewer.renderer.draw(scene, camera, *viewer.size)
+    seen = np.zeros(len(surface), bool)
+    focal = camera.focal(viewer.size[1])
+    limits = np.inf, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
+    mark_shown(seen, surface, camera.pose, frame.depth, focal, *limits)
+    return int(seen.sum()), float(np.isfinite(frame.depth).mean())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ scan = sys.argv[1] if len(sys.argv) > 1 else render_agent.bundled_rooms()["room0
 with render_agent.open_scene(scan, size=(640, 480)) as scene:
     print(scene)
 
-    # The start pose of every question: a free position near the centre, facing the widest view.
+    # The start pose of every question: the place and heading that show the most surface.
     path = [scene.start()]
     for _ in range(3):  # turn left by 90 degrees and step forward, as far as furniture allows
         turned = path[-1].turned(left=90)
@@ -23,6 +23,9 @@ with render_agent.open_scene(scan, size=(640, 480)) as scene:
 
     for number, camera in enumerate(path, start=1):
         view = scene.view(camera)
-        near = view.depth[np.isfinite(view.depth)].min()
-        print(f"{view.save(f'view{number}.png')}: nearest surface at {near:.2f} m")
+        near = view.depth.min()  # infinite where nothing was scanned
+        words = (
+            f"nearest surface at {near:.2f} m" if np.isfinite(near) else "nothing was scanned here"
+        )
+        print(f"{view.save(f'view{number}.png')}: {words}")
     print(scene.map(path).save("map.png"))

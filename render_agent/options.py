@@ -276,8 +276,9 @@ class RunConfig:
     )
     start: str = _dialogue(
         "best",
-        "Start of the camera: best (widest view), middle, or a pose.",
-        metavar="best|middle|x,y,z,yaw",
+        "Start of the camera: best (the place and heading that show the most surface), four-headings (the best of four"
+        " at the middle of the room), middle, or a pose.",
+        metavar="best|four-headings|middle|x,y,z,yaw",
     )
     renderer: str = _dialogue("rasteriser", "Renderer.", part="renderer")
     probe: tuple[str, ...] = _dialogue(
@@ -366,11 +367,11 @@ class RunConfig:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all options that affect results."""
-        return fingerprint_of(asdict(self))
+        return fingerprint_of(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as stored in `config.json`."""
-        return asdict(self)
+        return {**asdict(self), "start": STORED_STARTS.get(self.start, self.start)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
@@ -383,7 +384,13 @@ class RunConfig:
             config: RunConfig = msgspec.convert(data, cls)
         except msgspec.ValidationError as error:
             raise UsageError(str(error)) from error
-        return config
+        return replace(config, start=READ_STARTS.get(config.start, config.start))
+
+
+# `--start best` is stored under the name of its rule, so that a run is resumed with the rule it started with. Earlier
+# versions stored "best" for the best of four headings.
+STORED_STARTS = {"best": "most-surface"}
+READ_STARTS = {"most-surface": "best", "best": "four-headings"}
 
 
 OPTIONS: dict[str, Field[Any]] = {entry.name: entry for entry in fields(RunConfig)}

@@ -64,10 +64,11 @@ class OpenScene:
         """Return the first camera of a dialogue.
 
         Args:
-            where: `best`, `middle` or a pose, as in `--start`.
+            where: `best`, `four-headings`, `middle` or a pose, as in `--start`.
         """
         renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
-        return start_camera(self.scene, renderer, self.space, where, angle)
+        width, height = self.viewer.size
+        return start_camera(self.scene, renderer, self.space, where, angle, width / height)
 
     def view(self, camera: Camera | None = None) -> View:
         """Return the view of a camera, with depth; by default, of the start camera."""

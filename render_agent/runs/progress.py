@@ -21,6 +21,8 @@ LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # between updates of the line and of the
 
 MIN_UNREADABLE = 3  # unreadable replies before a warning that most are unreadable
 
+MAX_SCAN_NOTES = 10  # different notes about scans that are shown
+
 RECENT_TURNS = 256  # turns over which speed is measured
 
 KNOWN_SHARE = 0.05  # fraction of the turns after which the remaining time is shown
@@ -42,6 +44,7 @@ class Progress:
         self.place = ""
         self.taken = self.tokens = self.unreadable = 0
         self._warned: set[str] = set()
+        self._scan_notes: set[str] = set()
         self._began = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT_TURNS)
         retired = [state for state in self.states if not state.active]
@@ -70,6 +73,7 @@ class Progress:
         self._recent.append(time.monotonic())
         self.display.detail(turn_summary(state, turn))
         self._warn_about(turn)
+        self._note_scan(state, turn)
         if not state.active:
             self._scored += scored_answers([state])
         if (now := time.monotonic()) >= self._line_due:
@@ -89,6 +93,17 @@ class Progress:
             if caveat := unreadable_caveat(turns):
                 self._warned.add("unreadable")
                 self.display.warn(caveat)
+
+    def _note_scan(self, state: QuestionState, turn: Turn) -> None:
+        """Show notes about the scan of a first turn, such as a start that was moved, each once."""
+        for note in turn.scan[1:]:  # the first entry describes the scan
+            if note in self._scan_notes:
+                continue
+            self._scan_notes.add(note)
+            if len(self._scan_notes) <= MAX_SCAN_NOTES:
+                self.display.note(f"scan {state.question.scene}: {note}")
+            elif len(self._scan_notes) == MAX_SCAN_NOTES + 1:
+                self.display.note("more notes about scans are in the report")
 
     def on_failure(self, state: QuestionState) -> None:
         """Called after a question fails."""

@@ -26,7 +26,6 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, describe_engine
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
-from render_agent.render.start_pose import check_inside
 from render_agent.runs.build import (
     MakeViews,
     Parts,
@@ -261,7 +260,7 @@ def start_run(
     scenes = parts.scenes(questions)
     if reads_scan and config.ply is not None and not parts.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
-            check_inside(scenes.get(questions[0]), config.start)
+            scenes.get(questions[0])
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",

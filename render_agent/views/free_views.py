@@ -21,11 +21,12 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
-from render_agent.render.start_pose import moved_start_note, question_pose, start_camera
+from render_agent.render.start_pose import Start, moved_start_note, question_pose, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
-from render_agent.scans.camera import Camera, Vector, wrapped
+from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.views.image_store import question_file, scene_file
 from render_agent.views.measurement import measured
@@ -55,7 +56,7 @@ class FreeViews:
     scenes: SceneCache
     pictures: ImageSink
     kinds: Sequence[str]
-    start: str | tuple[Vector, float]
+    start: Start
     opening: Sequence[str]
     facts: Mapping[str, Facts] | None = None
     wording: Wording = field(default_factory=general)
@@ -234,13 +235,11 @@ class FreeViews:
         if question.start is not None:
             scene = self.scenes.get(unchanged)
             where = question_pose(scene, question.start)
-            return start_camera(scene, self.viewer.renderer, space, where, self.viewer.vertical_fov)
+            return self._camera_at(scene, space, where)
         with self._starting[question.scene]:
             if question.scene not in self._starts:
                 scene = self.scenes.get(unchanged)
-                camera = start_camera(
-                    scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
-                )
+                camera = self._camera_at(scene, space, self.start)
                 if question is not unchanged:
                     camera = self._in_changed_room(state, camera, self.scenes.space(question))
                 else:
@@ -248,6 +247,10 @@ class FreeViews:
                         log.warning("scene %s: %s", question.scene, note)
                 self._starts[question.scene] = camera
             return self._starts[question.scene]
+
+    def _camera_at(self, scene: Scene, space: FreeSpace, where: Start) -> Camera:
+        renderer, (width, height) = self.viewer.renderer, self.viewer.size
+        return start_camera(scene, renderer, space, where, self.viewer.vertical_fov, width / height)
 
     def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
         """Move a camera along with the edits of its room, then to the nearest free place at the same height."""

@@ -13,7 +13,7 @@ from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray
-from render_agent.views.view_policies.tour import farthest_point_sample
+from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent.views.view_policies.visible_surface import (
     Frustums,

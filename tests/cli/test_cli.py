@@ -165,10 +165,6 @@ def test_without_arguments_the_help_is_shown(call):
         (["reprot"], "did you mean 'report'?"),
         (["report", "recent", "--batch-size", "3"], "--batch-size"),
         (["ls", "--config", "c.yaml"], "--config"),
-        (
-            f"--ply {ROOM} --question Q? --engine scripted --start 100,100,100,0".split(),
-            "--start",
-        ),
         (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
         (
             "--batch --benchmark rooms --model small --engine-option quantization=int4".split(),

@@ -15,6 +15,7 @@ from factories.runs import make_questions, transcripts
 
 from render_agent.engines.bundled_models import suggest_models
 from render_agent.runs.read import list_runs
+from render_agent.tasks.rooms import BUNDLED
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
 
@@ -243,3 +244,15 @@ def test_options_that_affect_results_are_refused_when_resuming(type_in, tmp_path
     assert "--max-turns cannot change" in err
     code, _, _ = type_in("--continue", "recent", "--batch-size", 3, folder=tmp_path)
     assert code == 0
+
+
+def test_start_outside_the_scan_is_moved_and_said_on_the_terminal(type_in, tmp_path):
+    """--batch and --ply behave alike."""
+    scan = BUNDLED / "room00.ply"
+    batch = ("--batch", "--benchmark", "rooms", "--scene", "room00", "--limit", 2)
+    for run in (batch, ("--ply", scan, "--question", "How many chairs?")):
+        code, _, err = type_in(*run, *QUICK, "--start", "40,0,1.6,30", folder=tmp_path)
+        assert code == 0
+        notes = [line for line in err.splitlines() if line.startswith("scan room00: ")]
+        assert len(notes) == 1
+        assert "[40.00, 0.00, 1.60]" in notes[0]

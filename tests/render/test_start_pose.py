@@ -1,30 +1,40 @@
-"""The start pose is free, at eye height above the floor, and faces the direction with the most to see."""
+"""The start pose is free, at eye height above the floor, and shows the most surface."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
-from factories.runs import make_questions, play, walking
+from factories.runs import cut, go_on, make_questions, play, transcripts, walking
 
 from render_agent.errors import UsageError
+from render_agent.options import fingerprint_of
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.renderer import Frame
 from render_agent.render.start_pose import (
     CANDIDATE_YAWS,
+    EYE_HEIGHT_METRES,
     FAR_METRES,
+    HEADINGS,
+    PLACES,
     count_visible_patches,
     moved_start_note,
     parse_start,
     start_camera,
     surface,
 )
+from render_agent.render.visibility.coverage import Surface
+from render_agent.render.visibility.panorama import visible_points
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
+from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import CLEARANCE_METRES, FreeSpace
+from render_agent.tasks.rooms import BUNDLED
 
 FOV = 60.0
+ASPECT = 4 / 3
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +56,103 @@ def screened(open_side):
 
 @pytest.mark.parametrize("yaw", mostly_slow(CANDIDATE_YAWS, 90.0))
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_best_faces_the_direction_with_the_most_to_see(renderer, yaw, shape):
+def test_four_headings_faces_the_direction_with_the_most_to_see(renderer, yaw, shape):
     scene = screened(yaw)
     scene = as_cloud(scene, 0.04) if shape == "cloud" else scene
-    camera = start_camera(scene, renderer, FreeSpace.of(scene), "best", FOV)
+    camera = start_camera(scene, renderer, FreeSpace.of(scene), "four-headings", FOV)
     assert camera.yaw % 360 == yaw
     assert camera.pitch == 0
     assert camera.vertical_fov == FOV
 
 
-@pytest.mark.parametrize("where", ["best", "middle"])
+def area_in_view(scene, renderer, camera, step=0.02):
+    """Return the area of the inner walls, floor and ceiling of an empty room that a camera sees, in square metres.
+
+    Computed from the shape of the room, pixel by pixel, without depth images.
+    """
+    (x0, y0, z0), (x1, y1, z1) = scene.bounds
+    sides = [
+        ((x0, y0, z0), (0, y1 - y0, 0), (0, 0, z1 - z0)),
+        ((x1, y0, z0), (0, y1 - y0, 0), (0, 0, z1 - z0)),
+        ((x0, y0, z0), (x1 - x0, 0, 0), (0, 0, z1 - z0)),
+        ((x0, y1, z0), (x1 - x0, 0, 0), (0, 0, z1 - z0)),
+        ((x0, y0, z0), (x1 - x0, 0, 0), (0, y1 - y0, 0)),
+        ((x0, y0, z1), (x1 - x0, 0, 0), (0, y1 - y0, 0)),
+    ]
+    total = 0.0
+    for corner, across, along in sides:
+        u, v = (
+            np.arange(0, np.linalg.norm(edge), step) / np.linalg.norm(edge)
+            for edge in (across, along)
+        )
+        grid = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
+        points = np.array(corner) + grid @ np.array([across, along])
+        pixels, depth = camera.project(points, 400, 300)
+        seen = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < (400, 300)).all(axis=1)
+        total += seen.sum() * step * step
+    return total
+
+
+@pytest.mark.parametrize("size", [(3.0, 2.0), (1.5, 4.0)])
+def test_best_shows_the_most_area_of_an_empty_room(renderer, size):
+    scene = room(low=(-size[0], -size[1]), high=size)
+    space = FreeSpace.of(scene)
+    camera = start_camera(scene, renderer, space, "best", FOV)
+    others = [
+        Camera((0.0, 0.0, 0.0), 360 * number / HEADINGS, 0.0, FOV).at(place)
+        for place in space.start_places(PLACES, EYE_HEIGHT_METRES)
+        for number in range(HEADINGS)
+    ]
+    areas = [area_in_view(scene, renderer, other) for other in others]
+    assert area_in_view(scene, renderer, camera) >= 0.97 * max(areas)
+    middle = start_camera(scene, renderer, space, "four-headings", FOV)
+    assert area_in_view(scene, renderer, camera) > 1.5 * area_in_view(scene, renderer, middle)
+
+
+def test_visible_points_are_those_in_the_image(renderer):
+    """The panorama of a place gives each camera there the points that its own image shows."""
+    scene = load_scene(BUNDLED / "room00.ply")
+    space = FreeSpace.of(scene)
+    surface_points = Surface.of(scene, space, renderer)
+    for pitch, fov in ((0.0, FOV), (-25.0, FOV), (0.0, 100.0)):
+        cameras = [
+            Camera((0.0, 0.0, 0.0), yaw, pitch, fov).at(space.start_position())
+            for yaw in (-170.0, -45.0, 10.0, 90.0)
+        ]
+        visible = visible_points(scene, renderer, cameras, ASPECT, surface_points.points, 6.0)
+        for camera, shown in zip(cameras, visible, strict=True):
+            own = surface_points.seen(renderer.draw(scene, camera, 640, 480), camera)
+            assert np.mean(own != shown) < 0.03
+            assert (own & shown).sum() > 0.95 * own.sum() > 0
+
+
+@pytest.mark.parametrize("name", mostly_slow([f"room0{n}" for n in range(8)], "room02"))
+def test_best_in_a_bundled_room(renderer, name):
+    """The start is the same for all renderers and image sizes, in the open area, and mirrored in a mirrored room."""
+    scene = load_scene(BUNDLED / f"{name}.ply")
+    space = FreeSpace.of(scene)
+    camera = start_camera(scene, renderer, space, "best", FOV, ASPECT)
+    assert camera == start_camera(scene, Rasteriser(threads=1), FreeSpace.of(scene), "best", FOV)
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
+    assert camera.position[2] == pytest.approx(scene.floor + EYE_HEIGHT_METRES)
+    assert camera.pitch == 0
+    mirrored = scene.mirrored()
+    there = start_camera(mirrored, renderer, FreeSpace.of(mirrored), "best", FOV)
+    expected = camera.mirrored(mirrored.mirrored_at)
+    assert there.position == pytest.approx(expected.position, abs=1e-5)
+    assert there.yaw == pytest.approx(expected.yaw)
+
+
+def test_start_is_not_in_a_closed_off_part(renderer):
+    """The places of `best` are connected: behind a wall without a door there is more to see, but no way there."""
+    wall = box((0.8, -3, 0), (1.0, 3, 2.7), BLUE)
+    things = [box((1.6, y, 0), (2.2, y + 0.3, 1.2), RED) for y in (-2.0, -1.0, 0.0, 1.0)]
+    scene = room(wall, *things, low=(-3, -3), high=(3, 3))
+    camera = start_camera(scene, renderer, FreeSpace.of(scene), "best", FOV)
+    assert camera.position[0] < 0.8
+
+
+@pytest.mark.parametrize("where", ["four-headings", "middle"])
 def test_start_is_free_near_the_middle_at_eye_height(renderer, where):
     pillar = box((-0.4, -0.4, 0), (0.4, 0.4, 2.7), RED)
     table = box((0.5, -1, 0.7), (1.4, 1, 0.75), GREEN)
@@ -80,7 +177,8 @@ def test_ties_go_to_the_first_direction(renderer):
 
     scene = room()
     space = FreeSpace.of(scene)
-    assert start_camera(scene, Blind(), space, "best", FOV).yaw == CANDIDATE_YAWS[0]
+    for rule in ("best", "four-headings"):
+        assert start_camera(scene, Blind(), space, rule, FOV).yaw == CANDIDATE_YAWS[0]
     first = start_camera(scene, renderer, space, "best", FOV)
     again = start_camera(scene, Rasteriser(threads=1), FreeSpace.of(scene), "best", FOV)
     assert first == again
@@ -115,7 +213,7 @@ def test_occupied_pose_is_moved_and_noted(renderer, place):
 
 
 @pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
-def test_moved_start_is_reported_to_model_and_log(tmp_path, caplog, start, moved):
+def test_moved_start_is_reported_to_model_log_and_terminal(tmp_path, caplog, start, moved):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
     first = RunData(path).lines()[0]
     place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
@@ -169,12 +267,30 @@ def test_surface_points_project_back_to_their_pixels(renderer):
     ],
 )
 def test_start_is_free_in_real_scans(renderer, name):
-    from render_agent.scans.formats.load import load_scene
-
     scene = load_scene(test_data("scenes", name))
     space = FreeSpace.of(scene)
-    camera = start_camera(scene, renderer, space, "best", FOV)
+    assert space.clearance(start_camera(scene, renderer, space, "best", FOV).position) > 0
+    camera = start_camera(scene, renderer, space, "four-headings", FOV)
     assert space.clearance(camera.position) > 0
     turned = [camera.turned(yaw) for yaw in CANDIDATE_YAWS]
     counts = [count_visible_patches(scene, renderer, view) for view in turned]
     assert count_visible_patches(scene, renderer, camera) == max(counts) > 50
+
+
+def test_runs_of_earlier_versions_resume_with_their_rule(tmp_path):
+    """They stored "best" for the best of four headings; new runs store the name of the rule."""
+    questions = make_questions(tmp_path, 2)
+    path, _ = play(tmp_path / "old", questions, walking(1), start="four-headings")
+    expected = transcripts(path)
+    record = json.loads((path / "config.json").read_text())
+    record["config"]["start"] = "best"
+    record["fingerprint"] = fingerprint_of(record["config"])
+    (path / "config.json").write_text(json.dumps(record))
+    cut(path, 1)
+    go_on(path, walking(1))
+    assert transcripts(path) == expected
+    assert RunData(path).config.start == "four-headings"
+    new, _ = play(tmp_path / "new", questions, walking(1), start="best")
+    assert RunData(new).record["config"]["start"] == "most-surface"
+    assert RunData(new).config.start == "best"
+    assert transcripts(new) != expected

@@ -73,6 +73,50 @@ def mark_shown(
 
 
 @kernel
+def mark_in_frustums(
+    visible: Any, candidates: Any, points: Any, poses: Any, across: Any, upwards: Any
+) -> None:
+    """Mark which of the candidate points are in the frustum of which camera in `visible`, (k, n) bool.
+
+    Args:
+        visible: (k, n) bool, modified in place.
+        candidates: (n,) bool, the points to test.
+        points: (n, 3) metres, world frame.
+        poses: (k, 4, 4) camera poses; see Camera.
+        across: Tangent of half the horizontal field of view.
+        upwards: Tangent of half the vertical field of view.
+    """
+    for k in range(len(poses)):
+        pose = poses[k]
+        for i in range(len(points)):
+            if not candidates[i]:
+                continue
+            x, y, z = (
+                points[i, 0] - pose[0, 3],
+                points[i, 1] - pose[1, 3],
+                points[i, 2] - pose[2, 3],
+            )
+            depth = x * pose[0, 2] + y * pose[1, 2] + z * pose[2, 2]
+            right = x * pose[0, 0] + y * pose[1, 0] + z * pose[2, 0]
+            down = x * pose[0, 1] + y * pose[1, 1] + z * pose[2, 1]
+            visible[k, i] = abs(right) < across * depth and abs(down) < upwards * depth
+
+
+@kernel
+def face_areas(points: Any, faces: Any) -> Any:
+    """Return the areas of triangles, (m,) square metres, from float32 coordinates."""
+    areas = np.empty(len(faces))
+    for face in range(len(faces)):
+        a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
+        x1, x2 = points[b, 0] - points[a, 0], points[c, 0] - points[a, 0]
+        y1, y2 = points[b, 1] - points[a, 1], points[c, 1] - points[a, 1]
+        z1, z2 = points[b, 2] - points[a, 2], points[c, 2] - points[a, 2]
+        x, y, z = y1 * z2 - z1 * y2, z1 * x2 - x1 * z2, x1 * y2 - y1 * x2
+        areas[face] = np.sqrt(x * x + y * y + z * z) / np.float32(2)
+    return areas
+
+
+@kernel
 def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
     """Return the number of pixels of each group, (count,), and their total solid angle, (count,) steradians.
 

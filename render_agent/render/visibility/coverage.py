@@ -8,6 +8,7 @@ cabinet or the outside of a wall, does not count.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from render_agent.render.renderer import Frame, Renderer
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.scans.free_space.surface import areas_and_normals, first_per_cell, inside_box
+from render_agent.scans.free_space.surface import first_per_cell, inside_box
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import surface_points
 
@@ -74,30 +75,37 @@ class Surface:
         mark_shown(visible, self.points, camera.pose, frame.depth, focal, *limits)
 
 
-def sample_surface(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
-    """Sample at most `count` points on the surface within a scene's bounds, (n, 3) metres.
+def sample_surface(
+    scene: Scene, count: int = MAX_POINTS, samples: NDArray[np.floating[Any]] | None = None
+) -> FloatArray:
+    """Sample points on the surface within a scene's bounds, (n, 3) metres. Deterministic.
 
-    Each represents the same area. Deterministic.
+    Each represents the same area of a mesh, or one occupied cell of CELL_METRES of a cloud.
+
+    Args:
+        scene: The scene.
+        count: Maximum number of points.
+        samples: Dense samples of a cloud's surface, (s, 3) metres, if they exist already.
     """
     rng = np.random.default_rng(0)
     if scene.faces is None:
-        cloud = surface_points(scene, CELL_METRES)
-        points = cloud[first_per_cell(cloud, CELL_METRES)].astype(np.float64)
+        cloud = surface_points(scene, CELL_METRES) if samples is None else samples
+        points = np.asarray(cloud)[first_per_cell(cloud, CELL_METRES)].astype(np.float64)
         points = points[inside_box(points, scene.bounds)]
         sample = rng.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]
         return inside_points
-    corners = scene.points[scene.faces]
-    areas = areas_and_normals(corners)[0].astype(np.float64)
-    if not areas.sum():
+    from render_agent.render.visibility.counting import face_areas
+
+    ends = np.cumsum(face_areas(scene.points, scene.faces))
+    if not len(ends) or not ends[-1]:
         return np.empty((0, 3))
     # Stratified sampling: one sample in each of `count` equal parts of the area.
-    ends = np.cumsum(areas)
-    samples = (np.arange(count) + rng.random(count)) / count * ends[-1]
-    which = np.minimum(np.searchsorted(ends, samples), len(areas) - 1)
+    sampled = (np.arange(count) + rng.random(count)) / count * ends[-1]
+    which = np.minimum(np.searchsorted(ends, sampled), len(ends) - 1)
     first, second = np.sqrt(rng.random(count)), rng.random(count)
     weights = np.stack([1 - first, first * (1 - second), first * second], axis=1)
-    points = np.einsum("nc,ncx->nx", weights, corners[which].astype(np.float64))
+    points = np.einsum("nc,ncx->nx", weights, scene.points[scene.faces[which]].astype(np.float64))
     slack = np.array([[-1e-6], [1e-6]])
     inside_samples: FloatArray = points[inside_box(points, scene.bounds + slack)]
     return inside_samples

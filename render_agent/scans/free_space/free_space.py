@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from render_agent.scans.free_space.standing import (
     CLEARANCE_METRES,
     SLACK_METRES,
+    farthest_point_sample,
     free_place,
-    standing_place,
+    standing_area,
     standing_places,
 )
 from render_agent.scans.free_space.surface import surface_samples
@@ -58,7 +59,7 @@ class FreeSpace:
     ceiling: float
     top: float
     mirrored_at: float | None = None
-    _starts: dict[float, FloatArray] = field(init=False, default_factory=dict)
+    _areas: dict[float, FloatArray] = field(init=False, default_factory=dict)
 
     @classmethod
     def of(cls, scene: Scene) -> FreeSpace:
@@ -82,6 +83,11 @@ class FreeSpace:
     def bytes(self) -> int:
         """Approximate memory used by the samples and their tree, in bytes."""
         return int(self.tree.n) * 48
+
+    @property
+    def unmirrored_samples(self) -> FloatArray:
+        """Samples of the surface of the unmirrored scene, (s, 3) metres."""
+        return self.mirror(np.asarray(self.tree.data))
 
     def clearance(self, position: Position) -> float:
         """Return the distance in metres from `position`, (3,), to the nearest surface; inf if there is none."""
@@ -137,36 +143,47 @@ class FreeSpace:
         inside = (target >= self.bounds[0]).all() and (target <= self.bounds[1]).all()
         if inside and self.clearance(target) >= radius:
             return target
-        free = free_place(self._unmirrored_clearances, self.bounds, self._mirror(target), radius)
-        return self.start_position() if free is None else self._mirror(free)
+        free = free_place(self._unmirrored_clearances, self.bounds, self.mirror(target), radius)
+        return self.start_position() if free is None else self.mirror(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
         """Return a free place, (3,) metres, `height` metres above the floor near the middle of the room.
 
         The room is the largest connected area of free places over scanned floor.
         """
-        if height not in self._starts:
-            samples = self._mirror(np.asarray(self.tree.data))
-            place = standing_place(
-                samples, self._unmirrored_clearances, self.bounds, self.floor, height
+        return self.mirror(self._area(height)[0].copy())
+
+    def start_places(self, most: int, height: float = 1.6) -> FloatArray:
+        """Return `start_position` and further places in the same open area, far apart, (n, 3) metres, at most `most`."""
+        area = self._area(height)
+        others = farthest_point_sample(area[1:], area[0], most - 1)
+        return self.mirror(np.array([area[0], *others]))
+
+    def _area(self, height: float) -> FloatArray:
+        """Return the places of the open area of the unmirrored scene, (n, 3) metres, that of `start_position` first."""
+        if height not in self._areas:
+            self._areas[height] = standing_area(
+                self.unmirrored_samples,
+                self._unmirrored_clearances,
+                self.bounds,
+                self.floor,
+                height,
             )
-            self._starts[height] = self._mirror(place)
-        return self._starts[height].copy()
+        return self._areas[height]
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
         """Return a lattice of free places, (n, 3) metres, `height` metres above scanned floor."""
-        samples = self._mirror(np.asarray(self.tree.data))
         places = standing_places(
-            samples, self._unmirrored_clearances, self.bounds, self.floor, height
+            self.unmirrored_samples, self._unmirrored_clearances, self.bounds, self.floor, height
         )
-        return self._mirror(places)
+        return self.mirror(places)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, to the nearest surface, or inf beyond `farthest`."""
         distances: FloatArray = self.tree.query(places, distance_upper_bound=farthest)[0]
         return distances
 
-    def _mirror(self, places: FloatArray) -> FloatArray:
+    def mirror(self, places: FloatArray) -> FloatArray:
         """Convert places, (…, 3) metres, between the scene and its unmirrored original; no-op if not mirrored."""
         if self.mirrored_at is None:
             return places
@@ -174,7 +191,7 @@ class FreeSpace:
 
     def _unmirrored_clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the clearances, (n,) metres, of places in the unmirrored scene."""
-        return self._clearances(self._mirror(places), farthest)
+        return self._clearances(self.mirror(places), farthest)
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from render_agent.scans.camera import FloatArray, Vector
+
 Clearances = Callable[[FloatArray, float], FloatArray]
 """Maps places, (n, 3) metres, and a maximum to distances from the nearest surface, (n,) metres, inf beyond the maximum."""
 
@@ -50,14 +51,13 @@ def free_place(
     return None
 
 
-def standing_place(
+def standing_area(
     samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
 ) -> FloatArray:
-    """Return a free place, (3,) metres, near the middle of the room.
+    """Return the places of the room's open area, (n, 3) metres; the first is near its middle and not in a narrow spot.
 
-    Candidates are the largest connected area of free places over scanned floor. The best one is near its middle
-    and not in a narrow spot. Places over furniture, such as a bed, are only used if all are. If no place at this
-    height is free, the place with the most clearance is returned.
+    The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a
+    bed, are only used if all are. If no place at this height is free, the place with the most clearance is returned.
 
     Args:
         samples: Surface points, (s, 3) metres.
@@ -70,29 +70,50 @@ def standing_place(
         samples, clearances, bounds, floor, height, GENEROUS_METRES
     )
     if not free.any():
-        return _most_clear(clearances, bounds)
-    best = _middle_of(free, places, clearance)
-    furniture = _over_furniture(samples, places, floor)
-    if furniture[best] and (free & ~furniture).any():
-        best = _middle_of(free & ~furniture, places, clearance)
-    best_place: FloatArray = places[best]
-    return best_place
+        return _most_clear(clearances, bounds)[None]
+    area = _largest_area(free)
+    middle = _middle_of(area, places, clearance)
+    bare = free & ~_over_furniture(samples, places, floor)
+    if not bare[middle] and bare.any():
+        area = _largest_area(bare)
+        middle = _middle_of(area, places, clearance)
+    bare &= area
+    others = bare if bare.any() else area
+    return np.concatenate([places[middle][None], places[others]])
 
 
 def _middle_of(
-    free: NDArray[np.bool_], places: FloatArray, clearance: FloatArray
+    area: NDArray[np.bool_], places: FloatArray, clearance: FloatArray
 ) -> tuple[np.intp, ...]:
-    """Return the indices of a place near the middle of the largest free area, not in a narrow spot."""
-    area = _largest_area(free)
+    """Return the indices of a place near the middle of an area, not in a narrow spot."""
     penalties = np.linalg.norm(places - places[area].mean(axis=0), axis=2)
     penalties -= np.minimum(clearance, GENEROUS_METRES)
     return np.unravel_index(np.where(area, penalties, np.inf).argmin(), area.shape)
 
 
+def farthest_point_sample(
+    places: FloatArray, first: FloatArray | Vector, most: int
+) -> list[Vector]:
+    """Return at most `most` places, (n, 3) in metres, by farthest-point sampling from `first`.
+
+    `first` is not among the results.
+    """
+    away = np.linalg.norm(places - np.array(first), axis=1)
+    positions: list[Vector] = []
+    while len(positions) < min(most, len(places)):
+        farthest = int(away.argmax())
+        if away[farthest] <= 0:
+            break
+        x, y, z = (float(value) for value in places[farthest])
+        positions.append((x, y, z))
+        away = np.minimum(away, np.linalg.norm(places - places[farthest], axis=1))
+    return positions
+
+
 def standing_places(
     samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
 ) -> FloatArray:
-    """Return all free lattice places over scanned floor, (n, 3) metres; see `standing_place`.
+    """Return all free lattice places over scanned floor, (n, 3) metres; see `standing_area`.
 
     They are LATTICE_METRES apart, more in very large scans. If none is free, the place with the most clearance is
     returned.

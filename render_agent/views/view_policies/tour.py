@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
-from render_agent.scans.camera import Camera, FloatArray, Vector
+from render_agent.scans.camera import Camera, FloatArray
+from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import AdditionalViews, ViewContext, ViewPolicy
 from render_agent.views.view_policies.visible_surface import (
     Frustums,
@@ -96,23 +97,6 @@ def _marked(
         unique, first = np.unique(patch_numbers, return_index=True)
         marked[:, unique] = frustums.hold(each.points[first] - np.array(each.position))
     return marks[:, :, :num_patches].reshape(len(marks) * marks.shape[1], num_patches)
-
-
-def farthest_point_sample(places: FloatArray, first: Vector, most: int) -> list[Vector]:
-    """Return at most `most` places, (n, 3) in metres, by farthest-point sampling from `first`.
-
-    `first` is not among the results.
-    """
-    away = np.linalg.norm(places - np.array(first), axis=1)
-    positions: list[Vector] = []
-    while len(positions) < min(most, len(places)):
-        farthest = int(away.argmax())
-        if away[farthest] <= 0:
-            break
-        x, y, z = (float(value) for value in places[farthest])
-        positions.append((x, y, z))
-        away = np.minimum(away, np.linalg.norm(places - places[farthest], axis=1))
-    return positions
 
 
 def shortest_order(start: Camera, cameras: list[Camera]) -> list[Camera]:

@@ -1,0 +1,60 @@
+"""The surface that cameras at one place see: depth is drawn once in all directions, then tested for each camera."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.render.renderer import Renderer, without_colours
+from render_agent.render.visibility.coverage import SLACK_METRES, SLACK_PER_METRE
+from render_agent.scans.camera import Camera, FloatArray
+from render_agent.scans.scene import Scene
+
+SIDE_PIXELS = 64  # width of each of the four images around a place, which are 90 degrees wide
+YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
+MAX_ELEVATION_DEGREES = 80.0  # surface steeper above or below the horizon is ignored
+
+
+def visible_points(
+    scene: Scene,
+    renderer: Renderer,
+    cameras: Sequence[Camera],
+    aspect: float,
+    points: FloatArray,
+    reach: float = math.inf,
+) -> NDArray[np.bool_]:
+    """Return which camera sees which surface point, (k, n).
+
+    Args:
+        scene: The scene.
+        renderer: Draws depth.
+        cameras: Cameras at one place with the same field of view, (k,).
+        aspect: Width of their images over the height.
+        points: Points of the surface, (n, 3) metres.
+        reach: Maximum distance in metres.
+
+    Raises:
+        RenderError: The scene cannot be drawn.
+    """
+    from render_agent.render.visibility.counting import mark_in_frustums, mark_shown
+
+    first = cameras[0]
+    tilt = max(abs(camera.pitch) for camera in cameras)
+    elevation = math.radians(min(tilt + first.vertical_fov / 2, MAX_ELEVATION_DEGREES))
+    steepness = math.sqrt(2) * math.tan(elevation)  # reaches this elevation in the corners, too
+    size = SIDE_PIXELS, math.ceil(SIDE_PIXELS * steepness)
+    field = math.degrees(2 * math.atan(size[1] / size[0]))
+    limits = reach, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
+    around = np.zeros(len(points), bool)
+    for yaw in YAWS_DEGREES:
+        side = Camera(first.position, yaw, 0.0, field)
+        depth = without_colours(renderer).draw(scene, side, *size).depth
+        mark_shown(around, points, side.pose, depth, side.focal(size[1]), *limits)
+    tangent = math.tan(math.radians(first.vertical_fov) / 2)
+    poses = np.array([camera.pose for camera in cameras])
+    visible = np.zeros((len(cameras), len(points)), bool)
+    mark_in_frustums(visible, around, points, poses, tangent * aspect, tangent)
+    return visible
