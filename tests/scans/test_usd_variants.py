@@ -281,12 +281,7 @@ def test_damaged_mesh_is_skipped_alone(tmp_path):
     ],
 )  # fmt: skip
 def test_shapes_are_tessellated(tmp_path, text, size):
-    scan = scan_of(
-        tmp_path,
-        text.replace(" double", "\ndouble")
-        .replace(" token", "\ntoken")
-        .replace(" uniform", "\nuniform"),
-    )
+    scan = scan_of(tmp_path, text)
     assert np.allclose(np.ptp(scan.points, axis=0), size, atol=0.05)
     middle = (scan.points.max(axis=0) + scan.points.min(axis=0)) / 2
     assert np.allclose(middle, 0, atol=1e-6)
