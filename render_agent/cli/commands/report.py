@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from click.core import ParameterSource
 
 from render_agent.cli.shared_options import RUN, RUNS_FOLDER, option
+from render_agent.errors import UsageError
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +37,12 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             help="Processes that diagnose and write pages (default: one per core).",
         ),
+        option(
+            "--all",
+            "every_run",
+            is_flag=True,
+            help="One page over all runs in --runs, with links to their reports.",
+        ),
         RUNS_FOLDER,
         RUN,
     ):
@@ -44,27 +52,33 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("report", panel="Inspect runs")
 @report_options
+@click.pass_context
 @option(
     "--watch", is_flag=True, help="Serve the report and update it while the run is in progress."
 )
 def report_command(
+    context: click.Context,
+    /,
     run: str,
     output: str,
     processes: int | None,
     no_diagnosis: bool,
     port: int,
     browser: bool,
+    every_run: bool,
     watch: bool,
 ) -> None:
     """Write HTML pages about RUN into its folder.
 
     RUN is recent, a name or a path. The pages open from disk in any browser. Reports of runs in progress are marked as
-    such. With --watch, pages are updated every few seconds and served on 127.0.0.1 until Ctrl-C.
+    such. With --watch, pages are updated every few seconds and served on 127.0.0.1 until Ctrl-C. With --all, the page
+    DIR/report/index.html lists all runs in DIR.
 
     \b
     Examples:
       render-agent report recent
       render-agent report recent --watch --no-browser
+      render-agent report --all
     """
     from time import perf_counter
 
@@ -72,8 +86,15 @@ def report_command(
     from render_agent.runs.read import find_run
     from render_agent.util.display import count_noun
 
+    if every_run:
+        refuse_run(context)
     if watch:
-        serve_report(run, output, processes, no_diagnosis, port, browser)
+        serve_report(None if every_run else run, output, processes, no_diagnosis, port, browser)
+        return
+    if every_run:
+        from render_agent.report.pages.index.runs_page import write_runs_page
+
+        click.echo(str(write_runs_page(Path(output))))
         return
     began = perf_counter()
     folder = find_run(Path(output), run)
@@ -86,10 +107,21 @@ def report_command(
     click.echo(f"{pages}, {seconds:.1f} s. Open the file in a browser.", err=True)
 
 
+def refuse_run(context: click.Context) -> None:
+    """Raise UsageError if a run is named although --all is given."""
+    if context.get_parameter_source("run") is ParameterSource.COMMANDLINE:
+        raise UsageError("--all covers every run in --runs. Omit the name of the run.")
+
+
 def serve_report(
-    run: str, output: str, processes: int | None, no_diagnosis: bool, port: int, browser: bool
+    run: str | None,
+    output: str,
+    processes: int | None,
+    no_diagnosis: bool,
+    port: int,
+    browser: bool,
 ) -> None:
-    """Serve the report of a run, and update it while the run is in progress, until Ctrl-C."""
+    """Serve the report of a run, or of all runs if `run` is None, until Ctrl-C."""
     from render_agent.extras import require
     from render_agent.runs.read import find_run
     from render_agent.util.sanitize import escape_line
@@ -97,14 +129,19 @@ def serve_report(
 
     require("a live view", "starlette", "uvicorn", "matplotlib")
     from render_agent.report.pages.watch import watch
-
-    folder = find_run(Path(output), run)
+    from render_agent.report.pages.watch_all import watch_all
 
     def started(address: str) -> None:
-        click.echo(escape_line(f"{folder.name}: {address}"), err=True)
+        click.echo(escape_line(f"{name}: {address}"), err=True)
         click.echo("Press Ctrl-C to stop.", err=True)
         if browser:
             open_page(address)
 
+    if run is None:
+        name = output
+        watch_all(Path(output), port, started, processes=processes, diagnose=not no_diagnosis)
+        return
+    folder = find_run(Path(output), run)
+    name = folder.name
     click.echo("writing the first report", err=True)
     watch(folder, port, started, processes=processes, diagnose=not no_diagnosis)

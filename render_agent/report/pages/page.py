@@ -50,9 +50,14 @@ def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: An
         frame: Variables common to all pages, see `frame`.
         **values: Variables of this page.
     """
-    page = environment("report/pages").get_template(template)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(replace_unencodable(page.render(frame, **values)).encode("utf-8"))
+    file.write_bytes(render_page(template, frame, **values).encode("utf-8"))
+
+
+def render_page(template: str, frame: Mapping[str, Any], **values: Any) -> str:
+    """Return the page of a template of `report/pages`; arguments as for `write_page`."""
+    page = environment("report/pages").get_template(template)
+    return replace_unencodable(page.render(frame, **values))
 
 
 def copy_assets(pages: Path) -> None:

@@ -15,6 +15,8 @@ from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
 
 MIN_INTERVAL_SECONDS = 3.0  # between two updates
+PAGE_SUFFIXES = (".html", ".js", ".css", ".svg", ".png")  # of the files of a report
+
 WAIT_FACTOR = 3  # wait this many times the duration of the last update, to leave the CPU to the run
 
 
@@ -22,7 +24,7 @@ def routes(run: RunData) -> list[BaseRoute]:
     """Return the routes of a run's report and its images."""
     return [
         Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
-        Mount(f"/{REPORT}", PageFiles(run.path / REPORT, ".html", ".js", ".css", ".svg", ".png")),
+        Mount(f"/{REPORT}", PageFiles(run.path / REPORT, *PAGE_SUFFIXES)),
         Mount("/views", PageFiles(run.path / "views", ".png")),
     ]
 

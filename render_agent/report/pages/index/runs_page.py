@@ -1,0 +1,95 @@
+"""Page over all runs of a folder: one row per run, with links to their reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import fsencode
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from render_agent.errors import RunLogError, UsageError
+from render_agent.report.pages.build import REPORT
+from render_agent.report.pages.page import copy_assets, render_page, write_page
+from render_agent.report.run_list import differing_options, run_row
+from render_agent.runs.read import NO_RUNS, list_runs
+from render_agent.score.summary import SCORE_NAMES
+from render_agent.score.tables import interval
+from render_agent.util.atomic_files import replacing_folder
+from render_agent.util.display import count_noun
+from render_agent.util.sanitize import escape_name
+
+TEMPLATE = "runs.html"
+
+OWN_FILE = "assets/report.css"  # a folder without it is not one that this program wrote
+
+
+def has_report(run: Path) -> bool:
+    """Return True if a run has a report."""
+    return (run / REPORT / "index.html").is_file()
+
+
+def write_runs_page(output: Path) -> Path:
+    """Write the page over all runs to the folder `report` next to them and return its path.
+
+    Args:
+        output: The folder of the run folders.
+
+    Raises:
+        RunLogError: There are no runs, or the page cannot be written.
+        UsageError: The folder `report` is not a report.
+    """
+    values = page_values(output, has_report)
+    folder = output / REPORT
+    if folder.exists() and not (folder / OWN_FILE).is_file():
+        raise UsageError(f"{folder} exists and is not a report. Move or rename it.")
+    with replacing_folder(folder) as pages:
+        copy_assets(pages)
+        write_page(pages / "index.html", TEMPLATE, values)
+    return folder / "index.html"
+
+
+def render_runs_page(output: Path) -> str:
+    """Return the same page for a server that writes reports on demand: every readable run has a link."""
+    return render_page(TEMPLATE, page_values(output, lambda run: True))
+
+
+def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
+    """Return the variables of the page, newest run first.
+
+    Args:
+        output: The folder of the run folders.
+        links: Returns True for a run whose report the page should link to.
+
+    Raises:
+        RunLogError: There are no runs.
+    """
+    paths = list_runs(output)[::-1]
+    if not paths:
+        raise RunLogError(f"no runs in {output}. {NO_RUNS}")
+    rows = [run_row(path) for path in paths]
+    for path, row, options in zip(paths, rows, differing_options(rows), strict=True):
+        is_readable = row["error"] is None and row["questions"] is not None
+        row |= {
+            "run": escape_name(row["run"]),
+            "differing": options,
+            "stamp": None if row["status"] == "complete" else _stamp(row["status"]),
+            "interval": interval(row["interval"]),
+            "link": f"../{quote(fsencode(path.name), safe='')}/{REPORT}/index.html"
+            if is_readable and links(path)
+            else None,
+        }
+    return {
+        "name": escape_name(output.resolve().name),
+        "stamps": [],
+        "notes": [],
+        "root": "",
+        "rows": rows,
+        "total": count_noun(len(rows), "run"),
+        "has_options": any(row["differing"] for row in rows),
+        "score_names": SCORE_NAMES,
+    }
+
+
+def _stamp(status: str) -> str:
+    return "PARTIAL" if status == "partial" else status

@@ -1,0 +1,127 @@
+"""Lists the runs of a folder: one row per run, also for unfinished and unreadable ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from render_agent.errors import RunLogError
+from render_agent.options import OPTIONS, fixed_options, flag_of
+from render_agent.runs.read import RunData
+from render_agent.score.summary import OFFICIAL
+from render_agent.score.tables import figure
+from render_agent.util.reasons import truncate
+
+COLUMNS = (
+    "run",
+    "status",
+    "questions",
+    "answered",
+    "official",
+    "interval",
+    "minutes",
+    "date",
+    "benchmark",
+    "views",
+    "engine",
+    "model",
+    "agent",
+    "notes",
+    "options",
+    "error",
+)
+
+# options that have a column of their own, or describe the question of a run of one question
+IN_OTHER_COLUMNS = {"batch", "benchmark", "engine", "model", "option", "ply", "question"}
+
+MAX_OPTION_CHARS = 80  # of a value in `differing_options`
+
+
+def run_row(path: Path) -> dict[str, Any]:
+    """Return the row of a run: a value or None per name in COLUMNS.
+
+    `minutes` is rendering and generation time over all processes, `interval` the 95 % interval of `official`,
+    `options` the options that affect results. `error` says why the run cannot be read.
+    """
+    row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "notes": [], "options": {}}
+    try:
+        row["date"] = _start_time(path).isoformat(" ", "minutes")
+        run = RunData(path)
+        saved = run.record["config"]
+        row |= {
+            "status": "unfinished",
+            "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
+            "views": saved.get("views"),
+            "engine": saved.get("engine"),
+            "model": run.model,
+            "agent": saved.get("agent", "single"),
+            "options": fixed_options(saved),
+        }
+        row["questions"] = len(run.questions) if run.has_questions else None
+        if results := run.saved_results:
+            seconds = results["totals"]["seconds"]
+            minutes = sum(seconds.get(part, 0.0) for part in ("rendering", "generating")) / 60
+            row |= {
+                "status": results["status"],
+                "answered": results["counts"]["answered"],
+                "official": figure(results["official_over_scored"]["score"]),
+                "interval": results["intervals"].get(OFFICIAL),
+                "minutes": round(minutes, 1),
+                "notes": results["notes"],
+            }
+    except RunLogError as error:
+        return row | {"status": error.status, "error": str(error)}
+    except OSError as error:
+        return row | {"status": error.strerror or "damaged", "error": str(error)}
+    return row
+
+
+def differing_options(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return, for each run, its options that are not the same in all runs, as typed; defaults are omitted."""
+    values: dict[str, set[str]] = {}
+    known_rows = [row["options"] for row in rows if row["options"]]
+    for options in known_rows:
+        for name, value in options.items():
+            values.setdefault(name, set()).add(_canonical(value))
+    for name, known in values.items():
+        if any(name not in options for options in known_rows):
+            known.add("")
+    differing = [n for n, known in values.items() if len(known) > 1 and n not in IN_OTHER_COLUMNS]
+    return [
+        [
+            _as_typed(name, row["options"][name])
+            for name in differing
+            if name in row["options"] and not _is_default(name, row["options"][name])
+        ]
+        for row in rows
+    ]
+
+
+def _is_default(name: str, value: Any) -> bool:
+    return name in OPTIONS and _canonical(value) == _canonical(OPTIONS[name].default)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=list)
+
+
+def _as_typed(name: str, value: Any) -> str:
+    """Return an option in command-line syntax, on one line."""
+    flag = flag_of(name) if name in OPTIONS else "--" + name.replace("_", "-")
+    if value is True:
+        return flag
+    texts: Iterable[Any] = value if isinstance(value, list) else [value]
+    separator = "x" if name == "image_size" else ","
+    text = "none" if value in (None, []) else separator.join(map(str, texts))
+    return f"{flag} {truncate(text, MAX_OPTION_CHARS)}"
+
+
+def _start_time(path: Path) -> datetime:
+    """Return when a run started, from its name or else from the modification time of its configuration."""
+    try:
+        return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
+    except ValueError:
+        return datetime.fromtimestamp((path / "config.json").stat().st_mtime)
