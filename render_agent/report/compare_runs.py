@@ -43,6 +43,7 @@ def sides_of(runs: Sequence[RunData]) -> list[Side]:
             run.results,
             fixed_options(run.config.to_json()) | differing,
             {state.id: question_inputs(run.record, state.question) for state in run.states},
+            run.recorded.get("questions", {}),
         )
         for run, differing in zip(runs, files, strict=True)
     ]

@@ -17,6 +17,7 @@ from render_agent.options import RunConfig
 from render_agent.score.comparison import QuestionInputs
 from render_agent.tasks.input_files import Digests, digests_of, files_of_scan
 from render_agent.tasks.selection import undivided_questions
+from render_agent.util.display import first_names
 
 QUESTIONS = "questions.jsonl"  # key of the SHA-256 of the questions in the run folder
 
@@ -70,6 +71,21 @@ def changed_inputs(section: str, recorded: Digests, names: Iterable[str]) -> lis
         for path, digest in digests_of(paths).items()
         if digest != recorded[str(path)]
     ]
+
+
+def scene_notes(changed: Sequence[ChangedInput]) -> list[str]:
+    """Return the caveats of everything that is derived from scenes, for changed files of theirs."""
+    notes = []
+    for section, derived in (
+        ("scans", "plans, 3D views and visibility of their scenes are left out"),
+        ("annotations", "object boxes of their scenes are left out"),
+    ):
+        names = [file.name for file in changed if file.section == section and not file.is_missing]
+        if names:
+            notes.append(
+                f"{first_names(names)} changed since the run started (different SHA-256): {derived}"
+            )
+    return notes
 
 
 def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -22,6 +23,7 @@ from render_agent.runs.inputs import (
     ChangedInput,
     changed_inputs,
     recorded_inputs,
+    scene_notes,
 )
 from render_agent.runs.log.lines import (
     question_from_json,
@@ -41,6 +43,8 @@ from render_agent.util.contained_paths import check_links
 from render_agent.util.display import first_names
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
+
+logger = logging.getLogger(__name__)
 
 NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # what to do without runs
 
@@ -146,33 +150,32 @@ class RunData:
         recorded, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
         if recorded is None or not self.has_questions or sha256(file) == recorded:
             return None
-        if hashlib.sha256(questions_text(self.questions)).hexdigest() == recorded:
+        if hashlib.sha256(questions_text(self._read_questions())).hexdigest() == recorded:
             return None  # only keys that are ignored were added
         return ChangedInput("questions", str(file))
 
     @cached_property
     def changed_annotations(self) -> list[ChangedInput]:
-        """The annotation files that have changed since the run started."""
+        """The annotation files that have changed since the run started; nothing is derived from them."""
         recorded = self.recorded.get("annotations", {})
-        return changed_inputs("annotations", recorded, recorded)
+        return self._named(changed_inputs("annotations", recorded, recorded))
 
     @cached_property
     def changed_scans(self) -> list[ChangedInput]:
-        """The scans, and files of scans, that have changed since the run started."""
+        """The scans, and files of scans, that have changed since the run started; nothing is derived from them."""
         recorded = self.recorded.get("scans", {})
-        return changed_inputs("scans", recorded, recorded)
+        return self._named(changed_inputs("scans", recorded, recorded))
+
+    def _named(self, changed: list[ChangedInput]) -> list[ChangedInput]:
+        """Warn of changed files, whichever command reads them."""
+        for note in scene_notes(changed):
+            logger.warning("%s: %s", self.name, note)
+        return changed
 
     @property
     def scene_notes(self) -> list[str]:
-        """The caveats for everything derived from scenes: their changed files, from which nothing is derived."""
-        changed = [*self.changed_scans, *self.changed_annotations]
-        names = [file.name for file in changed if not file.is_missing]
-        if not names:
-            return []
-        return [
-            f"{first_names(names)} changed since the run started (different SHA-256): nothing is derived from"
-            " changed files, so their scenes lack plans, 3D views, visibility or object boxes"
-        ]
+        """The caveats of everything that is derived from scenes: their files that have changed since the run started."""
+        return scene_notes([*self.changed_scans, *self.changed_annotations])
 
     @property
     def has_questions(self) -> bool:
@@ -186,7 +189,14 @@ class RunData:
             raise RunLogError(
                 f"{self.path} has no questions yet. Resume with: render-agent --continue {self.path}"
             )
-        file = self.path / "questions.jsonl"
+        if self.changed_questions is not None:
+            logger.warning(
+                "%s; scores and pages are those of the changed file", self.changed_questions
+            )
+        return self._read_questions()
+
+    def _read_questions(self) -> list[Question]:
+        file = self.path / QUESTIONS
         return read_lines(file, lambda line: question_from_json(parse_json(line)))[0]
 
     @cached_property
@@ -244,6 +254,7 @@ class RunData:
     @cached_property
     def scenes(self) -> SceneCache:
         """The scenes shown to the questions, each read on first use."""
+        _ = self.changed_scans  # named once, and not read
         return self.parts.scenes(self.questions)
 
     @cached_property

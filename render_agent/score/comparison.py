@@ -53,12 +53,14 @@ class Side:
         results: The content of its `results.json`.
         options: Options that affect results, by name, as far as known.
         inputs: The text and the scan of each question, by id, as far as known.
+        question_files: SHA-256 of the files that the questions were read from, by path, as far as known.
     """
 
     name: str
     results: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, QuestionInputs] = field(default_factory=dict)
+    question_files: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -78,7 +80,10 @@ def incomparable(a: Side, b: Side) -> list[str]:
         reasons.append(f"{unshared} questions are in only one of the runs")
     different, other_scans = _unlike(a, b)
     if different:
-        reasons.append(f"{len(different)} questions have the same id but differ")
+        files = b.question_files
+        changed = [name for name in files if files[name] not in a.question_files.values()]
+        read_from = f" ({first_names(changed)} has changed)" if changed else ""
+        reasons.append(f"{len(different)} questions have the same id but differ{read_from}")
     if other_scans:
         names = [*dict.fromkeys(name for names in other_scans.values() for name in names)]
         reasons.append(

@@ -39,7 +39,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     place = Path(to or f"{folder.name}.zip")
     check_free(place)
     index = build_report(folder, diagnose=not no_diagnosis)
-    for sentence in (*folder.scene_notes, *missing_assets(folder, index.parent)):
+    for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     with stage(f"writing {place}"):
         number = bundle(folder, index.parent, place)

@@ -42,8 +42,6 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     states = folder.states
     diagnoses = diagnose_run(folder, processes, states)
     figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
-    for note in folder.scene_notes:
-        click.echo(note, err=True)
     if as_json:
         notes = {"notes": folder.scene_notes} if folder.scene_notes else {}
         shown = {"reading": " ".join(reading(figures)), **figures, **notes}

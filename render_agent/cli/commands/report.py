@@ -100,7 +100,7 @@ def report_command(
     folder = find_run(Path(output), run)
     index = build_report(folder, processes=processes, diagnose=not no_diagnosis)
     click.echo(str(index))
-    for sentence in (*folder.scene_notes, *missing_assets(folder, index.parent)):
+    for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     seconds = perf_counter() - began
     pages = count_noun(len(folder.questions), "question")

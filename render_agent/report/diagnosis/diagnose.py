@@ -75,6 +75,7 @@ def diagnose_run(
     outdated = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
     questions = [state.question for state in outdated]
     facts = run.facts(questions) if parts.faithful else {}
+    _ = run.changed_scans  # warns of scans that are not read
     tasks = [
         SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(outdated)
     ]

@@ -102,15 +102,16 @@ def side_of(runs: Sequence[RunData]) -> Side:
         {state.id: question_inputs(run.record, state.question) for state in run.states}
         for run in runs
     ]
+    files = runs[0].recorded.get("questions", {})
     if len(runs) == 1:
-        return Side(name, results[0], subset, inputs[0])
+        return Side(name, results[0], subset, inputs[0], files)
     seeds = [run.config.seed for run in runs]
     by_seed = {
         with_seed(question_id, seed): entry
         for seed, entries in zip(seeds, inputs, strict=True)
         for question_id, entry in entries.items()
     }
-    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset, by_seed)
+    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset, by_seed, files)
 
 
 def with_seed(question_id: str, seed: int) -> str:
