@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 from difflib import get_close_matches
@@ -287,6 +288,8 @@ def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage error, 130 interrupted, 143 terminated."""
     install()
     sys.excepthook = _crashed
+    warnings = _Warnings(logging.WARNING)
+    logging.getLogger().addHandler(warnings)
     try:
         code = cli.main(
             prog_name="render-agent", auto_envvar_prefix=PREFIX.rstrip("_"), standalone_mode=False
@@ -316,7 +319,16 @@ def main() -> NoReturn:
             )
             sys.stdout = None
         code = 1
+    finally:
+        logging.getLogger().removeHandler(warnings)
     sys.exit(code or 0)
+
+
+class _Warnings(logging.Handler):
+    """Prints warnings of all commands that are not a run, which writes them to `run.log`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(f"warning: {self.format(record)}")
 
 
 def _where(error: click.ClickException) -> str:
