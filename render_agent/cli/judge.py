@@ -140,16 +140,20 @@ def _print_scores(
     names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
 ) -> None:
     """Print the scores, and write them to a CSV file on request."""
+    from render_agent.dialogue.tokens import reported_total
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
     mode = options["mode"]
     criteria = list(rubric.criteria) if mode == "json" else []
     rows = [_row(name, score, criteria) for name, score in zip(names, scores, strict=True)]
+    tokens = reported_total(score.tokens for score in scores)
     totals = {
         "judged": sum(score.value is not None for score in scores),
         "failed": sum(score.value is None for score in scores),
-        **{key: sum(row[key] for row in rows) for key in ("tokens_in", "tokens_out", "seconds")},
+        "tokens_in": tokens["in"],
+        "tokens_out": tokens["out"],
+        "seconds": sum(row["seconds"] for row in rows),
     }
     if file := options["csv_file"]:
         with (
@@ -177,8 +181,8 @@ def _row(name: str, score: Score, criteria: Sequence[str]) -> dict[str, Any]:
         "why_not": score.reason or None,
         **{f"criteria.{c}": finding and finding.value for c, finding in findings.items()},
         **{f"criteria.{c}.reason": finding and finding.reason for c, finding in findings.items()},
-        "tokens_in": score.tokens.prompt,
-        "tokens_out": score.tokens.reply,
+        "tokens_in": score.tokens.prompt if score.tokens.are_reported else None,
+        "tokens_out": score.tokens.reply if score.tokens.are_reported else None,
         "seconds": round(score.seconds, 6),
     }
 
@@ -200,8 +204,8 @@ def _table(
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
         table.add_row(row["picture"], *cells, row["why_not"] or "")
-    tokens = f"tokens in {totals['tokens_in']:,}, out {totals['tokens_out']:,}"
-    if not totals["tokens_in"]:  # every prompt has tokens
-        tokens = "tokens: not reported"
+    tokens = "tokens: not reported"
+    if totals["tokens_in"] is not None:
+        tokens = f"tokens in {totals['tokens_in']:,}, out {totals['tokens_out']:,}"
     table.caption = f"judged {totals['judged']} of {len(rows)} · {tokens} · {totals['seconds']:.1f} s of engine time"
     return table

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from render_agent.util.safe_parse import Count
+from render_agent.util.safe_parse import Count, plain
 
 
 class Tokens(Struct, frozen=True):
@@ -25,6 +25,11 @@ class Tokens(Struct, frozen=True):
     cached: Count = msgspec.field(name="from_cache", default=0)
     thought: Count = 0
 
+    @property
+    def are_reported(self) -> bool:
+        """True if the engine reported them: every prompt has tokens."""
+        return self.prompt > 0
+
     @classmethod
     def total(cls, counted: Iterable[Tokens]) -> Tokens:
         """Return the sum of token counts."""
@@ -35,3 +40,11 @@ class Tokens(Struct, frozen=True):
             sum(count.cached for count in counts),
             sum(count.thought for count in counts),
         )
+
+
+def reported_total(counted: Iterable[Tokens]) -> dict[str, int | None]:
+    """Return the sum of token counts as in JSON; all None if there are counts but none was reported."""
+    counts = list(counted)
+    total = Tokens.total(counts)
+    values: dict[str, int | None] = plain(total)
+    return values if total.are_reported or not counts else dict.fromkeys(values)

@@ -410,9 +410,9 @@ def as_typed(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def describe_cost(work: Mapping[str, float]) -> str:
+def describe_cost(work: Mapping[str, float | None]) -> str:
     """Describe the mean cost per question, from `per_question` of the results."""
-    tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
-    if not work["tokens_in"]:  # every prompt has tokens
-        tokens = "tokens: not reported"
+    tokens = "tokens: not reported"
+    if work["tokens_in"]:  # 0 in runs of older versions: every prompt has tokens
+        tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
     return f"{work['turns']:.1f} turns, {work['renders']:.1f} images rendered, {tokens}"

@@ -174,7 +174,9 @@ def _print_results(
         print_caveats(run.states, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
-        console.print(summarize_beliefs(results["beliefs"]), soft_wrap=True)
+        console.print(
+            summarize_beliefs(results["beliefs"], results["totals"]["probes"]), soft_wrap=True
+        )
     console.print(f"run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]

@@ -1,18 +1,20 @@
-"""Caveats derived from the turns of a run: unreadable replies, and requests adapted to a server."""
+"""Caveats derived from turns and belief probes: unreadable replies, and requests adapted to a server."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.chat import split_thinking
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
+    JUDGE,
     NO_USAGE,
     PROMPT_TRUNCATED,
     adaptation,
 )
+from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.util.reasons import truncate
@@ -21,7 +23,7 @@ MAX_REASON_CHARS = 160  # of a quoted reason
 
 EVENT_CAVEATS = {
     CONTENT_FILTER: "the server's content filter ended the reply",
-    NO_USAGE: "tokens: not reported by the server, so token totals are too low",
+    NO_USAGE: "tokens: not reported by the server, so token totals do not include them",
     PROMPT_TRUNCATED: (
         "the server's count of prompt tokens did not grow with the dialogue: it probably dropped earlier turns; raise its"
         " context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH), or lower --max-turns or --image-size"
@@ -51,6 +53,9 @@ CAUSES = {
 
 def event_caveat(event: str) -> str | None:
     """Return the caveat for an event; None for events that do not affect results."""
+    if event.startswith(JUDGE):
+        sentence = event_caveat(event.removeprefix(JUDGE))
+        return sentence and f"requests of the verifier: {sentence}"
     if adapted := adaptation(event):
         name, how = adapted
         if name not in CONSEQUENCES:
@@ -60,13 +65,20 @@ def event_caveat(event: str) -> str | None:
 
 
 def caveats(turns: Sequence[Turn]) -> list[str]:
-    """Return the caveats of some turns, most important first."""
-    unreadable = unreadable_caveat(turns)
-    found = [] if unreadable is None else [unreadable]
-    for event, number in sorted(_event_counts(turns).items()):
+    """Return the caveats of some turns and their belief probes, most important first."""
+    probes = [turn.probe for turn in turns if turn.probe]
+    unreadable = [unreadable_caveat(turns), unreadable_probes(probes)]
+    return [
+        *(caveat for caveat in unreadable if caveat is not None),
+        *_event_caveats(_event_counts(turns), len(turns), "turns"),
+        *_event_caveats(_event_counts(probes), len(probes), "belief probes"),
+    ]
+
+
+def _event_caveats(counts: Mapping[str, int], total: int, noun: str) -> Iterator[str]:
+    for event, number in sorted(counts.items()):
         if sentence := event_caveat(event):
-            found.append(f"{sentence} ({number} of {len(turns)} turns)")
-    return found
+            yield f"{sentence} ({number} of {total} {noun})"
 
 
 def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
@@ -75,8 +87,8 @@ def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
     return {which[0]: {"how": which[1], "turns": number} for which, number in found if which}
 
 
-def _event_counts(turns: Iterable[Turn]) -> Counter[str]:
-    return Counter(event for turn in turns for event in set(turn.events))
+def _event_counts(entries: Iterable[Turn | Probe]) -> Counter[str]:
+    return Counter(event for entry in entries for event in set(entry.events))
 
 
 def is_unreadable(turn: Turn) -> bool:
@@ -89,19 +101,40 @@ def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
     unreadable = [turn for turn in turns if is_unreadable(turn)]
     if 2 * len(unreadable) <= len(turns):
         return None
-    cause, _ = Counter(map(_cause, unreadable)).most_common(1)[0]
+    cause, _ = Counter(map(_cause_of_turn, unreadable)).most_common(1)[0]
     return f"{len(unreadable)} of {len(turns)} replies are unreadable: {CAUSES.get(cause, cause)}"
 
 
-def _cause(turn: Turn) -> str:
+def unreadable_probes(probes: Sequence[Probe]) -> str | None:
+    """Return the number of unreadable belief probes and the main cause; None unless most are unreadable."""
+    unreadable = [probe for probe in probes if probe.read is None]
+    if 2 * len(unreadable) <= len(probes):
+        return None
+    cause, _ = Counter(map(_cause_of_probe, unreadable)).most_common(1)[0]
+    words = "belief probes are unreadable"
+    return f"{len(unreadable)} of {len(probes)} {words}: {CAUSES.get(cause, cause)}"
+
+
+def _cause_of_turn(turn: Turn) -> str:
+    reason = turn.action.reason if isinstance(turn.action, Malformed) else ""
+    return _cause(turn.reply, turn.finish, turn.events, reason)
+
+
+def _cause_of_probe(probe: Probe) -> str:
+    if probe.error is not None:
+        return f"most frequent error: {truncate(probe.error, MAX_REASON_CHARS)}"
+    reason = str(getattr(probe.belief, "reason", "not parsed"))
+    return _cause(probe.reply, probe.finish, probe.events, reason)
+
+
+def _cause(reply: str, finish: str, events: Collection[str], reason: str) -> str:
     """Return the likely cause of an unreadable reply: a key of CAUSES, or a description."""
-    blocks, rest = split_thinking(turn.reply)
+    blocks, rest = split_thinking(reply)
     thought = bool("".join(blocks).strip())
-    if CONTENT_FILTER in turn.events:
+    if CONTENT_FILTER in events:
         return "filter"
-    if turn.finish == "length":
+    if finish == "length":
         return "thought cut" if thought and not rest.strip() else "cut"
     if not rest.strip():
         return "thought only" if thought else "empty"
-    reason = turn.action.reason if isinstance(turn.action, Malformed) else ""
     return f"most frequent reason: {truncate(reason, MAX_REASON_CHARS)}"

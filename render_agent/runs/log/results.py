@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
-from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tokens import reported_total
 from render_agent.errors import QuestionsError
 from render_agent.runs.log.caveats import adapted_fields, caveats
 from render_agent.runs.log.row import (
@@ -37,7 +37,6 @@ from render_agent.score.summary import (
 )
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.question_types import ORDER
-from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import ImageStress
 
 LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]
@@ -204,7 +203,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
         "calls": round(calls),
         "renders": len({file for turn in turns for file in turn.image_files}),
         "events": dict(sorted(events.items())),
-        "tokens": plain(Tokens.total(turn.tokens for turn in turns)),
+        "tokens": reported_total(turn.tokens for turn in turns),
         "seconds": {
             "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
@@ -215,11 +214,17 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
     }
 
 
-def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, float] | None:
-    """Return the mean per question of all counts in the rows, and of the calls; None if there are no turns."""
+def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, float | None] | None:
+    """Return the mean per question of all counts in the rows, and of the calls; None if there are no turns.
+
+    Counts that no row has are None: tokens that the engine does not report.
+    """
     number = sum(row["turns"] > 0 for row in rows)
     if not number:
         return None
     names = [column.name for column in SAVED_COLUMNS if column.kind == "int"]
-    sums = {name: sum(row[name] for row in rows) for name in names}
-    return {name: total / number for name, total in (sums | {"calls": calls}).items()}
+    counted = {name: [row[name] for row in rows if row[name] is not None] for name in names}
+    means: dict[str, float | None] = {
+        name: sum(counts) / number if counts else None for name, counts in counted.items()
+    }
+    return means | {"calls": calls / number}

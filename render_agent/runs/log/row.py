@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import SCORED, QuestionState
-from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.score.means import Scored
@@ -32,9 +32,10 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     pictures_shown: Count = 0
     places_measured: Count = 0
-    tokens_in: Annotated[Count, Column(saved=True)]
-    tokens_out: Annotated[Count, Column(saved=True)]
-    tokens_from_cache: Count = 0
+    tokens_in: Annotated[Count | None, Column(saved=True)]
+    """None if the engine reports no tokens, as are the next two."""
+    tokens_out: Annotated[Count | None, Column(saved=True)]
+    tokens_from_cache: Count | None = 0
     seconds_rendering: Number = 0.0
     seconds_waiting: Number = 0.0
     seconds_generating: Number = 0.0
@@ -42,15 +43,15 @@ class Cost(Struct, frozen=True, kw_only=True):
 
 def cost_of(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return the columns of `Cost`. Tokens include all samples and verifiers, and cached tokens."""
-    tokens = Tokens.total(turn.tokens for turn in turns)
+    tokens = reported_total(turn.tokens for turn in turns)
     actions = [turn.action for turn in turns if isinstance(turn.action, Action)]
     generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
     return {
         "pictures_shown": sum(len(turn.views) for turn in turns),
         "places_measured": sum(len(action.measure) for action in actions),
-        "tokens_in": tokens.prompt,
-        "tokens_out": tokens.reply,
-        "tokens_from_cache": tokens.cached,
+        "tokens_in": tokens["in"],
+        "tokens_out": tokens["out"],
+        "tokens_from_cache": tokens["from_cache"],
         "seconds_rendering": round(sum(turn.seconds.rendering for turn in turns), 4),
         "seconds_waiting": round(sum(turn.seconds.waiting for turn in turns), 4),
         "seconds_generating": round(generating, 4),

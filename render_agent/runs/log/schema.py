@@ -100,7 +100,7 @@ class Totals(TypedDict):
     turns: Count
     calls: Count
     renders: Count
-    tokens: dict[str, Count]
+    tokens: dict[str, Count | None]
     seconds: dict[str, Number]
 
 

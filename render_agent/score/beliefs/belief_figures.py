@@ -193,8 +193,13 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     return summary
 
 
-def summarize_beliefs(beliefs: Mapping[str, Any]) -> str:
-    """Summarize the final beliefs of a run in one sentence for the terminal; `beliefs` is the entry of `results.json`."""
+def summarize_beliefs(beliefs: Mapping[str, Any], probes: Mapping[str, int]) -> str:
+    """Summarize the final beliefs of a run in one sentence for the terminal.
+
+    Args:
+        beliefs: The entry `beliefs` of `results.json`.
+        probes: Its entry `totals.probes`.
+    """
     templates = (
         ("found", "recall {:.0f} %"),
         ("right", "precision {:.0f} %"),
@@ -203,6 +208,8 @@ def summarize_beliefs(beliefs: Mapping[str, Any]) -> str:
         ("self_metres", "self-localisation error {:.2f} m"),
     )
     last = beliefs["last"]
+    if probes["asked"] == probes["unreadable"] + probes["failed"]:
+        return f"beliefs: none of the {probes['asked']:,} replies to probes could be read"
     parts = [text.format(last[name]["value"]) for name, text in templates if name in last]
     if not parts:
         return "beliefs: not scored (no object boxes for these scenes)"

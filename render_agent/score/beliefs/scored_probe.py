@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.score.beliefs.map_score import MapScore, score_map
 from render_agent.score.beliefs.matching import Boxes
@@ -17,7 +17,6 @@ from render_agent.score.beliefs.own_answer import own_answer
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, Frame, placed
 from render_agent.tasks.mentions import named_categories
-from render_agent.util.safe_parse import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,6 @@ def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
         "unreadable": sum(probe.read is None and probe.error is None for probe in probes),
         "failed": sum(probe.error is not None for probe in probes),
         "calls": round(sum(1 / probe.batch_size for probe in probes)),
-        "tokens": plain(Tokens.total(probe.tokens for probe in probes)),
+        "tokens": reported_total(probe.tokens for probe in probes),
         "seconds": round(sum(probe.seconds / probe.batch_size for probe in probes), 3),
     }

@@ -1,5 +1,6 @@
 """Caveats: unreadable replies with their cause, adapted requests, faults of servers; in every output."""
 
+import csv
 import io
 import json
 from importlib.util import find_spec
@@ -13,21 +14,30 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import render_agent
+from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
+    JUDGE,
     NO_USAGE,
     OMITTED,
     PROMPT_TRUNCATED,
     RENAMED,
     SYSTEM_IN_USER,
 )
+from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.compare_runs import compare_runs
-from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
+from render_agent.runs.log.caveats import (
+    adapted_fields,
+    caveats,
+    unreadable_caveat,
+    unreadable_probes,
+)
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
+from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.util.display import Display
 
 DONE = json.dumps({"answer": "A", "done": True})
@@ -77,6 +87,41 @@ def test_events_become_caveats_with_their_number_of_turns():
     assert "2 of 3 turns" in temperature
     assert "tokens: not reported" in tokens
     assert "1 of 3 turns" in tokens
+
+
+def probed(belief, *events, **more):
+    probe = Probe("Where is it?", belief=belief, events=events, **more)
+    return replace(turn(0, Action(forward=1.0)), probe=probe)
+
+
+def test_events_of_verifiers_and_probes_are_counted_apart():
+    """Regression test: events of belief probes and of a judge's requests were in no caveat."""
+    judged = read(JUDGE + OMITTED + "temperature", JUDGE + NO_USAGE)
+    asked = probed(Belief(), OMITTED + "temperature", NO_USAGE)
+    found = caveats([judged, asked, read()])
+    assert sum(note.startswith("requests of the verifier: ") for note in found) == 2
+    assert sum(note.endswith("(1 of 1 belief probes)") for note in found) == 2
+    assert adapted_fields([judged, asked]) == {}
+
+
+def test_unreadable_probes_are_a_caveat():
+    lost_probe = probed(Malformed("there is no JSON object"), reply="no")
+    (note,) = caveats([lost_probe, lost_probe, probed(Belief())])
+    assert note.startswith("2 of 3 belief probes are unreadable: most frequent reason: there is no")
+    cut = probed(Malformed("cut off"), reply="{", finish="length")
+    assert unreadable_probes([]) is None
+    assert "token limit" in unreadable_probes([cut.probe])
+    assert "refused" in unreadable_probes([Probe("?", error="refused")])
+    assert unreadable_probes([lost_probe.probe, Probe("?", belief=Belief())]) is None
+
+
+def test_beliefs_that_nobody_could_read_say_so():
+    """Regression test: unreadable probes were reported as scenes without object boxes."""
+    probes = {"asked": 54, "unreadable": 50, "failed": 4}
+    said = summarize_beliefs({"last": {"readable": {"value": 0.0, "n": 9}}}, probes)
+    assert "none of the 54 replies" in said
+    said = summarize_beliefs({"last": {}}, {**probes, "unreadable": 0})
+    assert "no object boxes" in said
 
 
 def test_adaptations_without_consequences_are_recorded_without_a_caveat():
@@ -172,6 +217,22 @@ def test_unreadable_run_says_so_in_its_results(tmp_path):
 def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
     path, results = run_over(tmp_path, lambda body: (200, {}, chat_reply(DONE, usage=None)))
     assert any(note.startswith("tokens: not reported") for note in results["notes"])
+    assert set(results["totals"]["tokens"].values()) == {None}
+    assert results["totals"]["per_question"]["tokens_in"] is None
+    assert {row["tokens_out"] for row in results["questions"]} == {None}
+    saved = json.loads((path / "results.json").read_text())
+    assert saved["totals"]["tokens"] == results["totals"]["tokens"]
+    (row, *_) = csv.DictReader((path / "results.csv").read_text().splitlines())
+    assert row["tokens_in"] == ""
+    assert RunData(path).saved_results["questions"][0]["tokens_in"] is None
+    frame = render_agent.load_run(path).questions
+    assert frame.tokens_in.isna().all()
+    saved["questions"][0]["tokens_in"] = saved["totals"]["tokens"]["in"] = 0  # older versions
+    (path / "results.json").write_text(json.dumps(saved))
+    assert RunData(path).saved_results["totals"]["tokens"]["in"] == 0
+    code, _, err = type_in("report", path, "--no-diagnosis", folder=tmp_path)
+    assert code == 0, err
+    assert "tokens: not reported" in (path / "report" / "index.html").read_text()
     code, out, _ = type_in("show", path, folder=tmp_path)
     shown = " ".join(out.split())
     assert code == 0

@@ -57,6 +57,7 @@ class Score:
         support: In mode yes, the probability that the reply begins with yes or no.
         tokens: Tokens of the request.
         seconds: Share of the time of its batch.
+        events: Kinds of recovered faults and adaptations, as in `Reply.events`.
     """
 
     value: float | None
@@ -65,6 +66,7 @@ class Score:
     support: float | None = None
     tokens: Tokens = Tokens()
     seconds: float = 0.0
+    events: tuple[str, ...] = ()
 
 
 def read_image(file: str) -> Image.Image:
@@ -290,9 +292,10 @@ def _retire(engine: Any, requests: Sequence[Request]) -> None:
 
 
 def _with_costs(answer: Reply | Scores, score: Score | None) -> Score:
-    """Return a score with its tokens and time; if the engine failed, a score with the error."""
+    """Return a score with its tokens, time and events; if the engine failed, a score with the error."""
     score = score or Score(None, answer.error or "")
-    return replace(score, tokens=answer.tokens, seconds=answer.seconds / answer.batch_size)
+    seconds = answer.seconds / answer.batch_size
+    return replace(score, tokens=answer.tokens, seconds=seconds, events=answer.events)
 
 
 def _criteria_score(reply: Reply, rubric: Rubric) -> Score:

@@ -12,6 +12,7 @@ import numpy as np
 from render_agent.agents.verifiers.judge.batch_score import Score, batch_score, scorer
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, Verifier
+from render_agent.dialogue.events import JUDGE
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
@@ -214,7 +215,8 @@ def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
         reasons.append("its view was not drawn" if score is None else _reason(score))
     tokens = Tokens.total(score.tokens for score in scores.values())
     seconds = sum(score.seconds for score in scores.values())
-    return Verdict(np.array([values]), tuple(reasons), tokens, seconds, calls)
+    events = tuple(f"{JUDGE}{event}" for score in scores.values() for event in score.events)
+    return Verdict(np.array([values]), tuple(reasons), tokens, seconds, calls, events)
 
 
 def _reason(score: Score) -> str:
