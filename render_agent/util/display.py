@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,6 +89,29 @@ class Display:
         self.progress.stop()
 
 
+class NotebookDisplay(Display):
+    """Shows the status in the output of a notebook cell, in place."""
+
+    _output: Any = None
+
+    def update(self, line: str) -> None:
+        """Replace the status shown so far."""
+        from IPython.display import display
+
+        text = {"text/plain": line}
+        if self._output is None:
+            self._output = display(text, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._output.update(text, raw=True)
+
+
+def in_notebook() -> bool:
+    """Return True in a Jupyter kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")
+
+
 _shown: list[Display] = []  # stack of active displays, innermost last
 
 
@@ -96,7 +120,8 @@ def display_on(
     console: Console, *, quiet: bool = False, verbose: bool = False
 ) -> Iterator[Display]:
     """Show messages and progress on a console within the block."""
-    display = Display(console, quiet=quiet, verbose=verbose)
+    make = NotebookDisplay if in_notebook() else Display
+    display = make(console, quiet=quiet, verbose=verbose)
     _shown.append(display)
     try:
         yield display
