@@ -59,7 +59,8 @@ def ask(
         question: The question.
         options: The choices of a multiple-choice question.
         engine: Name of an engine, as in `--engine`; a model from `load_engine`; an engine; or a
-            function that maps a request to the text of a reply.
+            function that maps a request to the text of a reply. The function may be a coroutine function, or have a
+            parameter `requests` to map a list of requests to a list of texts.
         model: As in `--model`.
         output: Folder for run folders.
         progress: Show progress.

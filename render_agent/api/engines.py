@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Unpack, cast
 
@@ -11,7 +16,7 @@ from render_agent.api.keywords import RunOptions
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
 from render_agent.engines.make_engine import EngineFactory, describe_engine, engine_traits
-from render_agent.engines.scripted import Policy, ScriptedEngine
+from render_agent.engines.scripted import BATCH_SIZE, Policy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig, parse_options
@@ -20,7 +25,15 @@ from render_agent.runs.runner import DescribeEngine
 from render_agent.util.reasons import short_repr
 
 # Values of `engine`, described in `ask`; None is the default engine.
-Answering = str | Engine | Policy | Callable[[Request], str] | None
+Answering = (
+    str
+    | Engine
+    | Policy
+    | Callable[[Request], str]
+    | Callable[[Request], Awaitable[str]]
+    | Callable[[list[Request]], Sequence[str]]
+    | None
+)
 
 ENGINE_OPTIONS = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
 
@@ -159,15 +172,15 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
             type(engine).__name__,
             custom_engine.close,
         )
-    is_policy = callable(getattr(engine, "reply", None))
-    policy = cast("Policy", engine if is_policy else SimpleNamespace(reply=engine))
-    if not callable(policy.reply):
+    is_policy = any(callable(getattr(engine, name, None)) for name in ("reply", "reply_all"))
+    policy = cast("Policy", engine if is_policy else function_policy(engine))
+    if not is_policy and not callable(engine):
         raise UsageError(
             f"{short_repr(engine)} is not an engine. Pass the name of an engine, an engine, or a function from a"
             " request to a text."
         )
     name = getattr(engine, "__name__", type(engine).__name__)
-    return _custom(lambda config: _scripted(policy, config), name)
+    return _custom(lambda config: _scripted(policy, config, f"the engine {name}"), name)
 
 
 def missing_engine(model: str) -> EngineChoice:
@@ -194,9 +207,36 @@ def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineCh
     )
 
 
-def _scripted(policy: Policy, config: RunConfig) -> ScriptedEngine:
+def _scripted(policy: Policy, config: RunConfig, label: str) -> ScriptedEngine:
     tokens = picture_tokens(str(config.model), *config.image_size)
-    return ScriptedEngine(policy, picture_tokens=tokens)
+    batch_size = config.fixed_batch_size or BATCH_SIZE
+    return ScriptedEngine(policy, batch_size, picture_tokens=tokens, label=label)
+
+
+def function_policy(function: Any) -> Policy:
+    """Return the policy of a function from a request to a text.
+
+    A coroutine function is called for all requests of a batch at once. A function whose parameter is called `requests`
+    receives the batch as a list and returns a list of texts.
+    """
+    if inspect.iscoroutinefunction(function):
+        return cast("Policy", SimpleNamespace(reply_all=partial(_gather, function)))
+    with suppress(TypeError, ValueError):  # no signature, e.g. of a built-in function
+        if next(iter(inspect.signature(function).parameters), None) == "requests":
+            return cast("Policy", SimpleNamespace(reply_all=function))
+    return cast("Policy", SimpleNamespace(reply=function))
+
+
+def _gather(
+    function: Callable[[Request], Awaitable[str]], requests: Sequence[Request]
+) -> list[str | BaseException]:
+    """Await the replies to all requests, in a thread because notebooks have a running event loop."""
+
+    async def await_all() -> list[str | BaseException]:
+        return await asyncio.gather(*map(function, requests), return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, await_all()).result()
 
 
 def _custom(

@@ -95,6 +95,8 @@ class Reply:
     error: str | None = None
     events: tuple[str, ...] = ()
     """Kinds of recovered faults, such as `out_of_memory` or `retried`. One reply per batch reports them."""
+    cause: Exception | None = None
+    """The exception behind `error`, for the traceback."""
 
     @property
     def text(self) -> str:

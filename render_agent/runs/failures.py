@@ -25,7 +25,14 @@ class Failures:
         self._failed = 0
         self._in_a_row: list[Question] = []
 
-    def failed(self, question: Question, reason: str, *, of_scene: bool = False) -> None:
+    def failed(
+        self,
+        question: Question,
+        reason: str,
+        *,
+        of_scene: bool = False,
+        cause: Exception | None = None,
+    ) -> None:
         """Count a failure.
 
         Args:
@@ -33,6 +40,7 @@ class Failures:
             reason: Error message.
             of_scene: True if reading or rendering the scene failed. Such failures count as consecutive only if several
                 scenes are affected.
+            cause: The exception behind it.
 
         Raises:
             RunStoppedError: Too many questions failed.
@@ -50,7 +58,7 @@ class Failures:
             raise RunStoppedError(
                 f"{count}. Last error: {reason}. Fix the cause and resume with --continue, or allow more failures with"
                 " --max-failures."
-            )
+            ) from cause
 
     def went_on(self) -> None:
         """Record that a question completed a turn."""

@@ -117,7 +117,7 @@ class PhaseController:
             Failure(state.id, len(state.turns), phase, sentence, cost.events, of_scene=of_scene)
         )
         self.observer.on_failure(state)
-        self.failures.failed(state.question, sentence, of_scene=of_scene)
+        self.failures.failed(state.question, sentence, of_scene=of_scene, cause=error)
 
     @contextmanager
     def _scheduler(self, states: Sequence[QuestionState]) -> Iterator[TurnScheduler]:

@@ -186,8 +186,9 @@ class TurnTaker:
                 self.retire(name for name in names if name not in retained)
             parts = served_value if isinstance(served_value, list) else []
             cost.add(parts)
-            if faults := [p.error for p in parts if isinstance(p, Reply) and p.error is not None]:
-                raise RenderAgentError(faults[0])
+            for part in parts:
+                if isinstance(part, Reply) and part.error is not None:
+                    raise RenderAgentError(part.error) from part.cause
 
     def _feedback(
         self, context: TurnContext, chosen: Candidate, evidence: Evidence | None

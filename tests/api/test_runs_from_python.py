@@ -1,5 +1,6 @@
 """Runs from Python match those of the command line, with any engine, when stopped and when resumed."""
 
+import asyncio
 import dataclasses
 import json
 import queue
@@ -19,8 +20,9 @@ from render_agent.cli.main import cli
 from render_agent.engines.engine import Capabilities, Scores
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
-from render_agent.errors import SceneError, SetupError, UsageError
+from render_agent.errors import RunStoppedError, SceneError, SetupError, UsageError
 from render_agent.runs.read import RunData, list_runs
+from render_agent.util import display
 
 QUESTION = "Is the red box left or right of the blue one?"
 DONE = json.dumps({"answer": "B", "done": True})
@@ -142,9 +144,22 @@ def by_function(request):
     return DONE if request.turn else STEP
 
 
+async def by_coroutine(request):
+    """The same policy as a coroutine function."""
+    await asyncio.sleep(0)
+    return by_function(request)
+
+
+def by_batch(requests):
+    """The same policy for a batch of requests."""
+    return [by_function(request) for request in requests]
+
+
 OWN = {
     "policy": Policy,
     "function": lambda: by_function,
+    "coroutine": lambda: by_coroutine,
+    "batch": lambda: by_batch,
     "engine": lambda: ScriptedEngine(
         ReplayPolicy({"*": [STEP, DONE]}), picture_tokens=picture_tokens("", 96, 72)
     ),
@@ -170,6 +185,85 @@ def test_custom_engines_match_a_reply_file(tmp_path, scan, kind):
         render_agent.ask(scan, QUESTION, engine=engine, workers=2, **options)
     with pytest.raises(UsageError, match="is not an engine"):
         render_agent.ask(scan, QUESTION, engine=3, **options)
+
+
+def test_requests_of_a_batch_reach_coroutines_and_batch_functions_together(tmp_path):
+    questions = make_questions(tmp_path, 4)
+    sizes, waiting = [], []
+
+    def batch(requests):
+        sizes.append(len(requests))
+        return [DONE] * len(requests)
+
+    async def together(request):
+        waiting.append(request.question_id)
+        while len(waiting) < 4:  # ends only if all four are awaited at once
+            await asyncio.sleep(0.001)
+        return DONE
+
+    for engine in (batch, together):
+        results = render_agent.run(
+            benchmark=questions, engine=engine, output=tmp_path / "runs", image_size=(96, 72)
+        )
+        assert results.finished
+    assert sizes[0] == 4
+
+
+def raising(request):
+    raise KeyError("a key that is not there")
+
+
+async def raising_later(request):
+    raising(request)
+
+
+def too_few(requests):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("engine", "cause"), [(raising, KeyError), (raising_later, KeyError), (too_few, TypeError)]
+)
+def test_errors_of_an_engine_name_it_and_keep_their_cause(tmp_path, engine, cause):
+    questions = make_questions(tmp_path, 6)
+    with pytest.raises(RunStoppedError, match=engine.__name__) as caught:
+        render_agent.run(
+            benchmark=questions, engine=engine, output=tmp_path / "runs", image_size=(96, 72)
+        )
+    error = caught.value
+    while error.__cause__ is not None:
+        error = error.__cause__
+    assert isinstance(error, cause)
+    dialogue = render_agent.ask(
+        tmp_path / "room.ply",
+        QUESTION,
+        engine=engine,
+        output=tmp_path / "runs",
+        image_size=(96, 72),
+    )
+    assert engine.__name__ in dialogue.error
+
+
+def test_a_notebook_shows_one_line_that_changes(tmp_path, monkeypatch):
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    InteractiveShell.instance()
+    monkeypatch.setattr(display, "in_notebook", lambda: True)
+    questions = make_questions(tmp_path, 2)
+    with capture_output() as shown:
+        render_agent.run(
+            benchmark=questions,
+            engine=by_function,
+            output=tmp_path / "r",
+            progress=True,
+            image_size=(96, 72),
+        )
+    InteractiveShell.clear_instance()
+    first, *later = [output.data["text/plain"] for output in shown.outputs]
+    assert "questions" in first
+    assert len(later) < 4
 
 
 class Scoring(ScriptedEngine):

@@ -14,9 +14,10 @@ from render_agent.options import RunConfig
 class Policy(Protocol):
     """Chooses the replies. A policy is built with the list of questions, so it can use what no prompt contains.
 
-    A policy can define three optional methods:
+    A policy can define four optional methods:
 
     - `samples(request)` returns one reply per sample, if samples differ; the first must equal `reply(request)`.
+    - `reply_all(requests)` replaces `reply` for a batch: it returns one reply, or an exception, per request.
     - `believe(request)` returns the reply to a request with a `probe`. By default, the engine replies with the actual
       camera position and no objects.
     - `close()` releases resources, such as a renderer.

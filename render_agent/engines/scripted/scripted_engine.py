@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
@@ -13,6 +14,7 @@ from render_agent.engines.scripted.load_policy import find_policy
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.options import RunConfig
+from render_agent.util.reasons import short_repr
 
 logger = logging.getLogger(__name__)
 
@@ -26,17 +28,23 @@ class ScriptedEngine(BatchingEngine):
         policy: Chooses the replies.
         batch_size: Largest number of requests per batch.
         picture_tokens: Tokens to count per image; every word of a text counts as one token.
+        label: What errors call the policy.
     """
 
     name = "scripted"
     capabilities = Capabilities()
 
     def __init__(
-        self, policy: Policy, batch_size: int = BATCH_SIZE, picture_tokens: int = 0
+        self,
+        policy: Policy,
+        batch_size: int = BATCH_SIZE,
+        picture_tokens: int = 0,
+        label: str = "the policy",
     ) -> None:
         super().__init__(batch_size=batch_size)
         self.policy = policy
         self.picture_tokens = picture_tokens
+        self.label = label
 
     def close(self) -> None:
         """Close the policy if it has a `close` method."""
@@ -45,30 +53,57 @@ class ScriptedEngine(BatchingEngine):
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return the policy's reply to every request, in the same order."""
-        return [self._answer_one(request, len(requests)) for request in requests]
+        texts = self._texts(requests)
+        return [
+            self._reply(request, text, len(requests))
+            for request, text in zip(requests, texts, strict=True)
+        ]
 
-    def _answer_one(self, request: Request, batch_size: int) -> Reply:
-        samples = getattr(self.policy, "samples", None) if request.probe is None else None
-        try:
-            texts: tuple[object, ...]
-            if request.probe is not None:
-                believe = getattr(self.policy, "believe", empty_belief)
-                texts = (believe(request),)
-            elif samples is not None:
-                texts = tuple(samples(request))
-            else:
-                texts = (self.policy.reply(request),) * request.num_samples
-        except Exception as error:  # a policy is user code and can raise anything
-            logger.exception("the policy failed for question %s", request.question_id)
-            return Reply(batch_size=batch_size, error=f"the policy raised {error!r}")
+    def _texts(self, requests: Sequence[Request]) -> list[object]:
+        """Return what the policy gives for each request: a text, one text per sample, or an exception."""
+        reply_all = getattr(self.policy, "reply_all", None)
+        turns = [request for request in requests if request.probe is None]
+        if reply_all is None or not turns:
+            return [_attempt(self._text, request) for request in requests]
+        replies = _attempt(reply_all, turns)
+        if isinstance(replies, Exception):
+            replies = [replies] * len(turns)
+        elif not isinstance(replies, Sequence) or len(replies) != len(turns):
+            error = TypeError(f"expected a list of {len(turns)} replies, not {short_repr(replies)}")
+            replies = [error] * len(turns)
+        by_turn = iter(replies)
+        return [
+            next(by_turn) if request.probe is None else _attempt(self._text, request)
+            for request in requests
+        ]
+
+    def _text(self, request: Request) -> object:
+        if request.probe is not None:
+            return getattr(self.policy, "believe", empty_belief)(request)
+        if self._has_samples(request):
+            return tuple(self.policy.samples(request))  # type: ignore[attr-defined]
+        return self.policy.reply(request)
+
+    def _has_samples(self, request: Request) -> bool:
+        return request.probe is None and hasattr(self.policy, "samples")
+
+    def _reply(self, request: Request, given: object, batch_size: int) -> Reply:
+        if isinstance(given, Exception):
+            question = request.question_id
+            logger.error("%s failed for question %s", self.label, question, exc_info=given)
+            error_text = f"{self.label} raised {given!r}"
+            return Reply(batch_size=batch_size, error=error_text, cause=given)
+        texts: tuple[object, ...] = (given,) * request.num_samples
+        if isinstance(given, tuple) and self._has_samples(request):
+            texts = given
         replies = tuple(text for text in texts if isinstance(text, str))
         if len(replies) < len(texts):
             wrong = next(text for text in texts if not isinstance(text, str))
-            error_text = f"the policy must return a string, not {type(wrong).__name__}"
+            error_text = f"{self.label} must return a string, not {type(wrong).__name__}"
             return Reply(batch_size=batch_size, error=error_text)
         if len(replies) != request.num_samples:
             error_text = (
-                f"the policy returned {len(replies)} samples instead of {request.num_samples}"
+                f"{self.label} returned {len(replies)} samples instead of {request.num_samples}"
             )
             return Reply(batch_size=batch_size, error=error_text)
         prompt_tokens = sum(
@@ -76,7 +111,7 @@ class ScriptedEngine(BatchingEngine):
             for message in request.messages
             for piece in message["content"]
         )
-        distinct = replies[:1] if samples is None else replies
+        distinct = replies if texts is given else replies[:1]
         tokens = Tokens(
             prompt=prompt_tokens * len(distinct),
             reply=sum(len(text.split()) for text in distinct),
@@ -84,6 +119,14 @@ class ScriptedEngine(BatchingEngine):
             cached=prompt_tokens * (len(distinct) - 1),
         )
         return Reply(replies, tokens, batch_size=batch_size)
+
+
+def _attempt(function: Callable[[Any], Any], argument: object) -> Any:
+    """Call user code; return an exception instead of raising it, because it fails only its own questions."""
+    try:
+        return function(argument)
+    except Exception as error:  # noqa: BLE001 - a policy is user code and can raise anything
+        return error
 
 
 def empty_belief(request: Request) -> str:
