@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -21,7 +22,7 @@ from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.runs.build import build, make_views
 from render_agent.runs.episode import Episode, OutsideEngine
 from render_agent.runs.log.writer import TurnLog
-from render_agent.runs.preflight import check_choices
+from render_agent.runs.preflight import check_choices, input_hashes
 from render_agent.runs.runner import turn_taker
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.views.free_views import FreeViews
@@ -76,6 +77,8 @@ class World:
         self.facts = load_facts(self.questions, config.annotations)
         if self.rewards.needs_boxes:
             self._check_boxes()
+        if record is not None:  # of the files that the scenes are read from
+            self.parts = replace(self.parts, recorded=input_hashes(self.parts, self.questions))
         self.scenes = self.parts.scenes(self.questions)
         self.recorder = None
         if record is not None:

@@ -368,7 +368,7 @@ def record(
         "sha256": {
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
             QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest(),
-            **input_hashes(parts, questions, engine),
+            **(parts.recorded or input_hashes(parts, questions, engine)),
         },
         "scan_parts": scan_parts(questions),
         **({} if config.shard is None else {"selection": selection(config)}),

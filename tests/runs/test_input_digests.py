@@ -1,0 +1,442 @@
+"""The recorded SHA-256 of an input is that of the bytes that a run reads, and identifies its results later."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories.clouds import write_usd
+from factories.packages import install
+from factories.runs import (
+    cut,
+    in_rooms,
+    make_config,
+    make_questions,
+    outcome,
+    play,
+    transcripts,
+    walking,
+)
+from factories.scenes import room, write_ply
+from PIL import Image
+
+from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.report.compare_runs import compare_runs
+from render_agent.runs import merge_shards
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.phase_controller import NullObserver
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.scans.cache import SceneReader
+from render_agent.scans.formats.companions import companion_files
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.textured import image_files
+from render_agent.tasks import input_files
+from render_agent.tasks.input_files import sha256
+
+
+def go(run):
+    """Complete a run with its own engine."""
+    try:
+        return run.go(NullObserver())
+    finally:
+        run.close()
+
+
+def edit_record(run: Path, change) -> None:
+    """Let a function change the content of `config.json`."""
+    record = json.loads((run / "config.json").read_text())
+    change(record)
+    (run / "config.json").write_text(json.dumps(record))
+
+
+def test_file_of_same_size_and_time_has_another_digest(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_files, "COARSE_NS", -(10**9))  # remember digests at once
+    file = tmp_path / "scan.ply"
+    file.write_bytes(b"one")
+    before, status = sha256(file), file.stat()
+    assert sha256(file) == before
+    file.write_bytes(b"two")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert sha256(file) != before
+    (tmp_path / "other").write_bytes(b"one")
+    (tmp_path / "other").replace(file)
+    assert sha256(file) == before
+
+
+def test_unchanged_file_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_files, "COARSE_NS", -(10**9))
+    file = tmp_path / "scan.ply"
+    file.write_bytes(b"one")
+    digest = sha256(file)
+    monkeypatch.setattr(input_files.hashlib, "file_digest", None)
+    assert sha256(file) == digest
+
+
+def test_scan_replaced_before_it_is_read_fails_its_questions(tmp_path):
+    questions = in_rooms(make_questions(tmp_path, 4), 2)
+    run = start_run(make_config(tmp_path, questions, max_turns=2))
+    write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
+    go(run)
+    failed = {state.id: state.error for state in RunData(run.path).states}
+    assert failed["0"] is None
+    assert failed["2"] is None
+    for name in "13":
+        assert str(tmp_path / "room1.ply") in failed[name]
+    assert not [file for file in (run.path / "views").rglob("*.png") if "room1" in str(file)]
+    with pytest.raises(SetupError, match="room1"):
+        resume_run(RunData(run.path), {})
+
+
+def test_scan_replaced_while_it_is_read_fails_its_questions(tmp_path, monkeypatch):
+    questions = make_questions(tmp_path, 1)
+    read = SceneReader.read
+
+    def slow_copy(self, path, name):
+        scene = read(self, path, name)
+        path.write_bytes(path.read_bytes() + b"more")
+        return scene
+
+    run = start_run(make_config(tmp_path, questions, max_turns=2))
+    monkeypatch.setattr(SceneReader, "read", slow_copy)
+    assert go(run)["counts"]["failed"] == 1
+
+
+def test_single_scan_is_hashed_before_it_is_read(tmp_path, monkeypatch):
+    scan = tmp_path / "room.ply"
+    write_ply(scan, *room())
+    read = SceneReader.read
+
+    def replaced_in_between(self, path, name):
+        path.write_bytes(path.read_bytes() + b" ")
+        return read(self, path, name)
+
+    monkeypatch.setattr(SceneReader, "read", replaced_in_between)
+    config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?")  # fmt: skip
+    with pytest.raises(Exception, match="changed since the run started"):
+        start_run(config, reads_scan=True)
+    assert not (tmp_path / "runs").exists()
+
+
+POLICY = """
+from render_agent.engines.scripted.load_policy import ReplayPolicy
+
+def policy(questions, seed):
+    return ReplayPolicy({"*": ['{"answer": "1", "done": true}']})
+"""
+
+
+def test_policy_replaced_before_it_is_loaded_stops_the_run(tmp_path):
+    policy = tmp_path / "policy.py"
+    policy.write_text(POLICY)
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model=str(policy)))
+    policy.write_text(POLICY.replace('"1"', '"2"'))
+    with pytest.raises(SetupError, match=str(policy)):
+        go(run)
+    assert not RunData(run.path).turns
+
+
+@pytest.mark.parametrize("name", ["replies.jsonl", "policy.py"])
+def test_run_is_not_resumed_with_another_policy(tmp_path, name):
+    policy = tmp_path / name
+    line = json.dumps({"id": "*", "replies": [{"rotation_angle_degrees": 10}]}) + "\n"
+    policy.write_text(line if name.endswith("l") else POLICY)
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model=str(policy)))
+    run.close()
+    resume_run(RunData(run.path), {}).close()
+    policy.write_text(policy.read_text() + "\n")
+    with pytest.raises(SetupError, match=str(policy)):
+        resume_run(RunData(run.path), {})
+    edit_record(run.path, lambda record: record["sha256"].pop("policies"))  # an older run
+    resume_run(RunData(run.path), {}).close()
+
+
+PROJECT = """
+[project]
+name = "odd-engine"
+version = "1.0"
+[project.entry-points."render_agent.policies"]
+odd = "odd_engine:odd"
+"""
+ODD = POLICY.replace("def policy(questions, seed):", "def odd(questions, seed, config):")
+
+
+def test_run_is_not_resumed_with_another_package(tmp_path, monkeypatch):
+    source = ODD.replace("def odd", "def made") + "\nfrom render_agent.engines.scripted.policy import NamedPolicy\nodd = NamedPolicy(made)\n"  # fmt: skip
+    install(monkeypatch, tmp_path, PROJECT, {"odd_engine": source})
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model="odd"))
+    run.close()
+    assert RunData(run.path).recorded["packages"].keys() == {"odd-engine"}
+    resume_run(RunData(run.path), {}).close()
+    module = tmp_path / "site" / "odd_engine.py"
+    module.write_text(source + "\n# another version\n")
+    with pytest.raises(SetupError, match="odd-engine is not the package"):
+        resume_run(RunData(run.path), {})
+
+
+def write_textured(folder: Path, kind: str) -> tuple[Path, set[str]]:
+    """Write a scan of several files; return it and the names of the others."""
+    Image.new("RGB", (2, 2), (200, 10, 10)).save(folder / "My Wood.png")
+    (folder / "mask.png").write_bytes((folder / "My Wood.png").read_bytes())
+    scan = folder / f"scan.{kind}"
+    points = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 3]], np.float32)
+    faces = np.array([[0, 1, 2], [0, 2, 3], [0, 1, 3]], np.uint32)
+    if kind == "obj":
+        rows = ["o room", *(f"v {x} {y} {z}" for x, y, z in points), "vt 0 0", "mtllib paint.mtl", "usemtl paint"]  # fmt: skip
+        rows += ["f " + " ".join(f"{corner + 1}/1" for corner in face) for face in faces]
+        scan.write_text("\n".join(rows))
+        (folder / "paint.mtl").write_text(
+            "newmtl paint\nmap_Kd -s 1 1 1 My Wood.png\nmap_d mask.png\nmap_Ke missing.png\n"
+        )
+        return scan, {"paint.mtl", "My Wood.png", "mask.png", "missing.png"}
+    if kind == "gltf":
+        data = points.tobytes() + faces.tobytes()
+        (folder / "points.bin").write_bytes(data)
+        views = [{"buffer": 0, "byteLength": 48}, {"buffer": 0, "byteOffset": 48, "byteLength": 36}]
+        accessors = [
+            {"bufferView": 0, "componentType": 5126, "count": 4, "type": "VEC3"},
+            {"bufferView": 1, "componentType": 5125, "count": 9, "type": "SCALAR"},
+        ]
+        tree = {
+            "asset": {"version": "2.0"},
+            "buffers": [{"uri": "points.bin", "byteLength": len(data)}],
+            "images": [{"uri": "My%20Wood.png"}, {"uri": "data:image/png;base64,"}],
+            "bufferViews": views,
+            "accessors": accessors,
+            "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "indices": 1}]}],
+            "nodes": [{"mesh": 0}],
+            "scenes": [{"nodes": [0]}],
+        }
+        scan.write_text(json.dumps(tree))
+        return scan, {"points.bin", "My Wood.png"}
+    if kind == "ply":
+        header = ["ply", "format ascii 1.0", "comment TextureFile My Wood.png", "element vertex 4"]
+        header += [f"property float {axis}" for axis in "xyzst"]
+        header += ["element face 3", "property list uchar int vertex_indices", "end_header"]
+        rows = [f"{x} {y} {z} 0 0" for x, y, z in points]
+        rows += ["3 " + " ".join(map(str, face)) for face in faces]
+        scan.write_text("\n".join([*header, *rows]) + "\n")
+        return scan, {"My Wood.png"}
+    write_usd(folder / "layer.usda", points, faces)
+    scan.write_text("#usda 1.0\n(\n    subLayers = [@./layer.usda@]\n)\n")
+    return scan, {"layer.usda"}
+
+
+@pytest.mark.parametrize("kind", ["obj", "gltf", "ply", "usda"])
+def test_all_files_of_a_scan_are_found(tmp_path, monkeypatch, kind):
+    if kind == "usda":
+        pytest.importorskip("pxr")
+    scan, names = write_textured(tmp_path, kind)
+    found = companion_files(scan)
+    assert {file.name for file in found} == names
+    read = []
+    find = image_files.find_siblings
+
+    def noting(folder, name):
+        for path in find(folder, name):
+            read.append(path)
+            yield path
+
+    monkeypatch.setattr(image_files, "find_siblings", noting)
+    load_scene(scan, unit="m")
+    assert set(read) <= set(found)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"images": 3}', b'{"buffers": [3]}', b"glTF", b"glTF" + b"\xff" * 40])  # fmt: skip
+@pytest.mark.parametrize("suffix", [".gltf", ".glb", ".obj", ".ply", ".usda", ".xyz"])
+def test_malformed_scans_refer_to_nothing(tmp_path, suffix, content):
+    if suffix == ".usda":
+        pytest.importorskip("pxr")
+    scan = tmp_path / f"scan{suffix}"
+    scan.write_bytes(content)
+    assert companion_files(scan) == []
+
+
+def test_textures_outside_the_folder_are_not_read(tmp_path):
+    scan = tmp_path / "scan.obj"
+    scan.write_text("mtllib ../../etc/passwd\nmtllib /etc/hostname\nmtllib http://a.b/c.mtl\n")
+    assert companion_files(scan) == []
+
+
+def test_added_texture_prevents_resuming(tmp_path):
+    scan, _ = write_textured(tmp_path, "obj")
+    config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?")  # fmt: skip
+    run = start_run(config)
+    run.close()
+    resume_run(RunData(run.path), {}).close()
+    (tmp_path / "missing.png").write_bytes((tmp_path / "mask.png").read_bytes())
+    with pytest.raises(SetupError, match=r"missing\.png"):
+        resume_run(RunData(run.path), {})
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A finished run of two rooms, and its questions."""
+    questions = in_rooms(make_questions(tmp_path, 6), 3)
+    return play(tmp_path, questions, walking(6), max_turns=2)[0], questions
+
+
+def test_changed_ground_truth_accompanies_every_score(made):
+    path, _ = made
+    before = RunData(path).saved_results
+    file = path / "questions.jsonl"
+    file.write_text(file.read_text().replace('"truth": "B"', '"truth": "A"', 1))
+    results = RunData(path).results
+    assert results["questions"] != before["questions"]
+    assert any(str(file) in note for note in results["notes"])
+    assert RunData(path).saved_results == before
+    with pytest.raises(SetupError, match=r"questions\.jsonl"):
+        resume_run(RunData(path), {})
+
+
+def test_older_run_without_digests_still_works(made):
+    path, _ = made
+
+    def forget(record):
+        for name in ("questions.jsonl", "models", "policies", "packages"):
+            record["sha256"].pop(name)
+        record.pop("scan_parts")
+
+    edit_record(path, forget)
+    run = RunData(path)
+    assert run.changed_questions is None
+    assert run.scene_notes == []
+    assert run.results == {**run.saved_results}
+    resume_run(RunData(path), {}).close()
+
+
+def test_killed_run_is_not_resumed_with_other_questions(made):
+    path, questions = made
+    cut(path, 0)
+    (path / "questions.jsonl").unlink()
+    content = questions.read_text()
+    questions.write_text(content.replace('"ground_truth": "3"', '"ground_truth": "4"', 1))
+    with pytest.raises(SetupError, match=str(questions)):
+        resume_run(RunData(path), {})
+    assert not (path / "questions.jsonl").exists()
+    questions.write_text(content)
+    resume_run(RunData(path), {}).close()
+    assert RunData(path).changed_questions is None
+
+
+def test_runs_of_moved_scans_are_comparable(made, tmp_path):
+    path, questions = made
+    moved = Path(shutil.copytree(questions.parent, tmp_path.with_name(tmp_path.name + "-moved")))
+    other = play(moved, moved / questions.name, walking(6), max_turns=2)[0]
+    (pair,) = compare_runs([RunData(path), RunData(other)], way_out="")
+    assert pair["n"] == 6
+    assert not pair["warnings"]
+
+
+def test_questions_about_other_scans_are_not_paired(made, tmp_path):
+    path, questions = made
+    write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
+    other = play(tmp_path, questions, walking(6), max_turns=2)[0]
+    runs = [RunData(path), RunData(other)]
+    with pytest.raises(UsageError, match=str(tmp_path / "room1.ply")):
+        compare_runs(runs, way_out="")
+    (pair,) = compare_runs(runs, anyway=True, way_out="")
+    assert pair["n"] == 4
+    assert str(tmp_path / "room1.ply") in pair["warnings"][0]
+    with pytest.raises(UsageError, match="room1"):
+        compare_runs(runs[::-1], way_out="")
+
+
+def test_scenes_of_other_scans_are_not_shown_from_the_run(made, tmp_path):
+    path, _ = made
+    write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
+    run = RunData(path)
+    assert [file.name for file in run.changed_scans] == [str(tmp_path / "room1.ply")]
+    for state in run.states:
+        if state.question.scene == "room1":
+            with pytest.raises(Exception, match="changed since the run started"):
+                run.scenes.get(state.question)
+        else:
+            assert run.scenes.get(state.question).id == state.question.scene
+
+
+def shards(folder, questions, **options):
+    return [
+        RunData(play(folder, questions, walking(6), shard=f"{part}/2", max_turns=2, **options)[0])
+        for part in (1, 2)
+    ]
+
+
+def test_shards_of_other_questions_are_not_merged(made, tmp_path):
+    _, questions = made
+    (first, _) = shards(tmp_path, questions)
+    questions.write_text(questions.read_text().replace('"B"', '"A"', 1))
+    (_, second) = shards(tmp_path, questions)
+    with pytest.raises(UsageError, match=str(questions)):
+        merge(tmp_path / "merged", [first, second])
+    assert not (tmp_path / "merged").exists()
+
+
+def test_overlapping_or_incomplete_shards_are_not_merged(made, tmp_path):
+    _, questions = made
+    first, second = shards(tmp_path, questions)
+    lines = (second.path / "questions.jsonl").read_text().splitlines(keepends=True)
+    both = (first.path / "questions.jsonl").read_text() + "".join(lines)
+    cases = {"".join(lines[:-1]): "in none of the shards", both: "is in"}
+    for content, said in cases.items():
+        (second.path / "questions.jsonl").write_text(content)
+        edit_record(second.path, lambda record: record["sha256"].pop("questions.jsonl", None))
+        with pytest.raises(UsageError, match=said):
+            merge(tmp_path / "merged", [first, RunData(second.path)])
+    assert not (tmp_path / "merged").exists()
+
+
+@pytest.mark.parametrize("section", ["scans", "annotations", "verifiers", "models", "policies", "packages"])  # fmt: skip
+def test_shards_must_agree_in_every_digest(made, tmp_path, section):
+    _, questions = made
+    for run, digest in zip(both := shards(tmp_path, questions), "ab", strict=True):
+        edit_record(run.path, lambda record: record["sha256"][section].update(shared=digest))  # noqa: B023
+    with pytest.raises(UsageError, match="shared"):
+        merge(tmp_path / "merged", [RunData(run.path) for run in both])
+
+
+def test_weights_that_older_shards_recorded_must_agree(made, tmp_path):
+    _, questions = made
+    for run, digest in zip(both := shards(tmp_path, questions), "ab", strict=True):
+
+        def record_weights(record, digest=digest):
+            record["sha256"].pop("models")
+            record["engine"]["weights"] = f"sha256:{digest}"
+
+        edit_record(run.path, record_weights)
+    with pytest.raises(UsageError, match="had different inputs"):
+        merge(tmp_path / "merged", [RunData(run.path) for run in both])
+
+
+def test_failed_merge_leaves_nothing_behind(made, tmp_path, monkeypatch):
+    _, questions = made
+    both = shards(tmp_path, questions)
+
+    def full(source, target):
+        raise RunLogError("no space left")
+
+    monkeypatch.setattr(merge_shards, "_copy_pictures", full)
+    with pytest.raises(RunLogError, match="no space"):
+        merge(tmp_path / "merged", both)
+    assert list((tmp_path / "merged").iterdir()) == []
+
+
+def test_damaged_shard_is_named(made, tmp_path):
+    _, questions = made
+    first, second = shards(tmp_path, questions)
+    lines = (second.path / "turns.jsonl").read_text().splitlines(keepends=True)
+    (second.path / "turns.jsonl").write_text("".join(lines + lines[:1]))
+    with pytest.raises(RunLogError, match=second.name):
+        merge(tmp_path / "merged", [first, RunData(second.path)])
+    assert not (tmp_path / "merged").exists()
+
+
+def test_merged_run_has_the_digest_of_its_questions(made, tmp_path):
+    path, questions = made
+    merged, _ = merge(tmp_path / "merged", shards(tmp_path, questions))
+    assert RunData(merged).changed_questions is None
+    assert "selection" not in RunData(merged).record
+    assert transcripts(merged) == transcripts(path)
+    assert outcome(merged) == outcome(path)
