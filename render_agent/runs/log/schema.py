@@ -60,6 +60,25 @@ class WordingRecord(TypedDict):
     sha256: str
 
 
+Digests = dict[str, str | None]
+
+# SHA-256 of the inputs of a run; older runs lack some. The digests of a section are by path or name.
+InputDigests = TypedDict(
+    "InputDigests",
+    {
+        "prompt": NotRequired[str],
+        "questions.jsonl": NotRequired[str],
+        "questions": NotRequired[Digests],
+        "annotations": NotRequired[Digests],
+        "scans": NotRequired[Digests],
+        "verifiers": NotRequired[Digests],
+        "models": NotRequired[Digests],
+        "policies": NotRequired[Digests],
+        "packages": NotRequired[Digests],
+    },
+)
+
+
 class Record(TypedDict):
     """Content of `config.json`; `RunConfig.from_json` reads the options in it."""
 
@@ -71,7 +90,9 @@ class Record(TypedDict):
     wording: WordingRecord
     choosing: dict[str, Any]
     notes: list[str]
-    sha256: dict[str, Any]
+    sha256: InputDigests
+    scan_parts: NotRequired[dict[str, list[str]]]
+    selection: NotRequired[list[str]]
 
 
 class TypeScore(TypedDict):
