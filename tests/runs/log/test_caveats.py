@@ -136,7 +136,7 @@ def watch(turns):
     progress = Progress([state], display, max_batched_turns=1)
     for number, own in enumerate(turns):
         state.take(replace(own, number=number))
-        progress.took(state, state.turns[-1])
+        progress.on_turn(state, state.turns[-1])
     warned = display.console.file.getvalue().splitlines()
     return [line for line in warned if line.startswith("warning")]
 
