@@ -6,7 +6,7 @@ from pathlib import Path
 
 from render_agent.extras import require
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.index.index_page import write_index
+from render_agent.report.pages.index.index_page import describe_run, write_index
 from render_agent.report.pages.maps.floor_plan import cameras_of
 from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
@@ -20,7 +20,8 @@ REPORT = "report"  # folder of the pages in the run folder; images are in the si
 def build_report(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
     """Write the report of a finished or running run and return the path of its index page.
 
-    The pages are written to a new folder, which then atomically replaces an existing report.
+    The pages are written to a new folder, which then atomically replaces an existing report. The report of a run of
+    one question is the page of that question.
 
     Args:
         run: The run.
@@ -34,8 +35,11 @@ def build_report(run: RunData, *, processes: int | None = None, diagnose: bool =
     diagnoses = diagnose_run(run, processes) if diagnose else {}
     with replacing_folder(run.path / REPORT) as pages:
         copy_assets(pages)
-        write_pages(run, diagnoses, pages, processes)
-        write_index(run, diagnoses, pages)
+        if run.config.batch or len(run.states) != 1:
+            write_pages(run, diagnoses, pages, processes)
+            write_index(run, diagnoses, pages)
+        else:
+            write_pages(run, diagnoses, pages, processes, describe_run(run))
     return run.path / REPORT / "index.html"
 
 

@@ -155,6 +155,41 @@ def test_single_question_without_ground_truth(tmp_path):
     asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
     folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
     page = reported(folder).read_text("utf-8")
-    assert "No scores yet" in page
     assert "What is red?" in page
-    assert "1 in 1 scene<" in page
+    assert "<dt>Ground truth</dt>" in page
+    assert "<dt>Score</dt>" not in page
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    """The run of one question about one scan."""
+    folder = tmp_path_factory.mktemp("single")
+    write_ply(folder / "room.ply", *room())
+    options = {"ply": str(folder / "room.ply"), "question": "How many boxes are there?"}
+    return go(RunConfig(**SMALL | options, output=str(folder / "runs")))
+
+
+def test_report_of_one_question_is_its_page(single):
+    index = reported(single)
+    assert [page.name for page in index.parent.rglob("*.html")] == ["index.html"]
+    found = assert_whole(index).found
+    assert sum(tag == "img" for tag, _, _ in found) >= len(single.states[0].views)
+    page = index.read_text("utf-8")
+    assert "<h1" in page
+    assert "How many boxes are there?" in page.partition("</h1>")[0]
+    assert page.count('class="turn"') == len(single.states[0].turns)
+    assert "Temperature" in page
+    for empty in ("95 % CI", "Filter", "questions.js", "All questions"):
+        assert empty not in page
+
+
+def test_page_of_one_question_follows_the_run(single, tmp_path):
+    path = shutil.copytree(single.path, tmp_path / single.name)
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:1]))
+    for name in ("results.json", "results.csv"):
+        (path / name).unlink()
+    page = reported(RunData(path)).read_text("utf-8")
+    assert "IN PROGRESS" in page
+    assert "assets/watch.js" in page
+    assert "assets/watch.js" not in reported(single).read_text("utf-8")

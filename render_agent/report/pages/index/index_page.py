@@ -62,7 +62,7 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
         found=findings(run, diagnoses),
         lead=lead,
         plots=plots,
-        facts=_facts(run),
+        facts=describe_run(run),
         head=_head(run),
         means=overall_lines(run.results),
         figure=figure,
@@ -85,17 +85,20 @@ def write_plots(folder: Path, plots: list[Plot]) -> None:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
-def _facts(run: RunData) -> list[tuple[str, str]]:
+def describe_run(run: RunData) -> list[tuple[str, str]]:
     """Return the properties of the run as (name, value)."""
     config, record = run.config, run.record
     questions = [state.question.unchanged for state in run.states]
     scenes = {(question.dataset, question.scene) for question in questions}
     width, height = config.image_size
+    benchmark = [
+        ("Benchmark", _benchmark(config)),
+        ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
+    ]
     facts = [
         ("Model", run.parts.model_name),
         ("Engine", config.engine),
-        ("Benchmark", _benchmark(run)),
-        ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
+        *(benchmark if config.batch else []),
         (
             "Views",
             f"{config.views}, {config.pictures}" if run.parts.image_stress.note else config.views,
@@ -125,10 +128,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     return facts
 
 
-def _benchmark(run: RunData) -> str:
-    config = run.config
-    if not config.batch:
-        return "single question"
+def _benchmark(config: RunConfig) -> str:
     name = Path(config.benchmark).name
     return f"{name}, {config.subset}" if config.asks_vsibench else name
 

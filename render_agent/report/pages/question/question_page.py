@@ -29,7 +29,7 @@ class PageTask:
     parts: Parts
     folder: Path
     """The report folder."""
-    frame: Mapping[str, Any]
+    frame: dict[str, Any]
     """Variables common to all pages."""
     states: Sequence[QuestionState]
     questions: Sequence[Question]
@@ -37,10 +37,16 @@ class PageTask:
     diagnoses: Mapping[str, Diagnosis]
     adjacent: Mapping[str, tuple[str | None, str | None]]
     """File names of the previous and next page, by question id."""
+    about: dict[str, Any]
+    """Variables of the only page of a run of one question, which is the index; empty for other runs."""
 
 
 def write_pages(
-    run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path, processes: int | None = None
+    run: RunData,
+    diagnoses: Mapping[str, Diagnosis],
+    folder: Path,
+    processes: int | None = None,
+    facts: Sequence[tuple[str, str]] | None = None,
 ) -> None:
     """Write the question pages of a run.
 
@@ -49,7 +55,9 @@ def write_pages(
         diagnoses: Diagnoses by question id.
         folder: The report folder; pages are written to its subfolder `questions`.
         processes: Number of processes; chosen by the amount of work if None.
+        facts: Properties of a run of one question, whose page then becomes `index.html`; None for other runs.
     """
+    about = {} if facts is None else {"alone": facts, "watched": not run.finished}
     shared, adjacent = frame(run), neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
@@ -61,6 +69,7 @@ def write_pages(
             [s.question for s in states] if run.parts.faithful else run.questions,
             {s.id: diagnoses[s.id] for s in states if s.id in diagnoses},
             {s.id: adjacent[s.id] for s in states},
+            about,
         )
         for states in by_scene(run.states)
     ]
@@ -77,12 +86,13 @@ def _write(task: PageTask) -> None:
             diagnosis = task.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)
             before, after = task.adjacent[state.id]
+            file, root = ("index.html", "") if task.about else (page_of(state.id), "../")
             write_page(
-                task.folder / page_of(state.id),
+                task.folder / file,
                 "question.html",
-                task.frame,
-                root="../",
-                pictures="../../",
+                task.frame | task.about,
+                root=root,
+                pictures=f"{root}../",
                 q=QuestionView(state, row_of(state), diagnosis, plan, task.parts),
                 before=before,
                 after=after,
