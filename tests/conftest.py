@@ -1,4 +1,4 @@
-"""What every test needs: a clean environment, and the real data where they lie."""
+"""Fixtures for all tests: a clean environment, a browser, and real data if it is available."""
 
 import gc
 import os
@@ -10,50 +10,50 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-gc.disable()  # until all is imported and collected; see pytest_collection_finish
+gc.disable()  # until collection has finished; see pytest_collection_finish
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# So small models gain nothing from more threads, and those of two test processes wait for each other.
+# Small models gain nothing from more threads, and test processes would compete for cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# What a test writes need not outlive a power cut; tests/faults cuts it in processes of its own.
+# Tests need no durable files; tests/faults checks durability in separate processes.
 os.fsync = lambda number: None
 
-LEFT = ("RENDER_AGENT_TEST_DATA",)
-"""Variables that tests see as they are."""
+# Environment variables that tests may see.
+KEPT_VARIABLES = ("RENDER_AGENT_TEST_DATA",)
 
-PATIENCE = 300_000
-"""Milliseconds that a page has for anything: other tests may have the processors, or the first view compiles."""
+# Browser timeout in milliseconds; generous, because the machine may be busy or compiling kernels.
+BROWSER_TIMEOUT_MS = 300_000
 
-# The same examples on every machine and run; `--hypothesis-profile=search` looks for new ones.
+# Deterministic examples by default; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # a shell that starts the tests in the background has them ignore it, and programs that they stop by it, too
+    # Shells make background jobs ignore SIGINT, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():
-    """Search what was imported and collected for garbage no more, and the rest seldom: it costs a tenth of all."""
+    """Exclude imported and collected objects from garbage collection, which would take 10 % of the time."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
-def own_sigterm():
-    """What a test has SIGTERM do (as Ray and the program's own handlers do) ends with the test."""
+def restore_sigterm_handler():
+    """Restore the SIGTERM handler after each test; Ray and the program install their own."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
 def pytest_exception_interact(node, call):
-    """End the session if SIGTERM was turned into an exception in the middle of a test; pytest would go on."""
+    """End the session if SIGTERM raised an exception during a test; pytest would continue with the next test."""
     error = call.excinfo.value
     terminated = type(error).__name__ == "Terminated" or (
         isinstance(error, SystemExit) and error.code == signal.SIGTERM
@@ -62,35 +62,35 @@ def pytest_exception_interact(node, call):
         pytest.exit("terminated", returncode=143)
 
 
-DRAWN = ("test_report_plots.py", "test_pages_policy.py")
-"""Files that look at what plots show."""
+# Test files that check the contents of plots.
+PLOT_TESTS = ("test_report_plots.py", "test_pages_policy.py")
 
 EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plots(request):
-    """Plots of other files are computed and left empty: to draw them takes half of the time of a small report."""
+    """Replace plots by an empty image in other test files; drawing them takes half the time of a small report."""
     from render_agent.report.pages.plots import run_plots
 
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in DRAWN:
+        if request.path.name not in PLOT_TESTS:
             patch.setattr(run_plots, "draw_svg", lambda paint, **options: EMPTY_PLOT)
         yield
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    """No setting of the person who runs the tests reaches them."""
+    """Remove the user's settings from the environment."""
     for name in list(os.environ):
-        if name.startswith(("RENDER_AGENT_", "OPENAI_")) and name not in LEFT:
+        if name.startswith(("RENDER_AGENT_", "OPENAI_")) and name not in KEPT_VARIABLES:
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_COLOR", "1")
 
 
 @pytest.fixture
 def type_in(monkeypatch, capsys):
-    """Run the program in this process; give its exit code, standard output and standard error."""
+    """Return a function that runs the program in this process and returns exit code, stdout and stderr."""
     import render_agent
     from render_agent.cli.main import main
 
@@ -110,7 +110,7 @@ def type_in(monkeypatch, capsys):
 
 
 def mostly_slow(values, *quick):
-    """Return parameters of which all but the `quick` ones are marked slow: they prove the same of more kinds."""
+    """Mark all parameters except the `quick` ones as slow; they check the same property for more kinds."""
     values = list(values)
     assert all(value in values for value in quick), f"{quick} are not all among {values}"
     return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
@@ -125,29 +125,29 @@ def test_data(*parts: str) -> Path:
     )
     path = root.joinpath(*parts)
     if not path.exists():
-        pytest.skip(f"the real data are not here ({path}); set RENDER_AGENT_TEST_DATA")
+        pytest.skip(f"real data not found ({path}); set RENDER_AGENT_TEST_DATA")
     return path
 
 
 test_data.__test__ = False
 
 
+# Prevent network requests by Chromium, and allow root to start it.
 BROWSER_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
 ).split()
-"""What keeps Chromium from asking the network, and lets root start it."""
 
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium without a window, or the reason why there is none."""
+    """Headless Chromium; skips the test if it is not installed."""
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("there is no Chromium here: see scripts/set-up-browser")
+        pytest.skip("Chromium not found; run scripts/set-up-browser")
     playwright = pytest.importorskip("playwright.sync_api")
-    playwright.expect.set_options(timeout=PATIENCE)
+    playwright.expect.set_options(timeout=BROWSER_TIMEOUT_MS)
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
         yield chromium
@@ -156,31 +156,31 @@ def browser():
 
 @pytest.fixture(scope="session")
 def window(browser):
-    """One window that all tests of pages look through in turn: opening one takes longer than most."""
-    return patient(browser.new_context())  # which ends with the browser
+    """One browser context shared by all page tests; opening one takes longer than most tests."""
+    return with_timeout(browser.new_context())  # closed with the browser
 
 
-def patient(context):
-    """Return a browser's context that waits for long."""
-    context.set_default_timeout(PATIENCE)
+def with_timeout(context):
+    """Set the long timeout on a browser context and return it."""
+    context.set_default_timeout(BROWSER_TIMEOUT_MS)
     return context
 
 
 @pytest.fixture
 def page(window):
-    """A page of 1400 by 900 pixels; the test fails where it logs an error or lacks a file."""
+    """A page of 1400 by 900 pixels; the test fails if it logs an error or a file is missing."""
     opened = window.pages[0] if window.pages else window.new_page()
     opened.set_viewport_size({"width": 1400, "height": 900})
     opened.emulate_media(color_scheme="light")
-    wrong: list[str] = []
+    errors: list[str] = []
     listeners = {
-        "pageerror": lambda error: wrong.append(f"script: {error}"),
-        "console": lambda told: (
-            wrong.append(f"console: {told.text}") if told.type == "error" else None
+        "pageerror": lambda error: errors.append(f"script: {error}"),
+        "console": lambda message: (
+            errors.append(f"console: {message.text}") if message.type == "error" else None
         ),
-        # a request that a way to another page cut off is aborted; a file that is not there is not found
+        # Requests that navigation interrupted are aborted, not missing.
         "requestfailed": lambda request: (
-            wrong.append(f"not there: {request.url}")
+            errors.append(f"missing: {request.url}")
             if request.failure != "net::ERR_ABORTED"
             else None
         ),
@@ -188,10 +188,10 @@ def page(window):
     for event, listener in listeners.items():
         opened.on(event, listener)
     yield opened
-    opened.goto("about:blank")  # nothing that the test left going on is told to the next
+    opened.goto("about:blank")  # stop anything that is still running in the page
     for event, listener in listeners.items():
         opened.remove_listener(event, listener)
     for other in window.pages[1:]:
         other.close()
     window.clear_cookies()
-    assert not wrong
+    assert not errors

@@ -1,7 +1,7 @@
-"""Policies that answer probes by what their views showed, with at most one known fault: they test the diagnosis.
+"""Policies that answer probes from their views, with at most one known fault, for tests of the diagnosis.
 
-`believer` knows what `witness` has seen. The others answer wrongly, each for its own reason: `forgetful` loses what was
-on its map, `misperceiver` puts objects in the wrong place, and `misreasoner` answers wrongly in spite of a true map.
+`believer` reports what `witness` has seen. The others answer wrongly: `forgetful` loses objects from its map,
+`misperceiver` puts objects in the wrong place, and `misreasoner` answers wrongly despite a correct map.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
 
+# Offset in x and y of objects in the misperceiver's map.
 SHIFT_METRES = (2.5, -3.0)
-"""How far from its place on x and y the misperceiver believes an object to be."""
 
-TIMES_TOO_LARGE = 3.0
-"""By how much it takes lengths and areas for larger; a third of them scores 0."""
+# Factor by which the misperceiver overestimates lengths and areas; such answers score 0.
+SIZE_FACTOR = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a believer: it forgets, sees wrongly, or reasons wrongly; without any it is right."""
+    """The fault of a believer: it forgets, misperceives or misreasons; none if all are False."""
 
     forgets: bool = False
     misperceives: bool = False
@@ -52,15 +52,17 @@ class Fault:
 
     @property
     def any(self) -> bool:
-        """Whether it answers wrongly."""
+        """True if the answers are wrong."""
         return self.forgets or self.misperceives or self.misreasons
 
 
 class Believer:
-    """Walks and answers as `witness` does, looking all around, and states as beliefs the objects that its views showed well.
+    """Explores and answers like `witness`, with panoramas, and reports the clearly visible objects as beliefs.
 
-    eyes: None where nothing is shown, or something else. Who is forgetful looks at the map once more after it has seen
-    all, and then knows nothing.
+    A forgetful one requests the map once more after it has seen all named objects, and then knows nothing.
+
+    Args:
+        eyes: Visibility of objects; None if no images, or other images, are shown.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Believer:
         self._since: dict[str, int] = {}
 
     def reply(self, request: Request) -> str:
-        """Return the next step, or the answer: the true one, or with a fault another."""
+        """Return the next step, or the final answer, which is wrong if there is a fault."""
         question = self.questions[request.dialogue_id]
         reply = self._witness.reply(request)
         fields = json.loads(reply)
@@ -96,9 +98,9 @@ class Believer:
         return json.dumps(fields)
 
     def believe(self, request: Request) -> str:
-        """Return what it knows by now, as far as it is asked for."""
+        """Return the requested parts of the current beliefs."""
         question, probe = self.questions[request.dialogue_id], request.probe
-        assert probe is not None, "it is asked what it believes"
+        assert probe is not None
         belief: dict[str, Any] = json.loads(empty_belief(request))
         if self.eyes is None or question.scene not in self.eyes.facts:
             return json.dumps(belief)
@@ -107,7 +109,7 @@ class Believer:
         return json.dumps({key: belief[key] for key in probe.keys if key in belief})
 
     def _known(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
-        assert self.eyes is not None, "it sees"
+        assert self.eyes is not None
         room = self.eyes.room(question)
         seen = clearly_visible_boxes(question, room, request.views, self.eyes.renderer)
         boxes = [box for some in room.facts.boxes.values() for box in some]
@@ -118,7 +120,7 @@ class Believer:
         all_seen = {*named_boxes(question, room)} <= seen
         if (
             all_seen and not forgot and not self.fault.misperceives
-        ):  # annotators count otherwise now and then
+        ):  # annotated counts may differ from the number of boxes
             counts = {name: room.facts.counts.get(name, counts[name]) for name in names}
         objects = [{"category": name, "count": count} for name, count in counts.items()]
         known: dict[str, Any] = {"objects": things, "counts": objects, "unseen": unseen}
@@ -138,7 +140,7 @@ class Believer:
         }
 
     def _large(self, metres: float) -> float:
-        return metres * TIMES_TOO_LARGE if self.fault.misperceives else metres
+        return metres * SIZE_FACTOR if self.fault.misperceives else metres
 
     def _knows_all(self, question: Question, request: Request) -> bool:
         if self.eyes is None:
@@ -180,13 +182,13 @@ def believer(
 
 NEVER_SEEN = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 
+# By policy: its fault, and the cause of the questions whose objects it saw.
 FAULTS = {
     "believer": (Fault(), Cause.RIGHT),
     "forgetful": (Fault(forgets=True), Cause.MEMORY),
     "misperceiver": (Fault(misperceives=True), Cause.PERCEPTION),
     "misreasoner": (Fault(misreasons=True), Cause.REASONING),
 }
-"""By policy: its fault, and the cause of the questions whose objects it saw."""
 
 
 def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""VSI-Bench through the real command, where nothing is drawn."""
+"""VSI-Bench through the command line, without rendering."""
 
 import json
 from pathlib import Path
 
+# The paper's row "Frequency", except for route planning, where the published questions give 29.4.
 FREQUENCY = {
     "object_counting": 62.1,
     "object_abs_distance": 32.0,
@@ -13,11 +14,10 @@ FREQUENCY = {
     "route_planning": 29.4,
     "obj_appearance_order": 25.2,
 }
-"""The paper's row "Frequency", but for route planning, where the published questions give 29.4."""
 
 
 def some_rows(folder: Path, scenes: int = 12, each: int = 4) -> Path:
-    """Write questions of two types, `each` about every scene, half of them pruned; return the file."""
+    """Write `each` questions of two types per scene, half of them pruned; return the file."""
     rows = []
     for scene in range(scenes):
         for number in range(each):

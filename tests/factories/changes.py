@@ -1,4 +1,4 @@
-"""A small room whose objects are known, with a question of every type that its boxes answer."""
+"""A small room with known object boxes, and a question of every type that can be answered from them."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ from render_agent.scans.room_ground_truth import AnnotatedObject, Room, RoomGrou
 
 PURPLE = (150, 40, 160)
 
+# Label, lower and upper corner in metres, colour.
 OBJECTS = (
     ("chair", (0.6, 0.6, 0), (1.0, 1.0, 0.8), RED),
     ("chair", (2.6, 0.5, 0), (3.0, 0.9, 0.8), RED),
@@ -18,7 +19,6 @@ OBJECTS = (
     ("lamp", (4.3, 3.2, 0), (4.6, 3.5, 1.4), PURPLE),
     ("clock", (2.3, 3.93, 1.5), (2.7, 4.0, 1.9), GREEN),
 )
-"""Label, lowest and highest corner in metres, colour."""
 
 QUESTIONS = (
     ("count", "object_counting", "How many chair(s) are in this room?", None, "2"),
@@ -32,7 +32,7 @@ QUESTIONS = (
 
 
 def changeable_room(folder: Path) -> Path:
-    """Write the room, its truth and its questions into a folder; return the file of the questions."""
+    """Write the room, its ground truth and its questions to a folder; return the question file."""
     shell = box((0, 0, 0), (5, 4, 2.5), (200, 196, 188), cells=10)
     write_ply(
         folder / "room.ply", *joined(shell, *(box(low, high, rgb) for _, low, high, rgb in OBJECTS))

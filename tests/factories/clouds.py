@@ -1,4 +1,4 @@
-"""Clouds in the formats of scanners, written by the formats' own libraries."""
+"""Point clouds in scanner formats, written by each format's own library."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 def write_las(
     path, points, colours=None, intensity=None, *, form=7, scale=0.001, times=256, vlrs=()
 ):
-    """Write a LAS or LAZ file; times: what the 8 bits of colours (n, 3) are multiplied by."""
+    """Write a LAS or LAZ file; 8-bit colours, (n, 3), are multiplied by `times`."""
     import laspy
 
     header = laspy.LasHeader(point_format=form, version="1.4" if form >= 6 else "1.2")
@@ -22,7 +22,7 @@ def write_las(
 
 
 def write_e57(path, scans):
-    """Write an E57 file of several scans: the fields of each by name, its turn (3, 3) and its shift."""
+    """Write an E57 file of several scans, each with its fields by name, rotation (3, 3) and translation."""
     import pye57
     from scipy.spatial.transform import Rotation
 
@@ -34,7 +34,7 @@ def write_e57(path, scans):
 
 
 def e57_fields(points, colours=None, intensity=None):
-    """Return the fields of one scan."""
+    """Return the fields of an E57 scan by name."""
     fields = {f"cartesian{axis}": points[:, at].astype(float) for at, axis in enumerate("XYZ")}
     if colours is not None:
         names = ("colorRed", "colorGreen", "colorBlue")
@@ -61,7 +61,7 @@ def write_pcd(path, points, colours=None, intensity=None, *, kind="binary"):
 
 
 def write_usd(path, points, faces, *, up="Z", metres=1.0, colours=None, kind="vertex"):
-    """Write a USD file with one mesh, placed by a node that shifts it by (1, 2, 3) metres."""
+    """Write a USD file with one mesh below a node that translates it by (1, 2, 3) metres."""
     from pxr import Gf, Usd, UsdGeom, Vt
 
     path.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def write_usd(path, points, faces, *, up="Z", metres=1.0, colours=None, kind="ve
 
 
 def geo_keys(**values):
-    """GeoTIFF keys of a LAS file, written `k1024=value`."""
+    """Return the GeoTIFF keys of a LAS file, given as `k1024=value`."""
     import laspy
 
     keys = laspy.vlrs.known.GeoKeyDirectoryVlr()

@@ -1,14 +1,14 @@
-"""What a derivation of the expert says, read as a person would read it: its end, and that what it says leads there."""
+"""Check the expert's derivations as a reader would: parse the stated numbers and recompute the answer."""
 
 import re
 
 NUMBER = r"-?\d+\.\d"
+# Start and end along x and the distance in metres; the same along y.
 WAY = rf"{NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER}"
-"""Along x from one place, to the other, metres between; the same along y."""
 
 
 def answer_of(question, derived):
-    """Return the answer that a derivation ends in, which its numbers lead to; None where it leads to none."""
+    """Return the answer that follows from a derivation's numbers; None if it does not reach an answer."""
     kind = question.type
     if "direction" in kind:
         ahead, there, turn, word = re.fullmatch(
@@ -35,12 +35,12 @@ def answer_of(question, derived):
 
 
 def turn_said(ahead, there):
-    """Return how it is said what is left of one bearing where another is taken from it."""
+    """Return the expected wording of the difference between two bearings."""
     return f"{ahead} {there} {float(there) - float(ahead):.1f}".replace("-0.0", "0.0")
 
 
 def called(kind, ahead, there):
-    """Return what a kind of question calls a turn between two bearings in tenths of a full turn."""
+    """Return the name that a question type gives to a turn between two bearings, in tenths of a full turn."""
     degrees = (round(36 * (float(there) - float(ahead)), 1) + 180) % 360 - 180
     side = "left" if degrees > 0 else "right"
     if kind.endswith("hard"):

@@ -1,4 +1,4 @@
-"""Dialogues of several turns with pictures, led with any engine, and what they must come to."""
+"""Dialogues of several turns with images, for any engine, and their reference replies."""
 
 import random
 
@@ -14,10 +14,10 @@ SIZES = ("64x64", "96x64", "50x70", "160x96")
 
 
 class Dialogues:
-    """So many questions that take turns of their own: 0 to 3 pictures and a few sentences in each.
+    """Concurrent dialogues with 0 to 3 images and a few sentences per turn.
 
-    What is said depends on the question and the turn alone, so that any two engines that reply alike
-    are asked alike. Question i has `turns` turns, less one where i is odd, so that rows retire.
+    Messages depend only on question and turn, so that engines with equal replies get equal requests.
+    Question i has `turns` turns, or one less if i is odd, so that sequences end at different times.
     """
 
     def __init__(self, count=5, turns=3, instructions="Explore the room. " * 12, **more):
@@ -44,7 +44,7 @@ class Dialogues:
         return Request(name, turn, self.messages[name], speckled_file, seed=3, **more)
 
     def lead(self, engine, together=None):
-        """Lead all dialogues to their ends, each at its own pace; return self."""
+        """Run all dialogues to completion independently; return self."""
         waiting = list(self.ids)
         under_way = 0
         while waiting or under_way:
@@ -65,7 +65,7 @@ class Dialogues:
 
     @property
     def said(self):
-        """The texts of all replies, or why there is none."""
+        """The texts of all replies, or their errors."""
         return {
             name: [reply.error or reply.samples for reply in replies]
             for name, replies in self.replies.items()
@@ -73,7 +73,7 @@ class Dialogues:
 
     @property
     def tokens(self):
-        """How many tokens were read, first seen, and taken from a cache: one triple."""
+        """Total prompt tokens, those new in each turn, and those from the cache."""
         read = seen = cached = 0
         for replies in self.replies.values():
             before = 0
@@ -86,7 +86,7 @@ class Dialogues:
 
     @property
     def events(self):
-        """All events, in no order."""
+        """All events, unordered."""
         return sorted(
             event
             for replies in self.replies.values()
@@ -96,18 +96,18 @@ class Dialogues:
 
 
 def load(folder, dtype="float32"):
-    """Return a model of a directory, on the CPU."""
+    """Load a model from a directory on the CPU."""
     return open_model(str(folder), dtype=dtype, device="cpu")
 
 
 def library_engine(model, *, batch_size=None, memory=None, options=None, **named):
-    """Return an engine that calls the library's own `generate`, with the model of a directory or a name."""
+    """Return an engine that calls transformers' `generate`, with a model directory or name."""
     loaded = open_model(model, options=options, **named)
     return TransformersEngine(loaded, batch_size=batch_size, memory=memory, options=options)
 
 
 class UncachedModel:
-    """What replies are measured by: the model's own `generate`, one prompt after the other, nothing kept."""
+    """Reference engine: the model's own `generate`, one prompt at a time, without a cache."""
 
     def __init__(self, loaded):
         self.loaded = loaded

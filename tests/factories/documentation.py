@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the commands that they show."""
+"""The documentation pages and their commands."""
 
 import re
 import shlex
@@ -14,29 +14,29 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def read(page):
-    """Return the text of a page, which may be named by its path in docs/."""
+    """Return the text of a page, given by its path or its path below docs/."""
     return (DOCS / page).read_text("utf-8")
 
 
 def section(page, title):
-    """Return what stands below a heading of the second level."""
+    """Return the text below a second-level heading."""
     return read(page).split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def blocks(page, *languages):
-    """Return the code blocks of a page in some languages; "" is none."""
+    """Return the code blocks of a page in the given languages; "" selects blocks without a language."""
     return [text for language, text in BLOCK.findall(read(page)) if language in languages]
 
 
 def shown_commands(page):
-    """Return the lines of a page's blocks of commands that call the program."""
+    """Return the `render-agent` commands in a page's code blocks."""
     lines = [line for text in blocks(page, "", "sh") for line in text.replace("\\\n", " ").splitlines()]  # fmt: skip
     commands = [line.removeprefix("$ ").removeprefix(".venv/bin/") for line in lines]
     return [line for command in commands for line in command.split(" && ") if line.startswith("render-agent ")]  # fmt: skip
 
 
 def understand(line):
-    """Have the command line take a command apart; click raises where it does not understand."""
+    """Parse a command line; click raises if it is invalid."""
     words = shlex.split(line, comments=True)[1:]
     context = cli.make_context("render-agent", words)
     while rest := [*context._protected_args, *context.args]:

@@ -1,4 +1,4 @@
-"""States in which the good move can be told: what is asked for lies left or right, high or low."""
+"""Verifier training states whose best move is known: the queried object is left or right, high or low."""
 
 import numpy as np
 
@@ -20,17 +20,17 @@ SMALL = Shape(
     inner=32,
 )
 
+# The move towards each image patch, by row and column.
 MOVES = {
     (0, 0): Action(rotation=40, pitch=20),
     (0, 1): Action(rotation=-40, pitch=20),
     (1, 0): Action(rotation=40, pitch=-20),
     (1, 1): Action(rotation=-40, pitch=-20),
 }
-"""The move towards each patch, by row and column."""
 
 
 def choice_examples(count, seed, shape=SMALL):
-    """Return states with four candidates in some order, after up to two moves; one of them is good."""
+    """Return states with four shuffled candidates, one of them good, after up to two moves."""
     rng = np.random.default_rng(seed)
     names = np.random.default_rng(0).standard_normal((6, shape.features))
     found = []
@@ -53,14 +53,14 @@ def choice_examples(count, seed, shape=SMALL):
 
 
 def random_features(shape, seed):
-    """Return features of noise."""
+    """Return random features."""
     rng = np.random.default_rng(seed)
     sizes = ((shape.patches, shape.features), (shape.text, shape.features))
     return Features(*(rng.standard_normal(size).astype(np.float32) for size in sizes))
 
 
 def random_histories(shape, count, seed, shared=0, empty=True):
-    """Return histories of noise, some shorter than others; the first `shared` places are one past."""
+    """Return random histories of different lengths that agree in the first `shared` entries."""
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((count, shape.history, shape.action)).astype(np.float32)
     first = rng.integers(shape.history if empty else 1, size=count)

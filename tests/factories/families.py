@@ -1,10 +1,15 @@
-"""A small model of every known family, with random weights: the table is `families.yaml`.
+"""Small random models of every supported family, built from `families.yaml`.
 
-A family's entries: `kind`, the classes of its model and configuration; `processor`, a class, its parts in order and its
-settings; `text`, `vision`, `more`, its configuration; `tokens`, which the configuration knows by number; `special`,
-tokens beside Qwen's by the names that the processor knows; `picture`, the placeholder in its chat template; `thinks`,
-how the template opens a thought; `sized`, whether the configuration has the vocabulary's size too; `first`, the token
-that prompts begin with.
+Keys of a family:
+    kind: The classes of the model and its configuration.
+    processor: A class, its parts in order, and its settings.
+    text, vision, more: Entries of the configuration.
+    tokens: Token ids in the configuration.
+    special: Special tokens in addition to Qwen's, by the processor's names.
+    picture: The image placeholder in the chat template.
+    thinks: The text with which the template opens a thought.
+    sized: True if the configuration also has the vocabulary size.
+    first: The token that starts every prompt.
 """
 
 from __future__ import annotations
@@ -27,9 +32,10 @@ QWEN_PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
 def small_family(
     name: str, device: str = "cpu", dtype: str = "float32", seed: int = 0, tokenizer: Any = None
 ) -> Pretrained:
-    """Return a small model of a family on a device, with its processor.
+    """Return a small model of a family and its processor.
 
-    tokenizer: one that has Qwen's special tokens and the family's own; by default it is made.
+    Args:
+        tokenizer: Must have Qwen's and the family's special tokens; built by default.
     """
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
@@ -49,7 +55,7 @@ def small_family(
     model = kind(_config(family, tokenizer)).eval()
     with torch.no_grad():
         for weight in model.parameters():
-            # Gemma 3's projection begins at zero: no picture would change anything.
+            # Gemma 3 initialises its projection with zeros, so that images would have no effect.
             if weight.dim() > 1 and not weight.any():
                 torch.nn.init.normal_(weight, std=0.2)
     torch.set_rng_state(state)
@@ -71,7 +77,7 @@ def small_family(
 
 
 def chat_template(family: dict[str, Any]) -> str:
-    """Return ChatML with a family's pictures, and with its thoughts if it thinks; earlier ones are left out."""
+    """Return a ChatML template with the family's image placeholder; earlier thoughts are omitted."""
     template = CHAT_TEMPLATE.replace(QWEN_PICTURE, family.get("picture", QWEN_PICTURE))
     if "thinks" not in family:
         return template
@@ -88,7 +94,7 @@ def chat_template(family: dict[str, Any]) -> str:
 
 
 def _built(recipe: str | list[Any], tokenizer: Any) -> Any:
-    """Make a processor, or a part of one: a class, its parts, and last its settings; or the tokenizer."""
+    """Build a processor or a part of it from its class, parts and settings; a string is the tokenizer."""
     import transformers
 
     if recipe == "tokenizer":

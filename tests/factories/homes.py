@@ -1,4 +1,4 @@
-"""Homes that several files of tests look at, built once for all: of several kinds, one of them twice."""
+"""Generated homes of several kinds, built once per session; one of them twice."""
 
 import os
 import pickle
@@ -10,15 +10,15 @@ from scipy.spatial import cKDTree
 from render_agent_lab.room_generator.build import build_home
 from render_agent_lab.room_generator.write import ground_truth_of
 
+# Vertex spacing in metres; coarser than usual, everything else is the same.
 COARSE = 0.3
-"""Metres between vertices: only the mesh differs from that of a dense home."""
 
+# (seed, number) of each home.
 MADE = [*((5, n) for n in range(4)), (6, 0)]
-"""Seeds and numbers."""
 
 
 def build_homes(folders):
-    """Return homes by (seed, number); folders: pytest's, of which test processes share the upper one."""
+    """Return homes by (seed, number); `folders` is pytest's tmp_path_factory, whose parent is shared by workers."""
     folder = folders.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -31,14 +31,14 @@ def build_homes(folders):
 
 
 def truths_of(homes):
-    """Return what is true of such homes, by (seed, number)."""
+    """Return the ground truths of homes by (seed, number)."""
     return {key: ground_truth_of(home, f"home{key[0]}-{key[1]}") for key, home in homes.items()}
 
 
 def free_floor(truth, clearance=0.2, cell=0.05):
-    """Return the centres of floor cells, (rows, columns, 2) metres, and which are free.
+    """Return the centres of floor cells, (rows, columns, 2) metres, and a mask of the free ones.
 
-    Free is what keeps `clearance` off walls and off all that stands lower than 1.9 m.
+    Free cells are at least `clearance` from walls and from everything lower than 1.9 m.
     """
     corners = np.concatenate([room.corners for room in truth.rooms])
     low, high = corners.min(0) - 0.1, corners.max(0) + 0.1
@@ -59,6 +59,6 @@ def free_floor(truth, clearance=0.2, cell=0.05):
 
 
 def off(thing, points):
-    """Return how far points (n, 2) lie from the footprint of an object, (n,) metres."""
+    """Return the distances of points, (n, 2), from an object's footprint, (n,) metres."""
     beyond = np.abs((points - thing.centre[:2]) @ thing.axes[:2, :2].T) - thing.size[:2] / 2
     return np.linalg.norm(np.maximum(beyond, 0), axis=1)

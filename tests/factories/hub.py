@@ -1,4 +1,4 @@
-"""A hub on this machine that answers as the real one does."""
+"""A local HTTP server that imitates the Hugging Face Hub."""
 
 import threading
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ REFUSALS = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Answers what a subclass's `found(parts of the path)` gives: status, headers and body."""
+    """Returns the status, headers and body that the subclass's `found(path parts)` returns."""
 
     def do_HEAD(self):
         self.answer(with_body=False)
@@ -31,18 +31,18 @@ class Hub(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_):
-        """Nothing on standard error."""
+        """Suppress the access log."""
 
 
 def refusal(name):
-    """Return how the hub refuses a name of REFUSALS."""
+    """Return the hub's response to one of REFUSALS."""
     status, code = REFUSALS[name]
     return status, {"X-Error-Code": code, "X-Error-Message": code}, b""
 
 
 @contextmanager
 def serving(handler):
-    """Serve a hub; give its address."""
+    """Serve a hub and yield its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

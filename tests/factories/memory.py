@@ -1,14 +1,15 @@
-"""Memory of a stated size, for tests of what fits into it."""
+"""Simulated device memory."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass
 class FakeMemory:
-    """Memory of a stated size in which nothing lies: for simulations and tests.
+    """Device memory of a fixed size.
 
-    size: all there is. taken: what lies there for good; may be changed at any time, as when another
-    process comes or goes.
+    Args:
+        size: Total bytes.
+        taken: Bytes in use by others; may change at any time.
     """
 
     size: int
@@ -16,27 +17,27 @@ class FakeMemory:
     most: int = field(default=0, init=False)
 
     def total(self) -> int:
-        """Return its size."""
+        """Return the total bytes."""
         return self.size
 
     def free(self) -> int:
-        """Return what is not taken."""
+        """Return the free bytes."""
         return max(0, self.size - self.taken)
 
     def used(self) -> int:
-        """Return what is taken."""
+        """Return the bytes in use."""
         return self.taken
 
     def reset_peak(self) -> None:
-        """Begin to watch for the peak."""
+        """Reset the peak."""
         self.most = self.taken
 
     def peak(self) -> int:
-        """Return the most that was in use at once."""
+        """Return the most bytes in use at once since the last reset."""
         return self.most
 
     def need(self, count: int) -> None:
-        """Take so many bytes for a moment. MemoryError where they are not there."""
+        """Allocate and free this many bytes. Raises MemoryError if they are not available."""
         if count > self.free():
             raise MemoryError(f"{count} bytes of {self.free()}")
         self.most = max(self.most, self.taken + count)

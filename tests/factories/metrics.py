@@ -1,4 +1,4 @@
-"""The metrics of VSI-Bench's question types and of forms of answers, as questions are scored by them."""
+"""The default metrics by question type and answer form."""
 
 from render_agent import registry
 from render_agent.tasks.question_types import FORM_METRICS, TYPE_METRICS

@@ -1,4 +1,4 @@
-"""Small models of random weights as files, with a tokenizer that is quickly made, for tests of what runs a model."""
+"""Small random models on disk with a tokenizer, for tests of engines."""
 
 from __future__ import annotations
 
@@ -29,31 +29,36 @@ SPECIAL_TOKENS = (
     " <|image_pad|> <|video_pad|>"
 ).split()
 
+# BPE merges of byte-level symbols, by priority.
 MERGES = (
     "t h|th e|i n|a n|e r|r e|o n|a t|e n|o r|i s|i t|a r|e s|o u|in g|Ġ the|Ġ a|Ġ t|Ġ i|Ġ o|Ġ w"
     "|Ġ s|Ġ c|Ġ is|Ġ in|an d|Ġ and|Ġ m|v i|vi e|vie w|d o|do n|don e|an s|ans w|answ er|t r|tr u"
     "|tru e|f a|l s|fa ls|fals e"
 ).split("|")
-"""Joined pairs of byte-level symbols, earlier ones first."""
 
 
-AS_THEY_ARE = {"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}
-"""Areas in pixels between which pictures are left as small as they are."""
+# Image areas in pixels within which images keep their size.
+NO_RESIZING = {"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}
 
+# Limits of the bundled model: 4:3 images become 320 × 224.
 BUNDLED_SIZE = {"shortest_edge": 256 * 224, "longest_edge": 81919}
-"""Those of the bundled model: whatever is four by three becomes 320 × 224."""
 
 
 def small_qwen3_vl(
     directory: Path,
     seed: int = 0,
     tokenizer: Any = None,
-    size: Mapping[str, int] = AS_THEY_ARE,
+    size: Mapping[str, int] = NO_RESIZING,
 ) -> Path:
-    """Write a Qwen3-VL of some 0.4 million float32 weights and its processor; return the directory.
+    """Write a Qwen3-VL of about 0.4 million float32 weights with its processor; return the directory.
 
-    A picture of 32 × 32 pixels is one token. tokenizer: one that has Qwen's special tokens; by default a
-    byte-level one of about 320 tokens. size: areas in pixels that pictures are scaled between.
+    An image of 32 × 32 pixels is one token.
+
+    Args:
+        directory: Where to write it.
+        seed: Seed of the weights.
+        tokenizer: Must have Qwen's special tokens; by default, a byte-level tokenizer of about 320 tokens.
+        size: Smallest and largest image area in pixels; others are resized.
     """
     made = small_family("qwen3_vl", seed=seed, tokenizer=tokenizer or small_tokenizer())
     made.processor.image_processor.size = dict(size)
@@ -61,12 +66,12 @@ def small_qwen3_vl(
 
 
 def small_config(tokenizer: Any) -> Any:
-    """Return the configuration of the small model for a tokenizer with Qwen's special tokens."""
+    """Return the small model's configuration for a tokenizer with Qwen's special tokens."""
     return make_config(SHAPES[SMALL], tokenizer)
 
 
 def _written(name: str) -> Callable[..., Path]:
-    """Return what writes a small model of a family, its tokenizer one of about 320 tokens."""
+    """Return a function that writes a small model of a family with a tokenizer of about 320 tokens."""
 
     def write(directory: Path, seed: int = 0) -> Path:
         named = dict(SMALL_FAMILIES[name].get("special", {}))
@@ -83,14 +88,14 @@ small_gemma3 = _written("gemma3")
 
 
 def _saved(directory: Path, made: Pretrained) -> Path:
-    """Write a processor and a model, and how its publishers would have it drawn from; return the directory."""
+    """Write a processor and a model with published sampling defaults; return the directory."""
     published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
     made.model.generation_config.update(**published)
     return save(made, directory)
 
 
 def small_tokenizer(**more: Any) -> Any:
-    """Return a byte-level BPE tokenizer of about 320 tokens with Qwen's special ones, and more."""
+    """Return a byte-level BPE tokenizer of about 320 tokens, including Qwen's special tokens."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import Qwen2Tokenizer
 
@@ -106,7 +111,7 @@ def small_tokenizer(**more: Any) -> Any:
 
 
 def published_tokenizer(directory: Path) -> Any:
-    """Return the tokenizer of Qwen3-VL as published, without the text-only template beside it."""
+    """Return the published Qwen3-VL tokenizer without its text-only chat template."""
     from transformers import Qwen2Tokenizer
 
     tokenizer = Qwen2Tokenizer.from_pretrained(directory, local_files_only=True)
@@ -115,7 +120,7 @@ def published_tokenizer(directory: Path) -> Any:
 
 
 def rewrite_json(file: Path, **changes: Any) -> None:
-    """Change entries of a JSON file; None removes one."""
+    """Update entries of a JSON file; None removes an entry."""
     entries = json.loads(file.read_text("utf-8")) | changes
     kept = {name: value for name, value in entries.items() if value is not None}
     file.write_text(json.dumps(kept), "utf-8")
@@ -123,11 +128,10 @@ def rewrite_json(file: Path, **changes: Any) -> None:
 
 @cache
 def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
-    """Return the directory of a small model that is built once and goes when the tests end.
+    """Return the directory of a small model, built once and deleted at the end of the session.
 
-    torch is held to one thread: so small a model gains nothing from more, and on a busy machine they
-    wait for each other. What is there by now is left out of collections: memory that is given back
-    again and again costs a collection each time, and the libraries' million objects stay anyway.
+    Limits torch to one thread, since small models gain nothing from more, and freezes existing objects,
+    since engines that release memory trigger many garbage collections.
     """
     import torch
 
@@ -140,15 +144,15 @@ def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
     return directory
 
 
+# Folder of the bundled model.
 BUNDLED = bundled_folder("small")
-"""The folder of the model that comes with the program."""
 
+# True if the bundled model's weights exist; tests of its accuracy are skipped otherwise.
 TRAINED = BUNDLED is not None and (BUNDLED / "model.safetensors").is_file()
-"""Whether it is there; tests of what it has learned have nothing to test before."""
 
 
-def stand_in(directory: Path) -> Path:
-    """Write what stands in for the bundled model where there is none: random weights in half precision."""
+def random_bundled_model(directory: Path) -> Path:
+    """Write a replacement for a missing bundled model: random weights in half precision."""
     folder = small_qwen3_vl(directory / "small", size=BUNDLED_SIZE)
     import torch
     from transformers import Qwen3VLForConditionalGeneration
@@ -159,23 +163,23 @@ def stand_in(directory: Path) -> Path:
 
 
 def bundled_model() -> Path:
-    """Return the directory of the bundled model, named `small`, or of its stand-in."""
+    """Return the directory of the bundled model `small`, or of its random replacement."""
     if TRAINED and BUNDLED is not None:
         import torch
 
         torch.set_num_threads(1)
         return BUNDLED
-    return small_model(stand_in) / "small"
+    return small_model(random_bundled_model) / "small"
 
 
 def speckled(width: int, height: int, seed: int = 0) -> Image.Image:
-    """Return a picture of random pixels, so that any two differ everywhere."""
+    """Return an image of random pixels."""
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
 
 def speckled_file(file: str) -> Image.Image:
-    """Return the picture that a file name such as "64x96-7.png" asks for: width, height, seed."""
+    """Return the random image for a file name such as "64x96-7.png": width, height, seed."""
     size, _, seed = file.removesuffix(".png").partition("-")
     width, _, height = size.partition("x")
     return speckled(int(width), int(height), int(seed))

@@ -1,4 +1,4 @@
-"""The scores of an ensemble without its savings: what computing everything once is measured against."""
+"""Naive reference implementations of ensemble scoring."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from render_agent_lab.learned_verifier.shape import Features
 
 
 class PlainPoolingBlock(PoolingBlock):
-    """A pooling block with a key and a value for every token."""
+    """A pooling block that computes a key and a value for every token."""
 
     def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the same as the block that folds them into its one query."""
+        """Return the same result as the block that folds them into its single query."""
         key, value = (
             x.unflatten(-1, query.shape[1:]).transpose(1, 2)
             for x in (self.key(tokens), self.value(tokens))
@@ -28,7 +28,7 @@ class PlainPoolingBlock(PoolingBlock):
 
 
 def plain(ensemble: Ensemble) -> Ensemble:
-    """Return the same members with `PlainPoolingBlock` in their poolings."""
+    """Return the ensemble with `PlainPoolingBlock` as its pooling blocks."""
     with torch.device("meta"):
         network = MemberNetwork(ensemble.shape)
     for block in [*network.seen.blocks, *network.asked.blocks]:
@@ -37,14 +37,14 @@ def plain(ensemble: Ensemble) -> Ensemble:
 
 
 def score_one_by_one(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
-    """Return what `Ensemble.score` does, everything anew for every history and member, by plain formulas."""
+    """Return the result of `Ensemble.score`, computed separately for every history and member."""
     ones = [slice(number, number + 1) for number in range(len(histories))]
     parts = [Histories(histories.values[row], histories.known[row]) for row in ones]
     return np.concatenate([score_repeated(ensemble, features, part) for part in parts], 1)
 
 
 def score_repeated(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
-    """Return what `Ensemble.score` does, one batch a member, the view repeated for every history, by plain formulas."""
+    """Return the result of `Ensemble.score`, one batch per member, with the view repeated for every history."""
     with torch.inference_mode():
         rows = list(_by_member(ensemble, features, histories))
     scores: FloatArray = torch.cat(rows).cpu().numpy()

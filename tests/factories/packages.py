@@ -1,4 +1,4 @@
-"""The packages that the pages of docs/extending/ show, installed as they are shown."""
+"""Installs the example packages of docs/extending."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ def blocks(page, language=""):
 
 
 def shown(name):
-    """Return a page, its one module, and the words of the one command that it types."""
+    """Return a page, its Python module, and the arguments of its command."""
     page = (PAGES / f"{name}.md").read_text("utf-8")
     (module,), (command,) = blocks(page, "python"), blocks(page)
     program, *words = shlex.split(command)
@@ -26,7 +26,7 @@ def shown(name):
 
 
 def install(monkeypatch, folder, project, modules):
-    """Put modules by name, and what their pyproject.toml says, where Python finds packages."""
+    """Install modules with the metadata of their pyproject.toml into a folder on `sys.path`."""
     told = tomllib.loads(project)["project"]
     site = folder / "site"
     record = site / f"{told['name'].replace('-', '_')}-{told['version']}.dist-info"
@@ -47,7 +47,7 @@ def install(monkeypatch, folder, project, modules):
 
 
 def install_page(monkeypatch, folder, name):
-    """Install the package of a page; return the words of the command that it types."""
+    """Install the package of a page; return the arguments of its command."""
     page, module, words = shown(name)
     (project,) = blocks(page, "toml")
     (named,) = re.findall(r"^`(\w+)\.py`:$", page, re.MULTILINE)

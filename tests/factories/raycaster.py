@@ -1,4 +1,4 @@
-"""Ray casting by Open3D (Embree): slow, meshes only, exact; the reference that renderers are compared with."""
+"""Reference renderer: ray casting by Open3D (Embree). Exact and slow; meshes only."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ RENDERERS = ("rasteriser", "pyrender", "raycast")
 
 
 def renderer_called(name: str) -> Renderer:
-    """Return the ray caster, or a renderer of the program."""
+    """Return the ray caster or one of the program's renderers."""
     return RayCaster() if name == "raycast" else make_renderer(name)
 
 
+# Largest number of transparent texels that a ray passes through.
 MOST_HOLES = 64
-"""Holes one behind the other that a ray goes through."""
 
+# Metres behind a transparent texel at which the ray continues.
 BEHIND_METRES = 1e-4
-"""Metres behind a hole at which its ray goes on."""
 
 
 class RayCaster:
-    """Draws meshes by one ray a pixel (see Renderer)."""
+    """Renders meshes with one ray per pixel (see Renderer)."""
 
     name = "raycast"
 
@@ -53,10 +53,11 @@ class RayCaster:
         self._levels: WeakKeyDictionary[Material, Levels] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+        """Render a scene.
 
-        Raises RenderError for a point cloud, and for faces that name vertices which do not exist
-        (Open3D would end the process).
+        Raises:
+            RenderError: The scene is a point cloud, or a face refers to a missing vertex, for which
+                Open3D would end the process.
         """
         check_size(width, height)
         tree = self._trees.get(scene)
@@ -91,7 +92,7 @@ class RayCaster:
         return Frame(colours, depth, primitive)
 
     def close(self) -> None:
-        """Forget the search trees."""
+        """Release the search trees."""
         self._trees.clear()
         self._levels.clear()
 
@@ -104,9 +105,12 @@ class RayCaster:
         pixels: tuple[FloatArray, FloatArray],
         size: tuple[int, int],
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return the colours, (n, 3), of what rays met, and whether it is no hole, (n,).
+        """Return the colours of hits, (n, 3), and a mask of the opaque ones, (n,).
 
-        faces: (n,) met at barycentric coordinates uvs, (n, 2). pixels: u and v of each, (n,).
+        Args:
+            faces: Hit faces, (n,).
+            uvs: Barycentric coordinates of the hits, (n, 2).
+            pixels: u and v of each ray's pixel, (n,) each.
         """
         colours, solid = np.empty((len(faces), 3), np.uint8), np.ones(len(faces), bool)
         if scene.faces is None or not len(faces):
@@ -162,9 +166,9 @@ class RayCaster:
 def _rays(
     camera: Camera | MapCamera, u: FloatArray, v: FloatArray, width: int, height: int
 ) -> tuple[FloatArray, float]:
-    """Return a ray for each pixel (u, v), (…, 6): origin and direction; and the depth of the origins.
+    """Return rays through pixels (u, v), (…, 6) origins and directions, and the depth of the origins.
 
-    Directions are one metre of depth long, so that a ray's parameter is depth.
+    Directions span one metre of depth, so that a ray's parameter is depth.
     """
     if isinstance(camera, MapCamera):
         x = camera.centre[0] + (u - width / 2) * camera.metres_per_pixel
@@ -180,7 +184,7 @@ def _rays(
 
 
 def _blended(corners: NDArray[Any], uvs: NDArray[Any]) -> FloatArray:
-    """Return values of three corners, (n, 3, k), at (n, 2) barycentric coordinates: (n, k)."""
+    """Interpolate corner values, (n, 3, k), at barycentric coordinates, (n, 2); returns (n, k)."""
     weights = np.column_stack([1 - uvs.sum(axis=1), uvs])
     blended: FloatArray = np.einsum("nc,nck->nk", weights, corners.astype(np.float64))
     return blended
@@ -191,7 +195,7 @@ def _rounded(levels: FloatArray) -> NDArray[np.uint8]:
 
 
 def _met(rays: FloatArray, corners: NDArray[np.float32]) -> FloatArray:
-    """Return the barycentric coordinates, (n, 2), at which rays (n, 6) meet the planes of faces (n, 3, 3)."""
+    """Return the barycentric coordinates, (n, 2), at which rays, (n, 6), intersect the planes of faces, (n, 3, 3)."""
     a, b, c = (corners[:, i].astype(np.float64) for i in range(3))
     origins, directions = rays[:, :3], rays[:, 3:]
     across = np.cross(directions, c - a)
@@ -205,7 +209,7 @@ def _met(rays: FloatArray, corners: NDArray[np.float32]) -> FloatArray:
 def _trilinear(
     levels: Levels, wrap: tuple[Wrap, Wrap], places: FloatArray, detail: FloatArray
 ) -> FloatArray:
-    """Return texels, (n, 4), at places (n, 2), between the mip levels that `detail`, (n,), names."""
+    """Sample texels, (n, 4), at positions (n, 2), between the mip levels given by `detail`, (n,)."""
     texels = np.empty((len(places), 4))
     detail = np.clip(detail, 0, len(levels) - 1)
     whole = np.minimum(detail.astype(np.int64), max(len(levels) - 2, 0))

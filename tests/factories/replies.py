@@ -1,4 +1,4 @@
-"""Replies read and their schema, as in a run in which the model chooses its views."""
+"""Parsing and schema of replies, as in a run with `--views free`."""
 
 from factories import states
 from render_agent.dialogue.reply import KINDS, ReplyForm
@@ -6,7 +6,7 @@ from render_agent.dialogue.reply_protocol import JsonProtocol
 
 
 def read(text, wanted="text", options=(), *, measures=False):
-    """Return the action of a reply to a question that wants such an answer."""
+    """Parse a reply to a question with this form of answer."""
     form = ReplyForm(image_size=(640, 480) if measures else None)
     return JsonProtocol().read(
         text, states.question(answer_form=wanted, options=tuple(options)), form
@@ -14,6 +14,6 @@ def read(text, wanted="text", options=(), *, measures=False):
 
 
 def reply_schema(kinds=KINDS, *, measures=False):
-    """Return the JSON schema of replies that may request these kinds of view."""
+    """Return the JSON schema of replies that may request these view types."""
     size = (640, 480) if measures else None
     return JsonProtocol().schema(ReplyForm("free" if kinds else "blind", tuple(kinds), size))

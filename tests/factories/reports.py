@@ -1,4 +1,4 @@
-"""Small runs of the real program with their reports."""
+"""Small real runs with their reports."""
 
 import json
 from contextlib import closing
@@ -18,21 +18,21 @@ from render_agent.util.web.templates import environment
 
 
 def question_html(frame, part):
-    """Return the page of a question as HTML."""
+    """Render the page of a question to HTML."""
     template = environment("report/pages").get_template("question.html")
     return template.render(frame, root="../", pictures="../../", q=part, before=None, after=None)
 
 
 def plan_of(report, scene):
-    """Return the plan of a scene as the pages in a folder show it."""
+    """Return a scene's floor plan as shown on the pages of a folder."""
     run = RunData(report.parent)
     state = next(state for state in run.states if state.question.scene == scene)
     with closing(FloorPlanCache(Path(mkdtemp()), run.scenes, run.states)) as plans:
         return plans.of(state)
 
 
+# Query parameters with which links on the index page filter its table.
 FILTERS = {"type", "cause", "turns", "outcome"}
-"""By what links of the index to its own questions choose."""
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -43,7 +43,7 @@ def run_rooms(folder, **options):
 
 
 def go(config: RunConfig) -> RunData:
-    """Take a run to its end; return its folder."""
+    """Complete a run; return its folder."""
     run = start_run(config)
     try:
         run.go(NullObserver())
@@ -53,12 +53,12 @@ def go(config: RunConfig) -> RunData:
 
 
 def reported(folder: RunData, **options) -> Path:
-    """Build the report of a run; return its index."""
+    """Build the report of a run; return its index page."""
     return build_report(folder, processes=1, **options)
 
 
 def run_hostile(folder):
-    """Run questions whose id, scene, text and options are no names and no harmless words, blind."""
+    """Run questions with hostile ids, scenes, texts and options with `--views none`."""
     write_ply(folder / "room.ply", *room())
     rows = [
         {"id": "0", "scene_name": "room", "question": "How many box(s) are in this room?"},
@@ -80,10 +80,7 @@ def run_hostile(folder):
 
 
 class Targets(HTMLParser):
-    """Everything that a page refers to: tag, attribute, value; and the ids that it has.
-
-    own: styles and scripts that stand in the page itself.
-    """
+    """Collects the references of a page as (tag, attribute, value), its ids, and its inline styles and scripts."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -93,7 +90,7 @@ class Targets(HTMLParser):
         self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        """Note what an element refers to."""
+        """Record the references of an element."""
         if tag == "style" or (tag == "script" and "src" not in dict(attrs)):
             self.own.append(tag)
         for name, value in attrs:
@@ -106,7 +103,7 @@ class Targets(HTMLParser):
 
 
 def assert_whole(page: Path) -> Targets:
-    """Fail where a page refers to what is not there, or holds a style, script or picture of its own."""
+    """Fail if a page has a broken reference, or an inline style, script or image."""
     targets = Targets(page)
     assert not targets.own
     assert len(targets.ids) == len(set(targets.ids))
@@ -115,7 +112,7 @@ def assert_whole(page: Path) -> Targets:
         parts = urlsplit(value)
         assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value
         target = (page.parent / unquote(parts.path)).resolve()
-        kept = dict(parse_qsl(parts.fragment))  # by a filter of the index
+        kept = dict(parse_qsl(parts.fragment))  # a link to a filtered index
         inside = parts.fragment in targets.ids or (
             kept and kept.keys() <= FILTERS and "filter" in targets.ids
         )

@@ -1,4 +1,4 @@
-"""Rooms with exact geometry, for the tests of the views."""
+"""Rooms with exact geometry, for tests of views."""
 
 import numpy as np
 
@@ -13,14 +13,14 @@ SIDES = np.array(
 
 
 def box(low, high, colour):
-    """Return a closed box's corners, colours and triangles; low and high in metres."""
+    """Return the corners, colours and triangles of a closed box; `low` and `high` in metres."""
     corners = np.array([np.where([i & 4, i & 2, i & 1], high, low) for i in range(8)], float)
     faces = np.concatenate([SIDES[:, [0, 1, 2]], SIDES[:, [0, 2, 3]]])
     return corners, np.tile(colour, (8, 1)), faces
 
 
 def mesh(parts, floor=0.0, ceiling=2.7, bounds=None):
-    """Return the scene of several parts, as `box` gives them."""
+    """Combine parts, as returned by `box`, into a scene."""
     points, colours, faces, count = [], [], [], 0
     for corners, shades, triangles in parts:
         points.append(corners)
@@ -41,7 +41,7 @@ def mesh(parts, floor=0.0, ceiling=2.7, bounds=None):
 
 
 def room(*furniture, low=(-1.0, -2.0), high=(5.0, 2.5), ceiling=2.7):
-    """Return an empty room with floor, four walls and ceiling, and the furniture in it."""
+    """Return a room with floor, four walls, ceiling and furniture."""
     (x0, y0), (x1, y1), thick = low, high, 0.1
     shell = [
         box((x0, y0, -thick), (x1, y1, 0), FLOOR),
@@ -56,7 +56,7 @@ def room(*furniture, low=(-1.0, -2.0), high=(5.0, 2.5), ceiling=2.7):
 
 
 def as_cloud(scene, spacing=0.02):
-    """Return the same scene as points, strewn evenly over its faces, without faces."""
+    """Return the scene as a point cloud sampled evenly from its faces."""
     dice = np.random.default_rng(7)
     corners = scene.points[scene.faces].astype(float)
     sizes = np.linalg.norm(
@@ -78,7 +78,7 @@ def as_cloud(scene, spacing=0.02):
 
 
 def where_is(picture, colour, tolerance=40):
-    """Return the pixels (n, 2) as (u, v), centres, whose colour is near to `colour`."""
+    """Return the centres (u, v), (n, 2), of pixels whose colour is close to `colour`."""
     near = np.abs(picture.astype(int) - colour).max(axis=2) <= tolerance
     rows, columns = np.nonzero(near)
     return np.column_stack([columns, rows]) + 0.5

@@ -1,4 +1,4 @@
-"""Small runs of the real program with a scripted engine, and what must be equal between two of them."""
+"""Small real runs with a scripted engine, and the parts that must be equal between runs."""
 
 import json
 import shutil
@@ -11,12 +11,12 @@ from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
+# Options of a fast run.
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
-"""Options that make a run quick."""
 
 
 def make_questions(folder: Path, count: int = 4) -> Path:
-    """Write a scan and `count` questions about it; return the file of questions."""
+    """Write a scan and `count` questions about it; return the question file."""
     write_ply(folder / "room.ply", *room())
     rows = []
     for number in range(count):
@@ -40,7 +40,7 @@ def make_questions(folder: Path, count: int = 4) -> Path:
 
 
 def in_rooms(questions: Path, count: int) -> Path:
-    """Let questions be about so many scenes in turn, which are one scan under several names; return their file."""
+    """Distribute the questions over `count` copies of the scan; return the question file."""
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     for row in rows:
         row["scene_name"] = f"room{row['id'] % count}"
@@ -52,16 +52,13 @@ def in_rooms(questions: Path, count: int) -> Path:
 
 
 def make_config(folder: Path, questions: Path, **options) -> RunConfig:
-    """Return the options of a small run whose run folder lies in `folder`/runs."""
+    """Return the options of a small run below `folder`/runs."""
     given = {"batch": True, "benchmark": str(questions), "output": str(folder / "runs")}
     return RunConfig(**given | SMALL | options)
 
 
 def transcripts(path: Path) -> dict[str, list[dict]]:
-    """Return what was said, seen and done in every question, without what may differ.
-
-    That is time, batches, and how much of a prompt was known already.
-    """
+    """Return the turns of every question without times, batch sizes and cached tokens, which may differ."""
     kept = "turn views messages reply action happened stood camera tokens finish".split()
     found: dict[str, list[dict]] = {}
     for line in RunData(path).lines():
@@ -73,7 +70,7 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
 
 
 def choices(path: Path) -> dict[tuple[str, int], dict]:
-    """Return the evidence of every turn that has some, without the calls, which depend on the batches."""
+    """Return the evidence of all turns without the number of calls, which depends on batching."""
     return {
         (line["question_id"], line["turn"]): line["evidence"] | {"calls": None}
         for line in RunData(path).lines()
@@ -82,14 +79,14 @@ def choices(path: Path) -> dict[tuple[str, int], dict]:
 
 
 def pictures(path: Path) -> dict[str, bytes]:
-    """Return every picture of a run by its file."""
+    """Return the contents of a run's images by file."""
     return {
         str(file.relative_to(path)): file.read_bytes() for file in (path / "views").rglob("*.png")
     }
 
 
 def outcome(path: Path) -> dict:
-    """Return the results of a run without how it came to them: its totals of time and work, and what was kept."""
+    """Return the results of a run without the totals of time and work and the cache statistics."""
     results = RunData(path).saved_results
     return {name: value for name, value in results.items() if name not in ("totals", "reuse")}
 
@@ -98,7 +95,7 @@ STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})
 
 
 def play(folder, questions, engine, **options):
-    """Run the questions with this engine to the end; return the run folder and the results."""
+    """Run the questions with this engine; return the run folder and the results."""
     run = start_run(make_config(folder, questions, **options))
     try:
         results = run.go(NullObserver(), lambda config, asked: engine)
@@ -108,7 +105,7 @@ def play(folder, questions, engine, **options):
 
 
 def cut(path: Path, lines: int):
-    """Take a run back to what it was after so many lines of its log."""
+    """Truncate a run to the first `lines` lines of its log."""
     kept = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
     (path / "turns.jsonl").write_bytes(b"".join(kept))
     for name in ("results.json", "results.csv"):
@@ -116,7 +113,7 @@ def cut(path: Path, lines: int):
 
 
 def go_on(path: Path, engine=None, **changes):
-    """Continue a run to its end, with this engine or its own; return the results."""
+    """Resume and complete a run, with this engine or its own; return the results."""
     run = resume_run(RunData(path), changes)
     try:
         return run.go(NullObserver(), *([lambda config, asked: engine] if engine else []))
@@ -125,7 +122,7 @@ def go_on(path: Path, engine=None, **changes):
 
 
 def walking(count, turns=3, batch_size=64):
-    """An engine whose question number i says done in turn i % turns + 1, after steps of its own."""
+    """Return an engine whose question i walks and ends in turn i % turns + 1."""
     replies = {}
     for number in range(count):
         step = {

@@ -1,4 +1,4 @@
-"""A policy whose samples are of every kind that a model's may be, and runs of agents that choose."""
+"""A policy with samples of every kind that a model may produce, and runs of agents that choose among them."""
 
 import json
 import random
@@ -7,18 +7,18 @@ from factories.runs import play
 from render_agent.engines.engine import Capabilities
 from render_agent.engines.scripted import ScriptedEngine
 
+# Agents and their verifiers.
 AGENTS = {
     "best:3": ("random",),
     "lookahead:3": ("geometry", "random"),
     "show:3": (),
 }
-"""Agents, and the verifiers that choose for them."""
 
 
 class MixedReplies:
-    """Replies that depend on the request's seed and their number alone.
+    """Replies that depend only on the request's seed and the sample number.
 
-    Most are moves; some cannot be read, contradict themselves, look at nothing new, or end.
+    Most are moves; some are unreadable, contradictory, show nothing new, or end the dialogue.
     """
 
     def reply(self, request):
@@ -51,7 +51,7 @@ class MixedReplies:
 
 
 class FreeRunning(ScriptedEngine):
-    """Answers in its own time and in another order, a few at once; woken, it may have nothing yet."""
+    """Streaming engine that returns replies out of order, a few at a time, and nothing if woken early."""
 
     capabilities = Capabilities(streaming=True)
     woken = idle = False
@@ -67,16 +67,16 @@ class FreeRunning(ScriptedEngine):
 
 
 def mixed_engine(batch_size=64, made=ScriptedEngine):
-    """Return an engine of replies of every kind."""
+    """Return an engine with `MixedReplies`."""
     return made(MixedReplies(), batch_size)
 
 
 def options_of(agent):
-    """Return the options of a quick run of an agent."""
+    """Return the options of a small run of an agent."""
     quick = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
     return quick | {"agent": agent, "verifier": AGENTS[agent]}
 
 
 def choose(folder, questions, agent, engine, **options):
-    """Run questions with an agent to the end; return the run folder and the results."""
+    """Run questions with an agent; return the run folder and the results."""
     return play(folder, questions, engine, **options_of(agent) | options)

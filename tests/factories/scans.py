@@ -1,4 +1,4 @@
-"""Rooms and PLY files of every kind, made on the spot, for the tests of scenes and moves."""
+"""Rooms and PLY files, for tests of scenes and moves."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ FORMATS = ("ascii", "binary_little_endian", "binary_big_endian")
 
 
 def rectangle(low, high):
-    """Return corners (4, 3) and faces (2, 3) of a rectangle that is flat along one axis."""
+    """Return the corners, (4, 3), and faces, (2, 3), of an axis-aligned rectangle."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     flat = int(np.flatnonzero(low == high)[0])
     u, v = (axis for axis in range(3) if axis != flat)
@@ -24,7 +24,7 @@ def rectangle(low, high):
 
 
 def block(low, high):
-    """Return the points and faces of a box's six sides, without thickness."""
+    """Return the points and faces of the six sides of a box."""
     sides = []
     for axis in range(3):
         for end in (low[axis], high[axis]):
@@ -35,7 +35,7 @@ def block(low, high):
 
 
 def joined(*parts):
-    """Return several meshes as one."""
+    """Join meshes."""
     points, faces, count = [], [], 0
     for corners, triangles in parts:
         points.append(corners)
@@ -45,12 +45,12 @@ def joined(*parts):
 
 
 def room(*furniture, size=(6.0, 4.0, 2.7)):
-    """Return an empty room, its corner at the origin, walls without thickness, and what is in it."""
+    """Return a room with a corner at the origin, thin walls and furniture."""
     return joined(block((0, 0, 0), size), *furniture)
 
 
 def sampled(points, faces, count, seed=0):
-    """Return `count` points, (n, 3), spread evenly over a mesh."""
+    """Sample `count` points, (n, 3), evenly from a mesh."""
     random = np.random.default_rng(seed)
     corners = points[faces]
     sides = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
@@ -62,7 +62,7 @@ def sampled(points, faces, count, seed=0):
 
 
 def as_scene(points, faces=None, floor=0.0, ceiling=2.7):
-    """Return a grey scene whose bounds are those of its points."""
+    """Return a grey scene with the bounds of its points."""
     points = np.asarray(points, np.float32)
     bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
     colours = np.full((len(points), 3), 128, np.uint8)
@@ -71,10 +71,11 @@ def as_scene(points, faces=None, floor=0.0, ceiling=2.7):
 
 
 def ply(elements, order="binary_little_endian", newline="\n"):
-    """Return a PLY file's bytes.
+    """Return the bytes of a PLY file.
 
-    elements: (name, properties, rows); a property is (type, name) or (count type, type, name); a
-    row has a number, or a sequence, for each property.
+    Args:
+        elements: (name, properties, rows). A property is (type, name) or (count type, type, name); a
+            row has a number, or a sequence, per property.
     """
     header = ["ply", f"format {order} 1.0", "comment made for a test"]
     body = b""
@@ -109,7 +110,7 @@ CORNERS = (("uchar", "int", "vertex_indices"),)
 
 
 def mesh_ply(points, faces, colours=None, order="binary_little_endian"):
-    """Return the bytes of a usual PLY mesh."""
+    """Return the bytes of an ordinary PLY mesh."""
     if colours is None:
         vertices = ("vertex", XYZ, points)
     else:

@@ -1,4 +1,4 @@
-"""Small scenes with known geometry, made on the spot."""
+"""Small scenes with known geometry."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ RED, GREEN, BLUE = (220, 30, 30), (30, 170, 60), (40, 60, 210)
 
 
 def box(low, high, colour, cells=1):
-    """Return points (n, 3), colours (n, 3) and faces (m, 3) of a box's six sides, `cells` each way."""
+    """Return the points, (n, 3), colours, (n, 3), and faces, (m, 3), of a box with `cells` × `cells` quads per side."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     points, faces = [], []
     steps = np.linspace(0, 1, cells + 1)
@@ -35,7 +35,7 @@ def box(low, high, colour, cells=1):
 
 
 def joined(*parts):
-    """Return several meshes as one."""
+    """Join meshes."""
     offsets = np.cumsum([0, *(len(points) for points, _, _ in parts[:-1])])
     points, colours, _ = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     faces = np.concatenate([part[2] + offset for part, offset in zip(parts, offsets, strict=True)])
@@ -43,7 +43,7 @@ def joined(*parts):
 
 
 def room():
-    """Return a room of 5 × 4 × 2.5 m, its corner at the origin, with a red, a green and a blue box."""
+    """Return a room of 5 × 4 × 2.5 m with a corner at the origin and a red, a green and a blue box."""
     return joined(
         box((0, 0, 0), (5, 4, 2.5), (200, 196, 188), cells=10),
         box((4, 0.3, 0), (4.6, 1, 0.8), RED),

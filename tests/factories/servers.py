@@ -1,6 +1,6 @@
-"""Servers for tests, all on this machine: a real one with a small model, one by rule, and faults put in between.
+"""Local model servers for tests: a real one with a small model, a stub, and injected faults.
 
-Run as a program, this file is `transformers serve`, on machines whose torchvision cannot decode too.
+Run as a program, this file is `transformers serve`, even if torchvision cannot decode images.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ LOOPBACK = "127.0.0.1"
 
 ON_CPU = ("--device", "cpu", "--dtype", "float32", "--host", LOOPBACK)
 
-DOWN = 0.25
-"""Seconds that a server refuses connections where the script says so."""
+# Seconds for which the server refuses connections after the fault `refuse`.
+DOWN_SECONDS = 0.25
 
 
 class StubServer:
-    """Answers HTTP on this machine, a connection a request, and keeps count of what came.
+    """Local HTTP server, one connection per request, that records requests and can inject faults.
 
-    answer: gives status, headers and body for a method, a path and a body. faults: what happens to
-    each request of a chat in turn instead of an answer, None for nothing; when they are used up,
-    all goes through. Kinds: refuse, reset, close, cut, stall, garbage, no choices, a status such as
-    500, or a status with headers.
+    Args:
+        answer: Returns status, headers and body for a method, path and body.
+        faults: One entry per chat request; None answers normally, as do requests after the last entry. Kinds:
+            refuse, reset, close, cut, stall, garbage, no choices, a status such as 500, or a status with headers.
+        port: The port; 0 chooses a free one.
     """
 
     def __init__(self, answer: Answer, faults: Sequence[Fault | None] = (), port: int = 0) -> None:
@@ -59,7 +60,7 @@ class StubServer:
         self._accepting.start()
 
     def close(self) -> None:
-        """Refuse connections from now on and let go of what is stalled."""
+        """Stop accepting connections and release stalled requests."""
         self.open = False
         self._released.set()
         self._refuse()
@@ -68,7 +69,7 @@ class StubServer:
             thread.join()
 
     def kill(self) -> None:
-        """Close, and break off what is under way, as a process that is killed does."""
+        """Close and abort requests in flight, like a killed process."""
         self.open = False
         self._refuse()
         for connection in self._connections:
@@ -91,8 +92,8 @@ class StubServer:
             try:
                 connection, address = self._listener.accept()
             except OSError:
-                if self.open:  # refused by the script: up again after a while
-                    time.sleep(DOWN)
+                if self.open:  # the fault `refuse`; listen again after a pause
+                    time.sleep(DOWN_SECONDS)
                     self._listener = listen(self.port)
                 continue
             self._connections.append(connection)
@@ -110,7 +111,7 @@ class StubServer:
         self._listener.close()
 
     def handle(self, handler: Handler, body: bytes) -> None:
-        """Answer one request, or do what the script says instead."""
+        """Answer one request or inject its fault."""
         chat = handler.path.endswith("/chat/completions")
         with self._lock:
             self.headers.append({k.lower(): value for k, value in handler.headers.items()})
@@ -118,7 +119,7 @@ class StubServer:
                 self.bodies.append(json.loads(body))
             fault = self.faults.pop(0) if chat and self.faults else None
             self._count(int(chat))
-        # counted as done before it is sent: whoever reads the answer may ask again at once
+        # Count the request as done before sending: the client may send the next one immediately.
         if fault is None:
             try:
                 answer = self.answer(handler.command, handler.path, body)
@@ -171,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers["content-length"])
         body = self.rfile.read(length)
-        if len(body) == length:  # else the connection was broken off while it was read
+        if len(body) == length:  # otherwise the connection was aborted
             self.server.handle(self, body)
 
     def respond(
@@ -185,11 +186,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Suppress the access log."""
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on this machine only."""
+    """Return a socket that listens on localhost."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((LOOPBACK, port))
@@ -198,20 +199,20 @@ def listen(port: int) -> socket.socket:
 
 
 def reset(connection: socket.socket) -> None:
-    """End a connection as one that breaks."""
+    """Reset a connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens, and which the system gives nobody meanwhile."""
+    """Return a free port outside the range of ephemeral ports."""
     while True:
         with contextlib.suppress(OSError), listen(random.randrange(20_000, 32_000)) as listener:
             return listener.getsockname()[1]
 
 
 def forward_to(url: str) -> Answer:
-    """Answer as the server at this address does."""
+    """Forward requests to another server."""
     target = urlsplit(url)
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -228,7 +229,7 @@ def forward_to(url: str) -> Answer:
 
 
 def chat_reply(text: str, **more: object) -> bytes:
-    """Return the body of a chat's answer."""
+    """Return the body of a chat completion."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text},
@@ -239,7 +240,7 @@ def chat_reply(text: str, **more: object) -> bytes:
 
 
 def by_rule(reply: Callable[[dict], bytes], models: Sequence[str] = ("made",)) -> Answer:
-    """Answer chats by a rule of their body, and list these models."""
+    """Answer chats with a function of the request body, and list these models."""
     listed = json.dumps({"data": [{"id": name, "owned_by": "tests"} for name in models]}).encode()
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -251,7 +252,7 @@ def by_rule(reply: Callable[[dict], bytes], models: Sequence[str] = ("made",)) -
 
 
 class ModelServer:
-    """`transformers serve` with the model of a directory, up and answering; can be killed and restarted."""
+    """A running `transformers serve` with a model directory; can be killed and restarted."""
 
     def __init__(self, directory: Path) -> None:
         self.model = str(directory)
@@ -262,7 +263,7 @@ class ModelServer:
         self.start()
 
     def start(self, seconds: float = 600) -> None:
-        """Start it and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._process = subprocess.Popen(
             [sys.executable, __file__, "serve", self.model, *ON_CPU, "--port", str(self.port)],
             stdout=self._log,
@@ -280,12 +281,12 @@ class ModelServer:
         raise AssertionError(f"the server did not come up:\n{told}")
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """End it for good."""
+        """Kill the process and remove its files."""
         self.kill()
         self._log.close()
         self._cache.cleanup()
@@ -293,7 +294,7 @@ class ModelServer:
 
 @contextlib.contextmanager
 def model_server(directory: Path) -> Iterator[ModelServer]:
-    """Give a real server."""
+    """Start a server and yield it."""
     server = ModelServer(directory)
     try:
         yield server
@@ -302,8 +303,7 @@ def model_server(directory: Path) -> Iterator[ModelServer]:
 
 
 def different_questions(folder: Path, count: int) -> Path:
-    """Write questions as `factories.runs.make_questions` does, each worded differently, so that none of
-    their dialogues is another's."""
+    """Write the questions of `factories.runs.make_questions` with unique wordings, so that all dialogues differ."""
     from factories.runs import make_questions
 
     path = make_questions(folder, count)
@@ -315,7 +315,7 @@ def different_questions(folder: Path, count: int) -> Path:
 
 
 def decode_with_pil() -> None:
-    """Let transformers decode pictures where torchvision was built without its decoders."""
+    """Make transformers decode images with Pillow if torchvision has no decoders."""
     import torchvision
     from torchvision.transforms.functional import pil_to_tensor
 
@@ -331,7 +331,7 @@ def decode_with_pil() -> None:
 
 
 def serve() -> None:
-    """Be `transformers serve`."""
+    """Run `transformers serve`."""
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     patch_torchvision()

@@ -1,4 +1,4 @@
-"""A SigLIP model of random weights, of transformers' own classes, on disk; no hub is needed."""
+"""A small random SigLIP model on disk."""
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ NAMES = {
 
 
 def small_siglip(folder, seed=0, text_width=32):
-    """Write a SigLIP of pictures of 32 x 32 pixels in four patches; return the folder."""
+    """Write a SigLIP model for images of 32 × 32 pixels in four patches; return the folder."""
     patch_torchvision()
     from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel, SiglipProcessor
 
@@ -45,14 +45,14 @@ def small_siglip(folder, seed=0, text_width=32):
         torch.manual_seed(seed)
         model = SiglipModel(config)
         for weight in model.parameters():
-            if weight.dim() > 1:  # published values are so small that all pictures look alike
+            if weight.dim() > 1:  # published values give all images almost the same embedding
                 torch.nn.init.normal_(weight, std=0.3)
     model.eval().save_pretrained(folder)
     return folder
 
 
 def noise_pictures(count, seed=0):
-    """Return pictures of noise, each of a size of its own."""
+    """Return random images of different sizes."""
     rng = np.random.default_rng(seed)
     return [
         Image.fromarray(rng.integers(0, 255, (24 + 8 * number, 40, 3), dtype=np.uint8))

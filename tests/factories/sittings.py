@@ -1,4 +1,4 @@
-"""Sittings of a person: real runs whose page a test's browser answers."""
+"""Runs with `--engine human`, answered by a test's browser."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from factories.scenes import room, write_ply
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 
+# Answer to the number question; a text that appears nowhere else on the page.
 TRUTH = "73731"
-"""The answer to the made number question: a text that stands nowhere else in a page."""
 
 
 def ask_about_a_room(folder: Path, *types: str) -> Path:
-    """Write a scan and a question of each type about it; return the file of questions."""
+    """Write a scan and a question of each type; return the question file."""
     write_ply(folder / "room.ply", *room())
     rows = []
     for number, kind in enumerate(types):
@@ -42,7 +42,7 @@ def ask_about_a_room(folder: Path, *types: str) -> Path:
 
 
 class Sitting:
-    """A run that asks a person, in a thread of this process."""
+    """A run with `--engine human` in a thread of this process."""
 
     def __init__(self, run):
         self.run = run
@@ -68,14 +68,14 @@ class Sitting:
 
 
 def sitting(folder, questions, **options):
-    """Give a sitting whose page is served; it must be played to its end."""
+    """Serve the page of a new run; it must be played to the end."""
     options = {"image_size": (160, 120), "max_turns": 4} | options
     return sat_through(start_run(make_config(folder, questions, **options | {"engine": "human"})))
 
 
 @contextmanager
 def sat_through(run):
-    """Give a run as a sitting whose page is served; it must be played to its end."""
+    """Serve the page of a run; it must be played to the end."""
     sat = Sitting(run)
     thread = Thread(target=sat.go)
     thread.start()
@@ -88,7 +88,7 @@ def sat_through(run):
         assert not thread.is_alive(), "the sitting was not played to its end"
         assert sat.error is None
     finally:
-        while thread.is_alive():  # a test that failed leaves questions open
+        while thread.is_alive():  # a failed test leaves questions unanswered
             if (waiting := sat.engine.first()) is not None:
                 sat.engine.answer(waiting[0], '{"answer": "A", "done": true}')
             thread.join(0.05)
@@ -96,7 +96,7 @@ def sat_through(run):
 
 @contextmanager
 def program(*words):
-    """Give a process of the program and the address of its page."""
+    """Start the program in a process; yield it and the URL of its page."""
     process = subprocess.Popen(
         [sys.executable, "-m", "render_agent", *map(str, words)],
         stdout=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
-"""Splats drawn by the published formulas, in float64 and one Gaussian after the other, to compare with.
+"""Reference renderer of splats: the published formulas in float64, one Gaussian at a time.
 
 B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023): equations 2, 3 and 5,
-the limits of section 6 and its program. M. Zwicker et al., "EWA Volume Splatting" (2001): the Jacobian.
-The harmonics are made of scipy's Legendre functions. Nothing here is taken from the renderer.
+and the limits of section 6 and its program. M. Zwicker et al., "EWA Volume Splatting" (2001): the Jacobian.
+The harmonics use scipy's Legendre functions. No code is shared with the renderer.
 """
 
 import math
@@ -33,7 +33,7 @@ def harmonics_of(directions, count):
 
 
 def drawn(scene, camera, width, height):
-    """Return the picture, (H, W, 3) from 0 to 255 unrounded, and the primitive at half of the light, (H, W)."""
+    """Return the image, (H, W, 3) float from 0 to 255, and the primitive at half the transmittance, (H, W)."""
     g = scene.gaussians
     points = scene.points.astype(float)
     axes = Rotation.from_quat(g.rotations[:, [1, 2, 3, 0]].astype(float)).as_matrix()
@@ -71,7 +71,7 @@ def drawn(scene, camera, width, height):
     for i in np.argsort(local[:, 2], kind="stable"):
         if not local[i, 2] >= near:
             continue
-        # nothing counts beyond the place where even an opaque one covers less than 1/255
+        # Ignore everything beyond the radius at which an opaque Gaussian covers less than 1/255.
         reach = 3.4 * np.sqrt(projected[i].diagonal())
         low = np.maximum(np.floor(pixels[i] - reach), 0).astype(int)
         high = np.minimum(np.ceil(pixels[i] + reach), (width, height)).astype(int)
@@ -95,6 +95,6 @@ def drawn(scene, camera, width, height):
 
 
 def psnr(one, other):
-    """Return the ratio of signal to noise of two pictures in decibels."""
+    """Return the peak signal-to-noise ratio of two images in decibels."""
     error = np.mean((np.asarray(one, float) - np.asarray(other, float)) ** 2)
     return 10 * np.log10(255**2 / max(error, 1e-12))

@@ -1,4 +1,4 @@
-"""Splats made on the spot, and files of them in every format, written by writers of their own."""
+"""Splats, and independent writers for every splat format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ C0 = 0.28209479177387814
 
 
 def some_splat(count=300, degree=3, seed=0, size=(4.0, 3.0, 2.5)) -> Scene:
-    """Return a splat of random Gaussians in a room of `size` metres, its corner at the origin."""
+    """Return a splat of random Gaussians in a room of `size` metres with a corner at the origin."""
     random = np.random.default_rng(seed)
     turns = random.normal(size=(count, 4))
     harmonics = random.normal(0, 0.15, (count, (degree + 1) ** 2, 3))
@@ -33,7 +33,7 @@ def some_splat(count=300, degree=3, seed=0, size=(4.0, 3.0, 2.5)) -> Scene:
 
 
 def splat_of(points, gaussians) -> Scene:
-    """Return the scene of Gaussians at points, (n, 3) metres."""
+    """Return a scene of Gaussians at points, (n, 3) metres."""
     points = np.asarray(points, np.float32)
     colours = np.clip(0.5 + C0 * gaussians.harmonics[:, 0], 0, 1) * 255
     bounds = np.array([points.min(axis=0), points.max(axis=0)], float)
@@ -44,7 +44,7 @@ def splat_of(points, gaussians) -> Scene:
 
 
 def balls(points, colours, radius=0.05, opacity=0.99) -> Scene:
-    """Return a splat of round Gaussians of plain colours, (n, 3) from 0 to 255."""
+    """Return a splat of isotropic Gaussians with constant colours, (n, 3) from 0 to 255."""
     points = np.asarray(points, float).reshape(-1, 3)
     count = len(points)
     turns = np.tile(np.float32([1, 0, 0, 0]), (count, 1))
@@ -60,7 +60,7 @@ def balls(points, colours, radius=0.05, opacity=0.99) -> Scene:
 
 
 def as_splat(mesh: Scene, count: int) -> Scene:
-    """Return a mesh as flat Gaussians, one for each of `count` evenly spread samples of its surface."""
+    """Convert a mesh to flat Gaussians at `count` even samples of its surface."""
     random = np.random.default_rng(0)
     corners = mesh.points[mesh.faces].astype(float)
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -95,7 +95,7 @@ def as_splat(mesh: Scene, count: int) -> Scene:
 
 
 def original_ply(scene: Scene, order="binary_little_endian", comment="") -> bytes:
-    """Return a splat as the original work's program writes it."""
+    """Encode a splat as the original implementation does."""
     g = scene.gaussians
     rest = g.harmonics[:, 1:].transpose(0, 2, 1).reshape(len(g.scales), -1)
     names = ["x", "y", "z", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
@@ -112,7 +112,7 @@ def original_ply(scene: Scene, order="binary_little_endian", comment="") -> byte
 
 
 def compressed_ply(scene: Scene) -> bytes:
-    """Return a splat as PlayCanvas's tools write it: chunks of 256, then a row of four words a Gaussian."""
+    """Encode a splat as PlayCanvas's tools do: chunks of 256, then four words per Gaussian."""
     g = scene.gaussians
     colours = 0.5 + C0 * g.harmonics[:, 0]
     parts = {
@@ -188,7 +188,7 @@ def _packed_turns(turns):
 
 
 def spz(scene: Scene, version=3) -> bytes:
-    """Return a splat as SPZ of a version from 1 to 4."""
+    """Encode a splat as SPZ version 1 to 4."""
     g = scene.gaussians
     count, degree = len(g.scales), int(np.sqrt(g.harmonics.shape[1])) - 1
     if version == 1:
@@ -236,7 +236,7 @@ def _spz_turn(turn, version):
 
 
 def dot_splat(scene: Scene) -> bytes:
-    """Return a splat as 32 bytes a Gaussian."""
+    """Encode a splat with 32 bytes per Gaussian (`.splat`)."""
     g = scene.gaussians
     colours = np.column_stack([0.5 + C0 * g.harmonics[:, 0], g.opacities])
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Questions, turns and states that are made without a scene, for the tests of dialogues."""
+"""Questions, turns and states without a scene, for tests of dialogues."""
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.question import Question

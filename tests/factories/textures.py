@@ -1,4 +1,4 @@
-"""Pictures and scenes that wear them, for the tests of textures."""
+"""Textures and textured scenes."""
 
 from dataclasses import replace
 
@@ -9,25 +9,25 @@ from render_agent.scans.texture import Material, Texture
 
 
 def chequered(fields=8, side=256, dark=(0, 0, 0), light=(255, 255, 255)):
-    """Return a picture, (side, side, 4), of fields × fields squares, the top left one dark."""
+    """Return a checkerboard, (side, side, 4), of fields × fields squares with a dark top left corner."""
     down, across = np.mgrid[:side, :side] * fields // side
     levels = np.where(((across + down) % 2)[..., None], light, dark)
     return with_alpha(levels)
 
 
 def with_alpha(levels, alpha=255):
-    """Return colours, (h, w, 3), as RGBA."""
+    """Add an alpha channel to colours, (h, w, 3)."""
     clear = np.broadcast_to(np.asarray(alpha), np.shape(levels)[:2])[..., None]
     return np.concatenate([levels, clear], axis=2).astype(np.uint8)
 
 
 def plate(corners, uv=((0, 0), (1, 0), (1, 1), (0, 1))):
-    """Return four corners (top left, top right, bottom right, bottom left of a picture) as a part, and their uv."""
+    """Return a quad with corners top left, top right, bottom right, bottom left, and its texture coordinates."""
     return (np.array(corners, float), np.full((4, 3), 128), np.array([[0, 1, 2], [0, 2, 3]])), uv
 
 
 def pictured(parts, materials, numbers=None, tints=None):
-    """Return the scene of parts, as `plate` gives them; numbers: the material of each (all the first)."""
+    """Combine parts, as returned by `plate`, into a scene; `numbers` are their materials (default: the first)."""
     scene = mesh([part for part, _ in parts])
     numbers = [0] * len(parts) if numbers is None else numbers
     faces = np.concatenate(
@@ -39,13 +39,13 @@ def pictured(parts, materials, numbers=None, tints=None):
 
 
 def wall(material, uv=((0, 0), (1, 0), (1, 1), (0, 1)), at=2.0, tints=None):
-    """Return a wall of 4 × 3 m, `at` metres ahead along +x, its picture upright as seen from the origin."""
+    """Return a wall of 4 × 3 m, `at` metres ahead along +x, whose texture is upright as seen from the origin."""
     corners = [(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]
     return pictured([plate(corners, uv)], [material], tints=tints)
 
 
 def chequered_room(fields=40):
-    """Return a room of 8 × 8 × 3 m: a chequered floor, a wall of stripes, one of a plain colour."""
+    """Return a room of 8 × 8 × 3 m with a checkerboard floor, a striped wall and a wall of one colour."""
     stripes = np.zeros((64, 64, 3))
     stripes[:, ::2] = (200, 40, 30)
     low, high = -4.0, 4.0

@@ -1,4 +1,4 @@
-"""Small valid files of every kind that the program reads, as bytes."""
+"""Small valid files of every format that the program reads, as bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from factories.splats import compressed_ply, dot_splat, original_ply, some_splat
 
 @cache
 def scans(suffix: str) -> tuple[bytes, ...]:
-    """Return scans in the format of a file's ending."""
+    """Return scans in the format of a file suffix."""
     points, faces = room()
     colours = np.full((len(points), 3), 90)
     if suffix == "ply":
@@ -42,7 +42,7 @@ def scans(suffix: str) -> tuple[bytes, ...]:
 
 
 def _pictured() -> object:
-    """Return a mesh of two materials: one with a picture that has holes, one of a plain colour."""
+    """Return a mesh with two materials: a texture with transparent texels, and a plain colour."""
     import trimesh
     from PIL import Image
     from trimesh.visual.material import PBRMaterial
@@ -105,8 +105,8 @@ def _usd(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
     return [folder / "a.usda", folder / "b.usdc"]
 
 
+# Writers of valid files by format; each uses the format's own library.
 CLOUDS = {"las": _las, "laz": _laz, "e57": _e57, "pcd": _pcd, "txt": _columns, "usd": _usd}
-"""What writes the valid files of a format into a folder, by its own library."""
 
 
 def _written(
@@ -129,7 +129,7 @@ def _exported(mesh: object, kind: str) -> bytes:
 
 
 def _embedded(files: dict[str, bytes]) -> bytes:
-    """Return a glTF whose buffers stand in it."""
+    """Return a glTF with embedded buffers."""
     import base64
 
     tree = json.loads(files["model.gltf"])
@@ -152,7 +152,7 @@ def _plys(points: np.ndarray, faces: np.ndarray, colours: np.ndarray) -> tuple[b
 
 @cache
 def splats() -> tuple[bytes, ...]:
-    """Return splats in the formats that are no PLY."""
+    """Return splats in the formats other than PLY."""
     scene, plain = some_splat(60), some_splat(60, degree=0)
     versions = (spz(scene, version) for version in (1, 2, 3, 4))
     return (dot_splat(plain), *versions, spz(plain, 3), spz(plain, 4))
@@ -160,7 +160,7 @@ def splats() -> tuple[bytes, ...]:
 
 @cache
 def splat_plys() -> tuple[bytes, ...]:
-    """Return splats as PLY files: of the original work in every form, and compressed."""
+    """Return splats as PLY files: the original layout in every encoding, and compressed."""
     scene, plain = some_splat(60), some_splat(60, degree=0)
     original = (original_ply(plain, order) for order in FORMATS)
     return (*original, original_ply(scene), compressed_ply(scene), compressed_ply(plain))
@@ -211,13 +211,13 @@ ROWS = [
 
 
 def json_lines(rows: list[dict]) -> bytes:
-    """Return rows, an object a line."""
+    """Encode rows as JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 @cache
 def questions(suffix: str) -> tuple[bytes, ...]:
-    """Return files of questions with a file's ending."""
+    """Return question files with a file suffix."""
     if suffix == "jsonl":
         return (json_lines(ROWS), json_lines(ROWS[:1]))
     if suffix == "json":

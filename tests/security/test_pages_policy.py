@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import PATIENCE, patient
+from conftest import BROWSER_TIMEOUT_MS, with_timeout
 from factories import TREE
 from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
@@ -59,7 +59,7 @@ STOPPED = {
 @pytest.fixture
 def watched(browser):
     """A browser page that records policy violations."""
-    context = patient(browser.new_context())
+    context = with_timeout(browser.new_context())
     context.add_init_script(WATCHED)
     yield context.new_page()
     context.close()
@@ -176,7 +176,7 @@ def trigger_injected(watched):
     watched.locator("#j").evaluate("link => link.click()")
     watched.locator("#f").evaluate("form => form.requestSubmit()")
     wanted = STOPPED - {"frame-src", "object-src"}
-    until = time.monotonic() + PATIENCE / 1000
+    until = time.monotonic() + BROWSER_TIMEOUT_MS / 1000
     # Polled from here, because the policy forbids the eval of wait_for_function.
     while not wanted <= set(watched.evaluate("window.forbidden")):
         assert time.monotonic() < until

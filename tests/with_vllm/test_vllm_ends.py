@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(
     find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"
 )
 
+# Questions: more than are answered before the kill.
 COUNT = 64
-"""Questions: more than are answered before the kill."""
 
 
 @pytest.fixture

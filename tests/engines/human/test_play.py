@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 from click.testing import CliRunner
-from conftest import mostly_slow, patient
+from conftest import mostly_slow, with_timeout
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
@@ -33,7 +33,7 @@ COUNT, DIRECTION, SIZE = "object_counting", "object_rel_direction_easy", "object
 @pytest.fixture
 def free_page(browser):
     """A page for tests in which requests may fail or the server may be down."""
-    context = patient(browser.new_context(viewport={"width": 1400, "height": 900}))
+    context = with_timeout(browser.new_context(viewport={"width": 1400, "height": 900}))
     yield context.new_page()
     context.close()
 

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from conftest import patient
+from conftest import with_timeout
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 
@@ -81,7 +81,7 @@ def test_header_and_cells_have_the_same_columns(page, browser, seen):
     """Compare the static page and the table created by its script."""
     run = RunData(seen.parents[1])
     rows = table_rows(run, diagnose_run(run, 1))
-    context = patient(browser.new_context(java_script_enabled=False))
+    context = with_timeout(browser.new_context(java_script_enabled=False))
     for looked in (context.new_page(), page):
         looked.goto(seen.as_uri())
         heads = looked.locator("#table thead th")

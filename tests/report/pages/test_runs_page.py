@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
-from conftest import patient
+from conftest import with_timeout
 from factories.reports import HOSTILE
 from factories.runs import make_questions, play, walking
 
@@ -212,7 +212,7 @@ def test_errors_of_a_report_are_shown(folder, server):
 
 def test_columns_can_be_sorted(folder, browser):
     write_runs_page(folder)
-    context = patient(browser.new_context())
+    context = with_timeout(browser.new_context())
     try:
         opened = context.new_page()
         opened.goto((folder / "report" / "index.html").as_uri())

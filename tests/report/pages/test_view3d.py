@@ -9,7 +9,7 @@ from html import unescape
 
 import numpy as np
 import pytest
-from conftest import patient
+from conftest import with_timeout
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 from PIL import Image
@@ -266,7 +266,7 @@ def test_large_splat_keeps_the_most_visible_gaussians(tmp_path, monkeypatch):
 
 
 def test_missing_webgl_is_reported(browser, page_file):
-    page = patient(browser.new_context()).new_page()
+    page = with_timeout(browser.new_context()).new_page()
     try:
         page.add_init_script(
             "HTMLCanvasElement.prototype.getContext = function () { return null; };"
