@@ -19,6 +19,7 @@ from render_agent.options import RunConfig
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison_text import difference_lines
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
@@ -187,7 +188,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         labels = row_names(self.found["differences"])
-        return page("comparison.html", comparison=self, labels=labels)
+        lines = difference_lines(self.found)
+        return page("comparison.html", comparison=self, labels=labels, lines=lines)
 
 
 class RunResults:
