@@ -19,6 +19,7 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, engine_traits, reject_code
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
+from render_agent.report.pages.words import STATUS_WORDS
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats
 from render_agent.runs.log.program_log import program_log
@@ -171,7 +172,6 @@ def _print_results(
         console.print(score_tables(results))
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
-        print_caveats(run.states, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
         console.print(
@@ -190,7 +190,8 @@ def _print_answer(
     turns = count_noun(row["turns"], "turn")
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
-    console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
+    console.print(f"answer: {answer} ({STATUS_WORDS[state.status]}, {turns})", soft_wrap=True)
+    print_caveats([state], console)
     print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
         console.print(f"last view: {path / views[-1].file}", soft_wrap=True)

@@ -63,8 +63,10 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_caveats, print_scan
+    from render_agent.report.pages.words import STATUS_WORDS, result_words
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
+    from render_agent.score.tables import figure
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
     from render_agent.util.sanitize import printable_json
@@ -89,14 +91,14 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     lines = [line for line in folder.turns if line.question_id == question_id]
     state = next(state for state in folder.states if state.id == question_id)
     score = score_of(state)
-    console.print(f"answer: {in_words(question, state.answer)} ({state.status})")
+    console.print(f"answer: {in_words(question, state.answer)} ({STATUS_WORDS[state.status]})")
     truth = (
         "unknown" if question.ground_truth is None else in_words(question, question.ground_truth)
     )
-    verdict = "" if score is None else f": {_verdict(score)}"
+    verdict = "" if score is None else f": {result_words(score)} (score {figure(100 * score)})"
     console.print(f"ground truth: {truth}{verdict}")
-    print_scan(state, console)
     print_caveats([state], console)
+    print_scan(state, console)
     for line in lines:
         console.rule(f"turn {line.number + 1} ({line.phase})", align="left")
         for words in turn_lines(folder.path, line):
@@ -106,12 +108,3 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
         console.rule("beliefs", align="left")
     for words in beliefs:
         console.print(words, soft_wrap=True)
-
-
-def _verdict(score: float) -> str:
-    """Describe a score between 0 and 1."""
-    from render_agent.score.tables import figure
-
-    if score in (0.0, 1.0):
-        return "correct (score 100)" if score else "wrong (score 0)"
-    return f"partly correct (score {figure(100 * score)})"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
-from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
+from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects, saw_all_objects
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
@@ -16,7 +16,6 @@ from render_agent.score.beliefs.scored_probe import ScoredProbe, scored_probes
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import base_question_type, named_categories
-from render_agent.tasks.question_types import COUNTING_TYPE
 
 # (category, number) of boxes of which at least one must be on the map; counting questions have one group per box
 Group = frozenset[tuple[str, int]]
@@ -78,7 +77,7 @@ def _cause_from_beliefs(
     Returns:
         The cause and a detail such as the object and the turn, or None if the beliefs do not explain the answer.
     """
-    groups = _groups(state, diagnosis)
+    groups = _groups(diagnosis)
     solved = base_question_type(state.question) in SOLVED_TYPES
     has_boxes = diagnosis.shown is not None
 
@@ -129,12 +128,9 @@ def _seen_enough(
     return is_scorable(as_shown) and score_answer(as_shown, answer) >= RIGHT
 
 
-def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:
+def _groups(diagnosis: Diagnosis) -> list[Group]:
     keys = [(box.category, box.number) for box in diagnosis.boxes]
-    if base_question_type(state.question) == COUNTING_TYPE:
-        return [frozenset({key}) for key in keys]
-    names = dict.fromkeys(category for category, _ in keys)
-    return [frozenset(key for key in keys if key[0] == name) for name in names]
+    return [frozenset(keys[index] for index in group) for group in diagnosis.needed]
 
 
 def _holds(probe: ScoredProbe, group: Group) -> bool:
@@ -179,7 +175,8 @@ def diagnose(
     turns = tuple(visibility.turns)
     named = named_categories(question)
     when = first_clear_turns(turns, size)
-    first_seen = first_shown(question, [box.category for box in visibility.boxes], when)
+    categories = [box.category for box in visibility.boxes]
+    first_seen = first_shown(question, categories, when)
     shown = saw_all_objects(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
     premature = (
@@ -195,8 +192,9 @@ def diagnose(
         elif shown:
             cause = Cause.MISJUDGED
     diagnosis = Diagnosis(
-        question.id, cause, named, visibility.boxes, turns, first_seen, shown, premature
-    )
+        question.id, cause, named, visibility.boxes, turns, first_seen, shown, premature,
+        needed=needed_objects(question, categories),
+    )  # fmt: skip
     belief = belief_diagnosis(state, diagnosis, truth)
     readable = [probe for probe in belief.probes if probe.score is not None] if belief else []
     refined = None

@@ -132,6 +132,8 @@ class Diagnosis:
     """Object and turn of a cause found in the beliefs."""
     belief: BeliefDiagnosis | None = None
     """None if the question was not probed for beliefs."""
+    needed: tuple[tuple[int, ...], ...] = ()
+    """Indices in `boxes`: one box of every group must be seen clearly; see `needed_objects`."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:
@@ -162,6 +164,12 @@ class Diagnosis:
     def repairs(self) -> int:
         """Number of unreadable replies."""
         return sum(turn.repaired for turn in self.turns)
+
+
+def group_name(group: Sequence[int], boxes: Sequence[NamedBox]) -> str:
+    """Return the name of a group of boxes: the category, numbered if the group is one of several boxes of it."""
+    box = boxes[group[0]]
+    return name_of(box, boxes) if len(group) == 1 else box.category
 
 
 def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:

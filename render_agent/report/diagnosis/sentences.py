@@ -7,7 +7,7 @@ from typing import Any
 
 from render_agent.report.diagnosis.contrasts import TRAITS
 from render_agent.report.diagnosis.judge import first_clear_turns
-from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, name_of
+from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, group_name
 from render_agent.runs.build import Parts
 from render_agent.score.intervals import SIGNIFICANT
 from render_agent.score.tables import p_words
@@ -124,11 +124,11 @@ def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
 
 
 def unseen_objects(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
-    """Return the names of objects never seen clearly: the category, or single boxes if others of it were seen."""
-    seen = first_clear_turns(diagnosis.turns, size)
+    """Return the names of needed objects never seen clearly; the category if all of its objects are."""
+    seen, boxes = first_clear_turns(diagnosis.turns, size), diagnosis.boxes
     names: list[str] = []
     for category in diagnosis.never_seen:
-        boxes = [(n, box) for n, box in enumerate(diagnosis.boxes) if box.category == category]
-        unseen = [name_of(box, diagnosis.boxes) for number, box in boxes if number not in seen]
-        names += unseen if len(unseen) < len(boxes) else [category]
+        groups = [group for group in diagnosis.needed if boxes[group[0]].category == category]
+        unseen = [group_name(group, boxes) for group in groups if seen.keys().isdisjoint(group)]
+        names += unseen if len(unseen) < len(groups) else [category]
     return names

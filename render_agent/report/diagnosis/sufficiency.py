@@ -13,27 +13,43 @@ from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TY
 MIN_ROOM_COVERAGE = 0.3
 
 
+def needed_objects(question: Question, categories: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return groups of named boxes, as indices: one box of every group must be seen clearly.
+
+    This is the only rule for several objects of one name: counting questions need each of them, all others one.
+
+    Args:
+        question: The question.
+        categories: Category of each named box.
+    """
+    if base_question_type(question) == COUNTING_TYPE:
+        return tuple((index,) for index in range(len(categories)))
+    groups: dict[str, tuple[int, ...]] = {}
+    for index, category in enumerate(categories):
+        groups[category] = (*groups.get(category, ()), index)
+    return tuple(groups.values())
+
+
 def first_shown(
     question: Question, categories: Sequence[str], when: Mapping[int, int]
 ) -> dict[str, int | None]:
     """Return the first turn by which each category was seen clearly, or None if it never was.
 
-    A category counts as seen if one of its boxes was; counting questions require all of them.
+    A category counts as seen once all its `needed_objects` were.
 
     Args:
         question: The question.
         categories: Category of each named box.
         when: First turn in which each clearly seen box was clearly visible, by index in `categories`.
     """
-    first_turns: dict[str, int | None] = {}
-    for category in dict.fromkeys(categories):
-        boxes = [index for index, name in enumerate(categories) if name == category]
-        turns = [when[index] for index in boxes if index in when]
-        if base_question_type(question) == COUNTING_TYPE:
-            first_turns[category] = max(turns) if len(turns) == len(boxes) else None
-        else:
-            first_turns[category] = min(turns, default=None)
-    return first_turns
+    first_turns: dict[str, list[int | None]] = {}
+    for group in needed_objects(question, categories):
+        first = min((when[index] for index in group if index in when), default=None)
+        first_turns.setdefault(categories[group[0]], []).append(first)
+    return {
+        name: None if None in turns else max(turn for turn in turns if turn is not None)
+        for name, turns in first_turns.items()
+    }
 
 
 def saw_all_objects(

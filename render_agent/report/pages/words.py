@@ -1,4 +1,4 @@
-"""Display names of question types, and explanations of statuses and causes.
+"""Display names of question types, results, statuses and causes.
 
 Statuses and causes keep their values (`Status`, `Cause`), which logs and exports use too.
 """
@@ -76,6 +76,13 @@ def outcome(row: Row | None) -> str:
     if row is None or row.score is None:
         return "open"
     return "right" if row.score >= RIGHT else "wrong"
+
+
+def result_words(score: float | None) -> str:
+    """Describe the score of an answer, 0 to 1, in the words of `outcome`; "partly right" counts as right."""
+    if score is None:
+        return "not scored"
+    return "right" if score == 1 else "partly right" if score >= RIGHT else "wrong"
 
 
 def in_order(types: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -20,7 +20,13 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.report.diagnosis.judge import first_clear_turns
-from render_agent.report.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
+from render_agent.report.diagnosis.model import (
+    Diagnosis,
+    NamedBox,
+    TurnDiagnosis,
+    group_name,
+    name_of,
+)
 from render_agent.report.diagnosis.sentences import belief_words, cause_words, explain_wrong_answer
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import Plan
@@ -32,7 +38,7 @@ from render_agent.report.pages.maps.path_marks import (
     where,
 )
 from render_agent.report.pages.view3d.page_data import view_data
-from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
+from render_agent.report.pages.words import STATUS_WORDS, outcome, result_words, type_words
 from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
@@ -57,7 +63,7 @@ class Seen(NamedTuple):
     column: str
     numbers: Sequence[int]
     rows: Sequence[tuple[str, int | None, Sequence[Cell]]]
-    """Name, category index (None for the room's surface), and one cell per column."""
+    """Name of the needed object, category index (None for the room's surface), and one cell per column."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,11 @@ class QuestionView:
     def outcome(self) -> str:
         """`right`, `wrong` or `open`."""
         return outcome(self.row)
+
+    @property
+    def result(self) -> str:
+        """The result in words: right, partly right, wrong or not scored."""
+        return result_words(self.row.score)
 
     @property
     def type(self) -> str:
@@ -220,16 +231,25 @@ class QuestionView:
             groups = [list(turn.sightings) for turn in diagnosis.turns]
             cells = [Cell(None if share is None else 100 * share) for share in coverage]
             rows.append(("room so far", None, cells))
+        categories = {name: number for number, name in enumerate(diagnosis.named)}
         rows += [
-            (name, number, [self._cell(group, name) for group in groups])
-            for number, name in enumerate(diagnosis.named)
-            if any(box.category == name for box in diagnosis.boxes)
+            (
+                group_name(needed, self.boxes),
+                categories[self.boxes[needed[0]].category],
+                [self._cell(group, needed) for group in groups],
+            )
+            for needed in diagnosis.needed
         ]
         measured = any(cell.share is not None for *_, cells in rows for cell in cells)
         return Seen(column, numbers, rows) if measured else None
 
-    def _cell(self, group: Sequence[ObjectSighting], name: str) -> Cell:
-        sightings = [s for s in group if self.boxes[s.box].category == name]
+    @property
+    def one_suffices(self) -> bool:
+        """True if a row of the table stands for several objects, of which one must be seen."""
+        return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
+
+    def _cell(self, group: Sequence[ObjectSighting], needed: Collection[int]) -> Cell:
+        sightings = [s for s in group if s.box in needed]
         if not sightings:
             return Cell(None)
         is_clear = any(s.is_clear(self.size) for s in sightings)

@@ -1,0 +1,79 @@
+"""The sentence of a question's page agrees with its table, and with the words of `show`."""
+
+import re
+
+import pytest
+from factories.reports import run_rooms
+
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.sentences import unseen_objects
+from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
+from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.report.pages.words import result_words
+from render_agent.score.comparison import RIGHT
+from render_agent.tasks.question_types import COUNTING_TYPE
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("claims")
+    return run_rooms(folder, scene=("room00", "room03"), max_turns=4)
+
+
+def test_sentence_names_exactly_the_rows_without_a_mark(run):
+    """Regression test: "never seen: chair 3" stood above a row "chair" with a ✓ for another chair."""
+    diagnoses, several, size = diagnose_run(run, 1), 0, run.config.image_size
+    for state in run.states:
+        diagnosis = diagnoses[state.id]
+        shown = QuestionView(state, run.rows[state.id], diagnosis, None, run.parts).seen
+        rows = [] if shown is None else [row for row in shown.rows if row[1] is not None]
+        clear = {name: any(cell.well for cell in cells) for name, _, cells in rows}
+        unseen = unseen_objects(diagnosis, size)
+        expected = set()
+        for category in diagnosis.named:
+            own = {
+                n: seen
+                for n, seen in clear.items()
+                if n == category or n[: len(category) + 1] == f"{category} "
+            }
+            missing = {name for name, seen in own.items() if not seen}
+            expected |= {category} if own and len(missing) == len(own) else missing
+        assert set(unseen) == expected, state.id
+        if state.question.type == COUNTING_TYPE and len(diagnosis.boxes) > 1:
+            several += len(rows) == len(diagnosis.boxes)
+    assert several >= 2
+
+
+def test_one_rule_for_several_objects_of_a_name(run):
+    counting = next(s.question for s in run.states if s.question.type == COUNTING_TYPE)
+    other = next(s.question for s in run.states if s.question.type == "object_rel_distance")
+    categories = ["chair", "lamp", "chair"]
+    assert needed_objects(counting, categories) == ((0,), (1,), (2,))
+    assert needed_objects(other, categories) == ((0, 2), (1,))
+    assert first_shown(counting, categories, {0: 1, 2: 3}) == {"chair": 3, "lamp": None}
+    assert first_shown(counting, categories, {0: 1, 1: 0}) == {"chair": None, "lamp": 0}
+    assert first_shown(other, categories, {2: 3}) == {"chair": 3, "lamp": None}
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (1.0, "right"),
+        (0.5, "partly right"),
+        (0.9, "partly right"),
+        (0.4, "wrong"),
+        (0.0, "wrong"),
+        (None, "not scored"),
+    ],
+)
+def test_words_of_results(score, words):
+    assert result_words(score) == words
+    assert score is None or words.endswith("right") == (score >= RIGHT)
+
+
+def test_show_and_the_page_use_the_same_words(run, type_in):
+    for state in run.states:
+        code, out, err = type_in("show", run.path, state.id, folder=run.path.parent)
+        assert code == 0, err
+        said = re.search(r"^ground truth: .*: ([a-z ]+) \(score", out, re.MULTILINE)[1]
+        assert said == QuestionView(state, run.rows[state.id], None, None, run.parts).result
