@@ -1,4 +1,4 @@
-"""What is not installed is asked for by the name of its extra, before any work is done."""
+"""A missing package is reported with the name of its extra, before any work is done."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from render_agent.extras import EXTRAS, PACKAGES, require
 
 
 def declared():
-    """Return the names of the packages of each extra, and those that always come, under ""."""
+    """Return the package names of each extra; those of required packages under ""."""
     read = ConfigParser()
     read.read(TREE / "setup.cfg", "utf-8")
     texts = {"": read["options"]["install_requires"], **read["options.extras_require"]}
@@ -33,19 +33,19 @@ def declared():
 
 
 @pytest.mark.parametrize(("module", "extra"), EXTRAS.items())
-def test_every_extra_brings_what_it_is_asked_for(module, extra):
+def test_every_extra_installs_its_packages(module, extra):
     package = PACKAGES.get(module, module)
     assert package in declared()[extra]
     assert package not in declared()[""]
 
 
-def test_a_missing_module_names_its_package_and_extra(monkeypatch):
+def test_missing_module_error_names_its_package_and_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pxr", None)
     with pytest.raises(SetupError, match=r"usd-core.*render_agent\[scans\].*take a mug"):
         require("a cup", "json", "pxr", instead="take a mug")
 
 
-def test_a_folder_of_the_name_is_no_module(monkeypatch, tmp_path):
+def test_folder_with_the_name_of_a_module_does_not_count(monkeypatch, tmp_path):
     (tmp_path / "vllm").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "vllm", raising=False)
@@ -65,20 +65,22 @@ def test_a_folder_of_the_name_is_no_module(monkeypatch, tmp_path):
         (["export", "recent", "--format", "inspect", "--to", "x.json"], "inspect_ai"),
     ],
 )
-def test_a_command_says_so_before_it_works(monkeypatch, tmp_path, words, module):
+def test_commands_report_missing_modules_before_writing(monkeypatch, tmp_path, words, module):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
     before = sorted(path.rglob("*"))
     monkeypatch.setitem(sys.modules, module, None)
-    asked = CliRunner().invoke(cli, [*words, "--output", str(path.parent)])
-    assert isinstance(asked.exception, SetupError), asked.output
-    assert f"render_agent[{EXTRAS[module]}]" in str(asked.exception)
+    result = CliRunner().invoke(cli, [*words, "--output", str(path.parent)])
+    assert isinstance(result.exception, SetupError), result.output
+    assert f"render_agent[{EXTRAS[module]}]" in str(result.exception)
     assert sorted(path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
     ("engine", "module"), [("human", "starlette"), ("human", "uvicorn"), ("openai", "openai")]
 )
-def test_an_engine_says_so_before_there_is_a_run(monkeypatch, tmp_path, engine, module):
+def test_engines_report_missing_modules_before_the_run_folder_exists(
+    monkeypatch, tmp_path, engine, module
+):
     monkeypatch.setitem(sys.modules, module, None)
     config = make_config(tmp_path, "x", benchmark="rooms", engine=engine, model="made")
     with pytest.raises(
@@ -87,32 +89,33 @@ def test_an_engine_says_so_before_there_is_a_run(monkeypatch, tmp_path, engine, 
         describe_engine(config)
 
 
-def bare(*words):
-    """Run the program where no extra is installed, and return what it said."""
+def run_without_extras(*words):
+    """Run the program as if no extra were installed; return its standard output."""
     start = (
         f"import sys; sys.modules.update(dict.fromkeys({[*EXTRAS]!r}))\n"
         "from render_agent.cli.main import main\n"
         "main()"
     )
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", start, *map(str, words)], capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 SMALL = ("--max-turns", 2, "--image-size", "96x72", "--json")
 
 
-def test_a_run_needs_no_extra(tmp_path):
+def test_scripted_run_needs_no_extra(tmp_path):
     questions, runs = make_questions(tmp_path, 1), tmp_path / "runs"
     words = ("--batch", "--benchmark", questions, "--engine", "scripted", "--output", runs)
-    done = json.loads(bare(*words, *SMALL))
-    assert done["status"] == "complete"
+    results = json.loads(run_without_extras(*words, *SMALL))
+    assert results["status"] == "complete"
 
 
 @pytest.mark.slow
-def test_one_question_of_a_model_in_this_process_needs_no_extra(tmp_path):
+def test_question_to_the_bundled_model_needs_no_extra(tmp_path):
     make_questions(tmp_path, 1)
     words = ("--ply", tmp_path / "room.ply", "--question", "How many boxes?", "--model", "small")
-    assert json.loads(bare(*words, "--output", tmp_path / "runs", *SMALL))["status"] == "complete"
+    results = json.loads(run_without_extras(*words, "--output", tmp_path / "runs", *SMALL))
+    assert results["status"] == "complete"

@@ -1,4 +1,4 @@
-"""The declarations of options: what changes results, what is stored, and how a value is read."""
+"""Option declarations: which affect results, what is stored, and how values are parsed."""
 
 import json
 import math
@@ -34,7 +34,7 @@ CONTRACT = set(
 
 
 def another(name):
-    """Return some other value of an option."""
+    """Return a value of an option that differs from the given one."""
     value = OPTIONS[name].default
     if isinstance(value, bool):
         return not value
@@ -45,12 +45,12 @@ def another(name):
     return "x"
 
 
-def test_the_options_that_may_change_are_those_of_the_contract():
+def test_changeable_options_match_the_contract():
     assert CHANGEABLE == CONTRACT
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_fingerprint_changes_with_what_changes_results(name):
+def test_fingerprint_depends_only_on_options_that_affect_results(name):
     config = RunConfig()
     changed = replace(config, **{name: another(name)})
     assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)
@@ -63,14 +63,14 @@ def test_the_fingerprint_changes_with_what_changes_results(name):
         RunConfig(ply="x.ply", question="?", option=("A. left", "B. right")),
     ],
 )
-def test_the_options_survive_json(config):
+def test_options_round_trip_through_json(config):
     again = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
     assert again == config
     assert again.fingerprint == config.fingerprint
     assert config.to_json().keys() == OPTIONS.keys()
 
 
-def test_options_that_were_saved_before_there_were_others_keep_their_fingerprint():
+def test_fingerprint_of_options_saved_by_older_versions_is_unchanged():
     config = RunConfig(batch=True, seed=3)
     saved = {name: value for name, value in config.to_json().items() if name != "views"}
     assert fingerprint_of(saved) != config.fingerprint
@@ -78,12 +78,12 @@ def test_options_that_were_saved_before_there_were_others_keep_their_fingerprint
     assert RunConfig.from_json(saved) == config
 
 
-def test_an_unknown_option_in_json_is_refused():
+def test_unknown_option_in_json_is_refused():
     with pytest.raises(UsageError, match="no option 'nothing'"):
         RunConfig.from_json({"batch": True, "nothing": 1})
 
 
-def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, monkeypatch):
+def test_paths_in_verifier_arguments_become_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("trained", "model", "unnamed", "org"):
         (tmp_path / name).mkdir()
@@ -100,11 +100,11 @@ def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, 
     )
     assert found.rubric == str(tmp_path / "mine.yaml")
     assert found.absolute() == found
-    assert RunConfig(**given).absolute().rubric == "view"  # the one that is shipped
+    assert RunConfig(**given).absolute().rubric == "view"  # the bundled rubric
     assert RunConfig(**given, rubric="none.yaml").absolute().rubric == "none.yaml"
 
 
-def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
+def test_paths_become_absolute_but_names_do_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.jsonl").touch()
     config = RunConfig(
@@ -118,7 +118,7 @@ def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
     assert RunConfig(batch=True, benchmark="rooms").absolute().benchmark == "rooms"
 
 
-def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_path, monkeypatch):
+def test_folder_with_the_same_name_does_not_change_a_value(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("vsibench", "rooms", "random"):
         (tmp_path / name).mkdir()
@@ -132,7 +132,7 @@ def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_pa
 
 @pytest.mark.parametrize(("option", "partial"), [({}, False), ({"limit": 3}, True), ({"type": ("x",)}, True),
                                                  ({"scene": ("x",)}, True), ({"id": ("1",)}, True), ({"shuffle": True}, False)])  # fmt: skip
-def test_a_run_of_some_questions_is_partial(option, partial):
+def test_selecting_questions_makes_a_run_partial(option, partial):
     assert RunConfig(batch=True, **option).partial == partial
 
 
@@ -159,7 +159,7 @@ def test_a_run_of_some_questions_is_partial(option, partial):
         ("dtype", "bfloat16", "bfloat16"),
     ],
 )
-def test_a_value_is_read_as_its_flag_would_be(option, value, parsed):
+def test_values_are_parsed_like_flags(option, value, parsed):
     assert parse_options({option: value}) == {option: parsed}
 
 
@@ -188,35 +188,35 @@ def test_a_value_is_read_as_its_flag_would_be(option, value, parsed):
         ("dtype", "int8"),
     ],
 )
-def test_a_value_that_its_flag_would_refuse_is_refused(option, value):
+def test_values_invalid_as_flags_are_refused(option, value):
     with pytest.raises(UsageError, match=flag_of(option)):
         parse_options({option: value})
 
 
-def test_an_option_that_does_not_exist_is_refused_and_none_is_not_given():
+def test_unknown_option_is_refused_and_none_means_not_given():
     with pytest.raises(UsageError, match=r"'max_turn'.*'max_turns'"):
         parse_options({"max_turn": 3})
     assert parse_options({"max_turns": None, "limit": 2}) == {"limit": 2}
 
 
-def test_the_default_of_every_option_is_one_of_its_values():
+def test_every_default_is_a_valid_value():
     defaults = {n: e.default for n, e in OPTIONS.items() if e.default is not None}
     assert parse_options(defaults) == defaults
 
 
-def test_names_that_options_declare_are_those_of_the_modules_that_have_them():
+def test_declared_choices_match_the_registries():
     assert set(BUNDLED_MODELS) == NOTES.keys()
     assert set(PROBES) == KEYS.keys()
     assert set(get_args(Unit)) == METRES.keys()
     assert set(get_args(Axis)) == set(UPRIGHT)
 
 
-def test_a_limit_that_was_typed_is_a_number_when_the_run_is_read():
+def test_limit_given_as_text_is_stored_as_a_number():
     config = RunConfig(**parse_options({"batch": True, "max_model_len": "4096"}))
     assert RunConfig.from_json(config.to_json()).max_model_len == 4096
 
 
-def test_what_is_published_has_neither_places_nor_keys(tmp_path):
+def test_published_options_contain_no_paths_or_keys(tmp_path):
     config = RunConfig(
         ply=str(tmp_path / "room.ply"),
         base_url=("http://inside:8000/v1",),

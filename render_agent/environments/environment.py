@@ -179,7 +179,7 @@ class Environment:
         """Start the next episode.
 
         Args:
-            seed: Shuffles the questions from now on; None goes on in the current order.
+            seed: Shuffles the questions from now on; None keeps the current order.
             options: `{"id": …}` chooses the question.
 
         Returns:

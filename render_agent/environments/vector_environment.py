@@ -83,7 +83,7 @@ class VectorEnvironment:
         """Start an episode in every environment.
 
         Args:
-            seed: Shuffles the questions from now on; None goes on in the current order.
+            seed: Shuffles the questions from now on; None keeps the current order.
 
         Returns:
             The first observation and `info` of every environment.

@@ -69,7 +69,7 @@ REVSI_NUMBERS = (
     *REVSI_TASKS["room_size_estimation"],
 )
 
-# Task -> its types. Every other type forms a task by itself.
+# Task -> its types. Every other type is its own task.
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
     **REVSI_TASKS,
     DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],

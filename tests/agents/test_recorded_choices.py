@@ -1,4 +1,4 @@
-"""What a run records about how its moves are chosen."""
+"""The metadata of agents and verifiers in run records."""
 
 import json
 import shutil

@@ -247,7 +247,7 @@ def test_options_that_affect_results_are_refused_when_resuming(type_in, tmp_path
 
 
 def test_start_outside_the_scan_is_moved_and_said_on_the_terminal(type_in, tmp_path):
-    """--batch and --ply behave alike."""
+    """The same for --batch and --ply."""
     scan = BUNDLED / "room00.ply"
     batch = ("--batch", "--benchmark", "rooms", "--scene", "room00", "--limit", 2)
     for run in (batch, ("--ply", scan, "--question", "How many chairs?")):

@@ -1,4 +1,4 @@
-"""The code of the page on environments runs as it stands."""
+"""The code on the documentation page about environments runs unchanged."""
 
 from factories.documentation import blocks
 

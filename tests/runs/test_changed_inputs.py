@@ -139,7 +139,7 @@ class World:
         cut(self.unfinished, 3)
 
     def play(self, **options) -> Path:
-        """Run all questions with the files as they are."""
+        """Run all questions with the unchanged files."""
         options |= {"model": str(self.policy), "max_turns": 3}
         run = start_run(make_config(self.folder, self.questions, **options).absolute())
         try:
@@ -150,7 +150,7 @@ class World:
 
     @contextmanager
     def changed(self, which: str):
-        """Change an input; yield its paths, of which one must be named."""
+        """Change an input; yield its paths, one of which must be named."""
         files = {
             "scan": [self.folder / "room01.obj"],
             "texture": [self.folder / "paint.png"],

@@ -51,7 +51,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Return a folder as it is shipped, without weights."""
+    """Return a folder like the shipped one, without weights."""
     directory = tmp_path_factory.mktemp("small")
     processor = save_processor(directory)
     small_config(processor.tokenizer).save_pretrained(directory)

@@ -1,4 +1,4 @@
-"""A run that is killed leaves none of vLLM's processes; in a process of its own, as it would be killed."""
+"""Killing a run also ends vLLM's processes."""
 
 import subprocess
 import sys
@@ -14,16 +14,16 @@ from factories.runs import make_questions
 from render_agent.engines.vllm.watcher import POLL_SECONDS
 
 pytestmark = pytest.mark.skipif(
-    find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"
+    find_spec("vllm") is None, reason="vLLM is not installed; run make test-vllm"
 )
 
-# Questions: more than are answered before the kill.
+# Number of questions; more than can be answered before the kill.
 COUNT = 64
 
 
 @pytest.fixture
 def process(tmp_path):
-    """A run of the program."""
+    """The process of a run with --engine vllm."""
     options = {
         "--benchmark": make_questions(tmp_path, COUNT),
         "--output": tmp_path / "runs",
@@ -46,40 +46,40 @@ def process(tmp_path):
         process.kill()
 
 
-def started(process):
-    """Return what descends from a process; nothing where it is gone."""
+def descendants(process):
+    """Return the descendants of a process; empty if it has ended."""
     with suppress(psutil.NoSuchProcess):
         return process.children(recursive=True)
     return []
 
 
-def alive(process):
+def is_alive(process):
     with suppress(psutil.NoSuchProcess):
         return process.status() != psutil.STATUS_ZOMBIE
     return False
 
 
 def engines(process):
-    """Return those of a run's processes that call themselves vLLM's."""
+    """Return the vLLM engine processes of a run."""
     found = []
-    for one in started(process):
+    for child in descendants(process):
         with suppress(psutil.NoSuchProcess):
-            found += [one] * any("VLLM::" in word for word in one.cmdline())
+            found += [child] * any("VLLM::" in word for word in child.cmdline())
     return found
 
 
 def wait_for(found, process, folder, seconds=240):
-    """Wait until something is found while the run goes on, and return it."""
-    until = time.monotonic() + seconds
-    while not (this := found()):
+    """Wait while the run continues until `found` returns something, and return it."""
+    end = time.monotonic() + seconds
+    while not (result := found()):
         assert process.poll() is None, (folder / "output").read_text()
-        assert time.monotonic() < until
+        assert time.monotonic() < end
         time.sleep(0.1)
-    return this
+    return result
 
 
 @pytest.mark.parametrize("moment", ["loading", "answering"])
-def test_a_killed_run_leaves_none_of_its_processes(process, tmp_path, moment):
+def test_killed_run_leaves_no_processes(process, tmp_path, moment):
     def lines():
         return [file for file in tmp_path.glob("runs/*/turns.jsonl") if file.stat().st_size]
 
@@ -89,15 +89,15 @@ def test_a_killed_run_leaves_none_of_its_processes(process, tmp_path, moment):
     else:
         time.sleep(2 * POLL_SECONDS)
         assert not lines()
-    left = started(process)
+    remaining = descendants(process)
     assert engines(process)
     assert process.poll() is None
     try:
         process.kill()
-        until = time.monotonic() + 10
-        while (left := list(filter(alive, left))) and time.monotonic() < until:
+        end = time.monotonic() + 10
+        while (remaining := list(filter(is_alive, remaining))) and time.monotonic() < end:
             time.sleep(0.05)
-        assert [one.cmdline() for one in left] == []
+        assert [child.cmdline() for child in remaining] == []
     finally:
-        for one in left:
-            one.kill()
+        for child in remaining:
+            child.kill()

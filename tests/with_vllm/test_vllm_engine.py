@@ -1,4 +1,4 @@
-"""The vLLM engine with a real small Qwen3-VL; `make test-vllm` runs this in an environment that has vLLM."""
+"""The vLLM engine with a small real Qwen3-VL; `make test-vllm` runs this in an environment with vLLM."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ from render_agent.runs.runner import start_run
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"),
-    # vLLM and what it imports warn of themselves.
+    # vLLM and its dependencies emit warnings at import.
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -30,14 +30,14 @@ INSTRUCTIONS = "You look at pictures of one room and say what you see in them. "
 
 @pytest.fixture(scope="module")
 def engine():
-    # Over-long prompts are to be refused; the dialogues below have up to 1,500 tokens.
+    # Small enough to refuse long prompts; the dialogues below have up to 1,500 tokens.
     engine = VllmEngine(str(small_model()), options=VllmOptions(max_model_len=4096, sequences=8))
     yield engine
     engine.close()
 
 
 def asking(name, *files, turn=0, before=(), **options):
-    """A request whose newest message shows these pictures."""
+    """Return a request whose last message has these images."""
     messages = list(before) or [message("system", text(INSTRUCTIONS))]
     messages.append(
         message("user", text(f"What is this, {name}?"), *[image_piece(file) for file in files])
@@ -47,7 +47,7 @@ def asking(name, *files, turn=0, before=(), **options):
 
 
 def ragged():
-    """Requests with 0–3 pictures of several sizes."""
+    """Return requests with 0 to 3 images of several sizes."""
     files = ["64x96-0.png", "128x64-1.png", "96x96-2.png"]
     return [asking(f"q{count}", *files[:count]) for count in range(4)]
 
@@ -57,7 +57,7 @@ def texts(replies):
     return [reply.samples for reply in replies]
 
 
-def test_a_batch_is_answered_like_singles(engine):
+def test_batch_equals_single_requests(engine):
     together = texts(engine.generate(ragged()))
     engine.core.clear_caches()
     alone = [texts(engine.generate([request]))[0] for request in ragged()]
@@ -65,7 +65,7 @@ def test_a_batch_is_answered_like_singles(engine):
     assert len(set(together)) == len(together)
 
 
-def test_free_running_gives_the_same_replies_and_none_twice(engine):
+def test_streaming_returns_each_reply_once(engine):
     expected = dict(
         zip([r.dialogue_id for r in ragged()], texts(engine.generate(ragged())), strict=True)
     )
@@ -79,7 +79,7 @@ def test_free_running_gives_the_same_replies_and_none_twice(engine):
     assert list(engine.ready()) == []
 
 
-def test_waiting_ends_when_woken_and_nothing_is_lost(engine):
+def test_wake_ends_the_wait_without_losing_replies(engine):
     engine.submit([asking("q", max_new_tokens=200)])
     engine.wake()
     assert list(engine.ready()) == []
@@ -89,7 +89,7 @@ def test_waiting_ends_when_woken_and_nothing_is_lost(engine):
 
 
 def dialogue(engine, turns=5):
-    """Play a dialogue with a new picture every turn; return its requests and replies."""
+    """Run a dialogue with a new image in every turn; return its requests and replies."""
     played = []
     before = ()
     for turn in range(turns):
@@ -115,7 +115,7 @@ def test_most_tokens_of_a_dialogue_come_from_the_cache(engine):
         assert (anew.samples, anew.tokens.prompt) == (reply.samples, reply.tokens.prompt)
 
 
-def test_pictures_of_the_same_name_are_told_apart_by_their_pixels(engine):
+def test_images_with_the_same_name_are_distinguished_by_content(engine):
     request = asking("q", "64x64-1.png")
     swapped = replace(request, load_image=lambda file: speckled_file("64x64-2.png"))
     first, second = (texts(engine.generate([one]))[0] for one in (request, swapped))
@@ -124,7 +124,7 @@ def test_pictures_of_the_same_name_are_told_apart_by_their_pixels(engine):
     assert texts(engine.generate([request, swapped])) == [first, second]
 
 
-def test_replies_keep_to_their_schema(engine):
+def test_replies_match_their_schema(engine):
     schema = {
         "type": "object",
         "properties": {
@@ -148,7 +148,7 @@ def test_replies_keep_to_their_schema(engine):
     assert len(third.samples) == 4
 
 
-def test_samples_depend_on_their_seed_alone(engine):
+def test_samples_depend_on_the_seed_only(engine):
     hot = [
         asking(f"q{number}", "64x64-1.png", temperature=1.0, num_samples=3, seed=number)
         for number in range(3)
@@ -162,7 +162,7 @@ def test_samples_depend_on_their_seed_alone(engine):
     assert len(set(texts(engine.generate([greedy]))[0])) == 1
 
 
-def test_a_request_that_vllm_cannot_take_fails_alone(engine):
+def test_rejected_request_does_not_affect_others(engine):
     def broken(file):
         raise OSError("the disk is gone")
 
@@ -183,7 +183,7 @@ def test_a_request_that_vllm_cannot_take_fails_alone(engine):
 
 
 def reference_scores(request, choices):
-    """The choices' log-probabilities by transformers, each with a forward pass of its own."""
+    """Return the log-probabilities by transformers, with a forward pass per choice."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -224,7 +224,7 @@ def test_scores_are_summed_log_probabilities(engine):
     assert right.log_probabilities == pytest.approx(scores.log_probabilities[:1], abs=1e-5)
 
 
-def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies(engine):
+def test_prefix_cache_does_not_change_tokens_and_dead_process_raises(engine):
     expected = texts(engine.generate(ragged()))
     before = set(psutil.Process().children())
     found = find_model(str(small_model()))
@@ -246,7 +246,7 @@ def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies
         engine._in_flight.clear()
 
 
-def test_a_whole_run_says_what_transformers_says(tmp_path):
+def test_run_gives_the_replies_of_transformers(tmp_path):
     questions = make_questions(tmp_path, 4)
     options = {
         "model": str(small_model()),

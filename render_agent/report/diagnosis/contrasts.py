@@ -1,4 +1,4 @@
-"""Contrasts: what wrong answers have in common, beside the same share of right answers, with a test of the difference."""
+"""Contrasts: what wrong answers have in common, compared with right answers, with a significance test."""
 
 from __future__ import annotations
 

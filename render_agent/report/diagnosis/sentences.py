@@ -17,7 +17,7 @@ PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
 def reading(figures: Mapping[str, Any]) -> list[str]:
-    """Return what wrong answers have in common, a sentence each, beside the same share of right answers.
+    """Return sentences on what wrong answers have in common, compared with right answers.
 
     Args:
         figures: As returned by `summarize_diagnoses`.

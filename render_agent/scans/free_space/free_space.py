@@ -1,6 +1,6 @@
 """Free space: where a camera can stand in a scene, and how far it can move.
 
-Clearances of meshes and clouds alike are distances to surface samples in a k-d tree. A clearance of 0.2 m is accurate
+Clearances of both meshes and clouds are distances to surface samples in a k-d tree. A clearance of 0.2 m is accurate
 to 2 cm, usually to millimetres (see `surface_samples`).
 """
 

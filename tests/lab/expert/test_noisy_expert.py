@@ -1,4 +1,4 @@
-"""The noisy expert: the model is told about its unreadable answers, and the next reply is the expert's."""
+"""The noisy expert: an unreadable answer gets feedback, and the next reply is the expert's."""
 
 import json
 from itertools import pairwise

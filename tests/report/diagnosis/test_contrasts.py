@@ -1,4 +1,4 @@
-"""Statements about wrong answers: made beside the same figure for right ones, and only if the two differ."""
+"""Statements about wrong answers are paired with the same share of right answers, and made only if the two differ."""
 
 import random
 

@@ -571,7 +571,7 @@ def driver_of(scenes, workers, **options):
 
 
 def run_tasks(driver, dies):
-    """Give workers tasks until none are left; dies(slot) says whether the worker dies with its task."""
+    """Assign tasks to workers until none are left; the worker dies during its task if `dies(slot)`."""
     while driver.fresh or driver.returned:
         working = [slot for slot in driver.slots if slot.worker is not None]
         assert working

@@ -46,8 +46,7 @@ BOM = b"\xef\xbb\xbf"
 DECIMAL_COMMA = re.compile(rb"[+-]?\d*(,\d+)?([eE][+-]?\d+)?")
 ROLES = {"x": "x", "y": "y", "z": "z", "r": "red", "g": "green", "b": "blue", "i": "intensity"}
 
-Columns = dict[str, int]
-"""Column index of x, y, z, r, g, b and i (the intensity)."""
+Columns = dict[str, int]  # column index of x, y, z, r, g, b and i (intensity)
 
 
 def read_columns(path: Path, size: int) -> Scan:
@@ -248,7 +247,7 @@ def _colour_at(table: NDArray[np.float64], intensity_first: bool) -> int | None:
 
 
 def _similarity(column: NDArray[np.float64], channels: NDArray[np.float64]) -> float:
-    """Return the mean difference of a column from two colour channels, negated: channels are alike in a scan."""
+    """Return the mean difference of a column from two colour channels, negated: colour channels of a scan are similar."""
     return -float(np.abs(channels - column[:, None]).mean())
 
 
