@@ -80,10 +80,9 @@ def _write(log: RunLog, shards: Sequence[RunData], questions: Sequence[Question]
 
 
 def _check_inputs(shards: Sequence[RunData]) -> None:
-    """Raise UsageError if the shards had different inputs, or if their questions were changed since they ran."""
+    """Raise UsageError if the shards had different inputs, RunLogError if questions were changed since they ran."""
     for shard in shards:
-        if shard.changed_questions is not None:
-            raise UsageError(f"{shard.changed_questions}. Restore it, or run the shard again.")
+        shard.refuse_changes(scenes=False)
     first = shards[0]
     for shard in shards[1:]:
         if differing := differing_inputs(first.recorded, shard.recorded):

@@ -40,7 +40,7 @@ from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import sha256
 from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.contained_paths import check_links
-from render_agent.util.display import first_names
+from render_agent.util.display import count_noun
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
 
@@ -132,11 +132,16 @@ class RunData:
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
         notes += self.parts.notes
-        if changed := self.changed_questions:
-            notes.append(f"{changed}: the scores are those of other questions or ground truths")
-        if changed_boxes := self.config.probe and self.changed_annotations:
-            names = first_names([file.name for file in changed_boxes])
-            notes.append(f"beliefs about some scenes are not scored: {names} changed since the run")
+        if self.changed_questions is not None:
+            notes.append(
+                f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"
+                " questions and ground truths"
+            )
+        if self.config.probe and self.changed_annotations:
+            notes.append(
+                f"{count_noun(len(self.changed_annotations), 'annotation file')} changed since the run started (different"
+                " SHA-256): beliefs about their scenes are not scored"
+            )
         return [note for note in notes if note]
 
     @cached_property
@@ -171,6 +176,22 @@ class RunData:
         for note in scene_notes(changed):
             logger.warning("%s: %s", self.name, note)
         return changed
+
+    def refuse_changes(self, *, scenes: bool) -> None:
+        """Check that the run can be combined with others.
+
+        Args:
+            scenes: Whether its scenes are needed, too.
+
+        Raises:
+            RunLogError: The questions, or files of scenes, have changed since the run started.
+        """
+        changed = [] if self.changed_questions is None else [self.changed_questions]
+        if scenes:
+            of_scenes = [*self.changed_scans, *self.changed_annotations]
+            changed += [file for file in of_scenes if not file.is_missing]
+        if changed:
+            raise RunLogError(f"{changed[0]}. Restore it, or omit {self.path}.", "changed")
 
     @property
     def scene_notes(self) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +31,9 @@ Digests = Mapping[str, str | None]
 
 # A file that was written less than this before it was hashed is hashed again, because time stamps are coarse.
 COARSE_NS = 2_000_000_000
+
+MAX_BYTES = 1 << 40  # of an input file; larger ones are not files on a disk
+BUFFER_BYTES = 1 << 20
 
 Signature = tuple[int, ...]
 _hashed: dict[tuple[Path, Signature], str] = {}
@@ -74,15 +79,26 @@ def sha256(path: Path) -> str:
     Raises:
         SetupError: The file cannot be read.
     """
-    with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
+    with os_errors(SetupError, f"read {path}"), path.open("rb", buffering=0) as file:
         before = _signature(file.fileno())
         if (path, before) in _hashed:
             return _hashed[path, before]
+        if before[2] > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
         started = time.time_ns()
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _hash(file, before[2])
         if before == _signature(file.fileno()) and before[-1] < started - COARSE_NS:
             _hashed[path, before] = digest
         return digest
+
+
+def _hash(file: FileIO, size: int) -> str:
+    """Return the SHA-256 of the first `size` bytes, because some system files have no end."""
+    digest, buffer = hashlib.sha256(), memoryview(bytearray(min(size, BUFFER_BYTES)))
+    while size and (count := file.readinto(buffer[:size])):
+        digest.update(buffer[:count])
+        size -= count
+    return digest.hexdigest()
 
 
 def _signature(descriptor: int) -> Signature:

@@ -58,6 +58,7 @@ def read_decisions(
         raise SetupError(
             f"cannot learn moves from {folder.path}: it needs --views free with unmodified views of the scenes"
         )
+    folder.refuse_changes(scenes=True)
     questions = folder.questions
     scenes = parts.scenes(questions)
     states = [

@@ -1,17 +1,19 @@
 """Tests of sweeps: parsing of the file, reuse of existing runs, and the table."""
 
 import json
+import shutil
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_questions
+from factories.runs import in_rooms, make_config, make_questions, play, walking
 
 from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.report.sweep.plan import read_sweep
+from render_agent.report.sweep.plan import Cell, Sweep, read_sweep
+from render_agent.report.sweep.table import sweep_rows
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 
@@ -275,3 +277,17 @@ def test_sweep_in_the_docs_is_valid(tmp_path):
     assert len(asked.cells) == 4 * 2 + 1
     assert asked.baseline == "views=free, max_turns=9"
     assert asked.cells[-1].label == "mirrored rooms"
+
+
+def test_cells_about_other_scans_are_not_paired(tmp_path):
+    questions = in_rooms(make_questions(tmp_path, 6), 3)
+    cells, started = [], {}
+    for label in ("a", "b"):
+        config = make_config(tmp_path, questions, max_turns=2)
+        cells.append(Cell(label, config, label))
+        started[label] = RunData(play(tmp_path, questions, walking(6), max_turns=2)[0])
+        shutil.copy(tmp_path / "room1.ply", tmp_path / "room2.ply")
+        (tmp_path / "room2.ply").write_bytes((tmp_path / "room2.ply").read_bytes() + b"\n")
+    _, row = sweep_rows(Sweep("made", tuple(cells), "a"), started)
+    assert any(str(tmp_path / "room2.ply") in note for note in row["notes"])
+    assert row["scenes"] == 2
