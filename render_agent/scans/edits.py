@@ -184,8 +184,12 @@ def _edit_all(scene: Scene, edit: Edit) -> Scene:
     corners = np.array([(x, y, z) for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])  # fmt: skip
     corners = edit.moved(corners, origin)
     heights = edit.moved(np.array([(0, 0, scene.floor), (0, 0, scene.ceiling)]), origin)[:, 2]
+    normals = scene.normals
+    if normals is not None:
+        normals = np.rint(normals @ rotation(edit.degrees).T).astype(np.int8)
     return replace(
         scene,
+        normals=normals,
         points=edit.moved(scene.points.astype(np.float64), origin).astype(np.float32),
         bounds=np.stack([corners.min(0), corners.max(0)]),
         floor=float(heights[0]),

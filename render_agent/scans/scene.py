@@ -33,6 +33,7 @@ class Scene:
             it was not mirrored.
         texture: Texture images of a mesh.
         gaussians: Shapes of a splat's points.
+        normals: (n, 3) int8, unit normals of arbitrary sign times 127, of a cloud whose colours were not captured.
         notes: Remarks about how the file was read (such as a missing alignment), one sentence each.
         frame: How the coordinates of the file were interpreted.
     """
@@ -49,6 +50,7 @@ class Scene:
     mirrored_at: float | None = None
     texture: Texture | None = None
     gaussians: Gaussians | None = None
+    normals: NDArray[np.int8] | None = None
     notes: tuple[str, ...] = ()
     frame: FileFrame = field(default_factory=FileFrame)
 
@@ -73,7 +75,7 @@ class Scene:
     def bytes(self) -> int:
         """Memory used by the arrays, in bytes."""
         arrays: list[NDArray[Any]] = [self.points, self.colours]
-        arrays += [] if self.faces is None else [self.faces]
+        arrays += [array for array in (self.faces, self.normals) if array is not None]
         extras = [part.bytes for part in (self.texture, self.gaussians) if part is not None]
         return sum(array.nbytes for array in arrays) + sum(extras)
 
@@ -91,4 +93,12 @@ class Scene:
         faces = None if self.faces is None else np.ascontiguousarray(self.faces[:, [0, 2, 1]])
         at = middle if self.mirrored_at is None else None
         gaussians = None if self.gaussians is None else self.gaussians.turned(MIRROR)
-        return replace(self, points=points, faces=faces, mirrored_at=at, gaussians=gaussians)
+        normals = None if self.normals is None else self.normals * np.array([-1, 1, 1], np.int8)
+        return replace(
+            self,
+            points=points,
+            faces=faces,
+            mirrored_at=at,
+            gaussians=gaussians,
+            normals=normals,
+        )

@@ -1,14 +1,21 @@
 """Rendering point clouds: no holes, no bleed-through, and points in the right places."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, RED, as_cloud, box, mesh, room
+from scipy.spatial import cKDTree
 
+from render_agent.render.projection import points_under
+from render_agent.render.rasteriser.blocks import cloud_blocks
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.edits import Edit, edit_scene
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.scene import Scene
+from render_agent.tasks.rooms import BUNDLED
 
 W, H = 640, 480
 
@@ -124,3 +131,81 @@ def test_points_that_share_a_pixel_are_averaged(rasteriser):
     wall = frame.colours[200:280, 270:370].astype(float)
     assert wall.mean() == pytest.approx(120, abs=2)
     assert wall.std() < 30  # 80 without averaging
+
+
+def tilted_plane(normal, distance=3.0, spacing=0.03, half=0.5):
+    """Return a square plane in front of the origin, with normals, as a cloud whose colours were not captured."""
+    normal = np.array(normal, float) / np.linalg.norm(normal)
+    across = np.cross(normal, (0.0, 0.0, 1.0))
+    across /= np.linalg.norm(across)
+    along = np.cross(normal, across)
+    steps = np.arange(-half, half + 1e-6, spacing)
+    grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    scene = cloud_of(np.array((distance, 0.0, 1.5)) + grid @ np.array([across, along]))
+    normals = np.tile(np.rint(127 * normal).astype(np.int8), (len(grid), 1))
+    return replace(scene, normals=normals), normal
+
+
+@pytest.mark.parametrize("normal", [(-1, 0.5, 0), (-0.3, 1, 0.2), (-1, 0, 1), (1, -0.2, -0.6)])
+def test_points_without_captured_colours_lie_along_the_surface(rasteriser, normal):
+    """A tilted plane is closed and does not extend beyond its edges by more than a point's radius."""
+    scene, unit = tilted_plane(normal)
+    camera = Camera((0.0, 0.0, 1.5))
+    radius = float(np.median(cloud_blocks(scene).radii))
+    frame = rasteriser.draw(scene, camera, W, H)
+    rows, columns = np.nonzero(frame.depth < np.inf)
+    rays = points_under(camera, columns, rows, np.ones(len(rows)), (W, H)) - camera.position
+    centre = scene.points.mean(axis=0)
+    hits = camera.position + rays * ((centre - camera.position) @ unit / (rays @ unit))[:, None]
+    distances = cKDTree(scene.points).query(hits)[0]
+    pixel = 2 * np.sqrt(2) / camera.focal(H) * 3.5 / abs(rays @ unit).min()
+    assert distances.max() <= radius + pixel
+    tested = np.linalg.norm(hits - centre, axis=1) < 0.3
+    corners = rasteriser.draw(replace(scene, normals=None), camera, W, H)
+    assert tested.sum() > 200
+    assert np.isinf(frame.depth).sum() > np.isinf(corners.depth).sum()
+    pixels, _ = camera.project(scene.points, W, H)
+    at = np.floor(pixels).astype(int)
+    assert (frame.primitive[at[:, 1], at[:, 0]] >= 0).all()
+
+
+def test_a_plane_without_captured_colours_has_no_holes(rasteriser):
+    scene, _ = tilted_plane((-1, 0.2, 0.1), spacing=0.02, half=1.5)
+    frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
+    assert np.isinf(frame.depth[H // 4 : -H // 4, W // 3 : -W // 3]).mean() < 1e-3
+
+
+def test_sparse_points_without_captured_colours_are_smaller_if_near(rasteriser):
+    """Near, they are no larger than the cloud's typical points; far away they close the surface as usual."""
+    dense, _ = tilted_plane((-1, 0, 0), spacing=0.01, half=0.8)
+    steps = np.arange(-0.8, 0.8, 0.08)
+    grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    for x, closed in ((-1.2, False), (-25.0, True)):
+        sparse = np.column_stack([np.full(len(grid), x), grid + np.array((0.0, 1.5))])
+        scene = cloud_of(np.concatenate([dense.points, sparse]))
+        scene = replace(scene, normals=np.tile(np.int8([127, 0, 0]), (len(scene.points), 1)))
+        frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5), 180.0), W, H)
+        rows, columns = np.nonzero(frame.depth < np.inf)
+        inside = frame.depth[rows.min() + 4 : rows.max() - 3, columns.min() + 4 : columns.max() - 3]
+        assert (np.isinf(inside).mean() < 0.02) == closed
+
+
+def test_mirrored_and_turned_clouds_look_alike(rasteriser):
+    scene, _ = tilted_plane((-1, 0.6, 0.4))
+    camera = Camera((0.0, 0.0, 1.5), 3.0, -5.0)
+    frame = rasteriser.draw(scene, camera, W, H)
+    mirrored = scene.mirrored()
+    there = rasteriser.draw(mirrored, camera.mirrored(mirrored.mirrored_at), W, H)
+    assert (np.isinf(there.depth[:, ::-1]) != np.isinf(frame.depth)).mean() < 2e-3
+    turned = edit_scene(scene, {}, [Edit("transform", degrees=90.0)])
+    turned_camera = Camera((0.0, 0.0, 1.5), 93.0, -5.0)
+    assert (
+        np.isinf(rasteriser.draw(turned, turned_camera, W, H).depth) != np.isinf(frame.depth)
+    ).mean() < 2e-3
+
+
+def test_only_clouds_without_colours_have_normals():
+    scan = load_scene(test_data("scenes", "pcl_room_scan_nocolour.ply"))
+    lengths = np.linalg.norm(scan.normals / 127, axis=1)
+    assert lengths == pytest.approx(1, abs=0.02)
+    assert load_scene(BUNDLED / "room02.ply").normals is None

@@ -1,6 +1,8 @@
-"""Draw points into a depth buffer as squares that face the camera, and fill the gaps between them.
+"""Draw points into a depth buffer, and fill the gaps between them.
 
-The buffer is that of `zbuffer`. A square has the depth of its point plus an offset that grows from its centre
+The buffer is that of `zbuffer`. Points are squares that face the camera. Those of a cloud whose colours were not captured
+are discs along the surface instead, because shapes are all that such a cloud shows; its sparse points are smaller if they
+are near, where large discs would hide what is between them. A square or disc has the depth of its point plus an offset that grows from its centre
 outwards, so that a pixel shows the nearest point rather than whichever is minimally closer to the camera. Ties go to the
 point that comes first in block order. Then two passes examine the eight neighbours of each pixel: if at least five
 are clearly in front of it, the pixel is a gap and takes the farthest of those.
@@ -25,11 +27,13 @@ ENOUGH_NEIGHBOURS = 5  # neighbours in front that make a pixel a gap
 GAP_SHARE = 0.03
 # Splats with at most this half side, at their nearest, are drawn from the next coarser level.
 FINE_PIXELS = 1.0
+# Discs with more than TYPICAL_RADII times the median radius are at most NEAR_SHARE of the image width in radius.
+TYPICAL_RADII, NEAR_SHARE = 1.5, 1 / 80
 
 
 @kernel
 def draw_points(
-    points: Any, starts: Any, radii: Any, block_size: Any,
+    points: Any, normals: Any, starts: Any, radii: Any, typical: Any, block_size: Any,
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
@@ -37,8 +41,10 @@ def draw_points(
 
     Args:
         points: See CloudLevels.
+        normals: See CloudLevels.
         starts: See CloudLevels.
         radii: See CloudBlocks.
+        typical: Radius in metres up to which discs are not reduced.
         block_size: Points per block.
         blocks: See Visible.
         rectangles: See Visible.
@@ -54,8 +60,14 @@ def draw_points(
     """
     clear(keys, nearest, first_row, last_row)
     m = matrix
-    width = np.float64(keys.shape[1])
+    width, height = np.float64(keys.shape[1]), np.float64(keys.shape[0])
     band_top, band_bottom = np.float64(first_row), np.float64(last_row)
+    discs = normals.shape[1] > 0
+    axes = np.empty((3, 3))  # right, down and forward
+    for axis in range(3):
+        axes[2, axis] = m[3, axis]
+        axes[0, axis] = (m[0, axis] - perspective * width / 2 * m[3, axis]) / scale
+        axes[1, axis] = (m[1, axis] - perspective * height / 2 * m[3, axis]) / scale
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
@@ -78,13 +90,26 @@ def draw_points(
                 continue
             shrink = 1.0 / depth if perspective else 1.0
             v = (m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]) * shrink
-            half = max(radius * scale * shrink, 0.5)
+            half = radius * scale * shrink
+            if discs:
+                half = min(half, max(typical * scale * shrink, NEAR_SHARE * width))
+            half = max(half, 0.5)
             if v + half <= band_top or v - half >= band_bottom:
                 continue
             u = (m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]) * shrink
             if u + half <= 0.0 or u - half >= width:
                 continue
             key = shrink if perspective else -depth
+            if discs and half > 0.5:
+                n0, n1, n2 = 0.0, 0.0, 0.0
+                for axis in range(3):
+                    n0 += axes[0, axis] * normals[axis, point]
+                    n1 += axes[1, axis] * normals[axis, point]
+                    n2 += axes[2, axis] * normals[axis, point]
+                _disc(
+                    u, v, half, depth, perspective, n0, n1, n2, scale, point, first_row, last_row, keys, nearest
+                )  # fmt: skip
+                continue
             # A one-pixel square has no outer part to set back.
             back = 0.0
             if half > 0.5:
@@ -115,6 +140,52 @@ def _square(
             wins = (here > seen) | ((here == seen) & (point < before))
             keys[row, column] = here if wins else seen
             nearest[row, column] = point if wins else before
+
+
+@kernel
+def _disc(
+    u: Any, v: Any, half: Any, depth: Any, perspective: Any, n0: Any, n1: Any, n2: Any, scale: Any, point: Any,
+    first_row: Any, last_row: Any, keys: Any, nearest: Any,
+) -> None:  # fmt: skip
+    """Draw one disc around (u, v), perpendicular to the normal (n0, n1, n2) in the camera frame.
+
+    Its depth is that of its plane plus half its radius at the rim. A disc seen edge-on is one pixel.
+    """
+    height, width = keys.shape
+    zoom = depth / scale if perspective else 1.0 / scale  # metres per pixel at the centre
+    radius = half * zoom
+    x, y = (u - width / 2) * zoom, (v - height / 2) * zoom
+    offset = n0 * x + n1 * y + n2 * depth
+    top = np.int64(np.ceil(max(v - half, np.float64(first_row)) - 0.5))
+    bottom = np.int64(np.ceil(min(v + half, np.float64(last_row)) - 0.5))
+    left = np.int64(np.ceil(max(u - half, 0.0) - 0.5))
+    right = np.int64(np.ceil(min(u + half, np.float64(width)) - 0.5))
+    for row in range(top, bottom):
+        for column in range(left, right):
+            if abs(column + 0.5 - u) <= 0.5 and abs(row + 0.5 - v) <= 0.5:
+                here = np.float32(1.0 / depth if perspective else -depth)
+            else:
+                if perspective:
+                    a, b = (column + 0.5 - width / 2) / scale, (row + 0.5 - height / 2) / scale
+                    slope = n0 * a + n1 * b + n2
+                    if slope == 0.0:
+                        continue
+                    z = offset / slope
+                    a, b = a * z - x, b * z - y
+                else:
+                    a, b = (column + 0.5 - u) * zoom, (row + 0.5 - v) * zoom
+                    if n2 == 0.0:
+                        continue
+                    z = depth - (n0 * a + n1 * b) / n2
+                squared = a * a + b * b + (z - depth) * (z - depth)
+                if not squared <= radius * radius:
+                    continue
+                z += squared / (2.0 * radius)
+                here = np.float32(1.0 / z if perspective else -z)
+            seen = keys[row, column]
+            if here > seen or (here == seen and point < nearest[row, column]):
+                keys[row, column] = here
+                nearest[row, column] = point
 
 
 @kernel
@@ -210,6 +281,7 @@ class CloudLevels:
     Attributes:
         blocks: The cloud's blocks; on each level a block has FEWER times fewer points than on the previous one.
         points: (3, n) float32, metres.
+        normals: (3, n) int8, see Scene; (3, 0) if the colours were captured.
         colours: (n, 3) uint8.
         order: (n,) int32, the scene's index of each point.
         starts: (LEVELS + 1,) int64, where each level starts.
@@ -217,6 +289,7 @@ class CloudLevels:
 
     blocks: CloudBlocks
     points: NDArray[np.float32]
+    normals: NDArray[np.int8]
     colours: NDArray[np.uint8]
     order: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -234,12 +307,15 @@ def cloud_levels(scene: Scene) -> CloudLevels:
         level_indices.append(indices)
         colours.append(np.rint(shades).astype(np.uint8))
     all_indices = np.concatenate(level_indices)
+    order = blocks.order[all_indices]
+    normals = np.empty((0, 3), np.int8) if scene.normals is None else scene.normals[order]
     starts = np.cumsum([0, *(len(level) for level in level_indices)])
     return CloudLevels(
         blocks,
         np.ascontiguousarray(blocks.points[:, all_indices]),
+        np.ascontiguousarray(normals.T),
         np.concatenate(colours),
-        blocks.order[all_indices],
+        order,
         starts.astype(np.int64),
     )
 

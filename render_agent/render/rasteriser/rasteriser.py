@@ -150,11 +150,12 @@ class Rasteriser:
         keys, nearest, colours = _buffers(width, height)
         other_keys, other_nearest, _ = _buffers(width, height)
         radii = cloud.blocks.radii
-        step = 4 * float(np.median(radii)) if len(radii) else 0.0
+        median = float(np.median(radii)) if len(radii) else 0.0
+        step, typical = 4 * median, point_splats.TYPICAL_RADII * median
 
         def draw(rows: Band) -> None:
             point_splats.draw_points(
-                cloud.points, cloud.starts, cloud.blocks.radii, POINTS_PER_BLOCK,
+                cloud.points, cloud.normals, cloud.starts, cloud.blocks.radii, typical, POINTS_PER_BLOCK,
                 seen.blocks, seen.rectangles, seen.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip

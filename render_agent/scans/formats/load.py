@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from render_agent.options import AUTO, AnyUnit, Axis, Up
 from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import METRES, FileFrame
@@ -18,7 +20,7 @@ from render_agent.scans.formats.cleaning import (
     unreadable,
     upright_turn,
 )
-from render_agent.scans.formats.point_cloud import cloud_colours, thin_cloud
+from render_agent.scans.formats.point_cloud import cloud_normals, shaded_colours, thin_cloud
 from render_agent.scans.formats.readers import format_of
 from render_agent.scans.formats.shading import shade_mesh
 from render_agent.scans.formats.unit_check import (
@@ -143,9 +145,11 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame
     low, high = (float(corner[2]) for corner in measured.bounds)
     if scan.faces is not None:
         scan = shade_mesh(scan)
-    colours, texture = scan.colours, scan.texture
+    colours, texture, normals = scan.colours, scan.texture, None
     if colours is None:
-        colours = cloud_colours(scan.points, low, high)
+        unit_normals = cloud_normals(scan.points)
+        colours = shaded_colours(scan.points, unit_normals, low, high)
+        normals = np.rint(127 * unit_normals).astype(np.int8)
     return Scene(
         name,
         scan.points,
@@ -158,6 +162,7 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame
         scan.origin,
         texture=texture if texture is not None and texture.has_pictures else None,
         gaussians=scan.gaussians,
+        normals=normals,
         notes=scan.notes,
         frame=frame,
     )

@@ -110,9 +110,11 @@ LOW_TINT = np.array([0.82, 0.92, 1.00], np.float32)  # tint of a cloud's lowest 
 HIGH_TINT = np.array([1.00, 0.93, 0.80], np.float32)  # tint of its highest points
 
 
-def cloud_colours(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
+def shaded_colours(
+    points: NDArray[np.float32], normals: NDArray[np.float32], low: float, high: float
+) -> NDArray[np.uint8]:
     """Return colours, (n, 3) uint8, for a cloud: shaded by normals and tinted by height from `low` to `high` (metres)."""
     height = np.clip((points[:, 2] - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
     tint = LOW_TINT + height[:, None] * (HIGH_TINT - LOW_TINT)
-    colours: NDArray[np.uint8] = (grey(cloud_normals(points))[:, None] * tint).astype(np.uint8)
+    colours: NDArray[np.uint8] = (grey(normals)[:, None] * tint).astype(np.uint8)
     return colours
