@@ -53,8 +53,8 @@ HEAD = (
         for rule in RULES
         for what in ("rank of 24", "of best heading (%)", "of best place (%)", "image covered (%)")
     ),
-    "choice by best (ms)",
-    "first turn without it (ms)",
+    "choice by best (CPU ms)",
+    "first turn without it (CPU ms)",
 )
 
 
@@ -91,7 +91,7 @@ def figures(name: str, values: Sequence[float], *, ranks: bool = True) -> list[s
         *(
             (f"{value:.0f}" if ranks else None)
             if "rank" in head
-            else f"{value:.{0 if '(ms)' in head else 1}f}"
+            else f"{value:.{0 if ' ms)' in head else 1}f}"
             for head, value in zip(HEAD[1:], values, strict=True)
         ),
     ]
@@ -115,21 +115,19 @@ def scan_files(scans: tuple[Path, ...], folder: Path) -> Iterator[tuple[str, Pat
 def measure(path: Path) -> list[float]:
     """Return the figures of a scan in the order of HEAD."""
     viewer = Viewer(Rasteriser(), FULL_PIXELS, FIELD_OF_VIEW)
-    began = time.perf_counter()
+    began = time.process_time()
     scene = load_scene(path)
     space = FreeSpace.of(scene)
     space.start_position(EYE_HEIGHT_METRES)
-    read = time.perf_counter() - began
+    read = time.process_time() - began
     starts = [
         start_camera(scene, viewer.renderer, space, rule, viewer.vertical_fov) for rule in RULES
     ]
-    began = time.perf_counter()
-    start_camera(scene, viewer.renderer, space, "best", viewer.vertical_fov)
-    choice = time.perf_counter() - began
-    began = time.perf_counter()
+    choice = min(seconds_to_choose(scene, viewer, space) for _ in range(3))
+    began = time.process_time()
     viewer.ego(scene, starts[0])
     viewer.top(scene, starts[0])
-    turn = read + time.perf_counter() - began
+    turn = read + time.process_time() - began
     surface = sample_surface(scene, SAMPLES, space.unmirrored_samples)
     places = [starts[0].at(place) for place in space.start_places(PLACES, EYE_HEIGHT_METRES)]
     best = max(
@@ -147,6 +145,13 @@ def measure(path: Path) -> list[float]:
         ]
     viewer.close()
     return [*row, 1000 * choice, 1000 * turn]
+
+
+def seconds_to_choose(scene: Scene, viewer: Viewer, space: FreeSpace) -> float:
+    """Return the CPU time of choosing the start pose; the scene has been drawn before."""
+    began = time.process_time()
+    start_camera(scene, viewer.renderer, space, "best", viewer.vertical_fov)
+    return time.process_time() - began
 
 
 def headings(camera: Camera) -> list[Camera]:
