@@ -33,6 +33,10 @@ METRICS = {
     "llm-match": "render_agent.score.metrics:LLMMatch",
 }
 
+ROUNDING = (
+    1e-9  # relative; ground truths whose largest allowed errors meet exactly are not exclusive
+)
+
 
 class Metric(ABC):
     """Scores, guesses and votes on the answers to a question.
@@ -66,8 +70,17 @@ class Metric(ABC):
         return answer is not None and self.score(answer, (truth,)) >= self.min_correct_score
 
     def are_exclusive(self, truth: str, other: str) -> bool:
-        """Return True if neither of two ground truths counts as correct for the other."""
-        return not (self.is_correct(truth, other) or self.is_correct(other, truth))
+        """Return True if no answer counts as correct for both ground truths.
+
+        Of all numbers, the harmonic mean of 0 < a < b has the smallest relative error to both, (b - a) / (a + b). If
+        errors up to e are allowed, no answer is correct for both if (1 - e) b > (1 + e) a.
+        """
+        pairs = [(answer, truth, other) for answer in (truth, other, f"{truth} {other}")]
+        if is_number(truth) and is_number(other) and float(truth) * float(other) > 0:
+            a, b = sorted((float(truth), float(other)))
+            low, high = a + ROUNDING * abs(a), b - ROUNDING * abs(b)
+            pairs.append((repr(2 * a * b / (a + b)), repr(low), repr(high)))
+        return not any(self.is_correct(answer, t) and self.is_correct(answer, o) for answer, t, o in pairs)  # fmt: skip
 
     def chance(self, options: int) -> float | None:
         """Return the expected score of a uniform choice among N options; None unless answers are choices."""

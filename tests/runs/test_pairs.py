@@ -24,7 +24,7 @@ from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
 from render_agent.util.console import plain_console
 
-ROOM = "remove add move move:other swap recolour scale:1.5 rotate".split()
+ROOM = "remove add move move:other swap recolour scale:2 rotate".split()
 WORDS = "order letters units:cm units:ft inverse names".split()
 BOXES_TELL = [
     "object_counting", "object_size_estimation", "object_abs_distance", "object_rel_distance",
@@ -72,13 +72,13 @@ def test_score_excludes_counterparts(folder, tmp_path):
     options = {"views": "none", "model": "random", "max_turns": 1}
     alone, results = run_all(folder, tmp_path / "alone", **options)
     paired, with_pairs = run_all(
-        folder, tmp_path / "paired", change=("scale:1.5", "inverse"), **options
+        folder, tmp_path / "paired", change=("scale:2", "inverse"), **options
     )
     for name in ("official", "official_raw", "types", "intervals", "micro", "chance", "parsers"):
         assert with_pairs[name] == results[name]
     rows = {row["question_id"]: row for row in with_pairs["questions"]}
-    assert rows["far-scale-1-5"]["score"] is None
-    assert rows["far-scale-1-5"]["change"] == "scale:1.5"
+    assert rows["far-scale-2"]["score"] is None
+    assert rows["far-scale-2"]["change"] == "scale:2"
     assert with_pairs["counts"]["questions"] == 6 + 6 + 1
     written = [(path / "results.csv").read_text().splitlines() for path in (alone, paired)]
     assert written[1][0] == f"{written[0][0]},change"
@@ -139,7 +139,7 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
 
 
 def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
-    options = {"change": ("rotate", "scale:1.5", "remove:lamp", "inverse"), "model": "frequency"}
+    options = {"change": ("rotate", "scale:2", "remove:lamp", "inverse"), "model": "frequency"}
     types = ("object_rel_direction_easy", "object_counting")
     path, results = run_all(folder, tmp_path, **options, type=types, max_turns=1)
     lines = {line["question_id"]: line for line in RunData(path).lines()}

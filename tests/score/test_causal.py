@@ -1,11 +1,14 @@
 """Scores of counterfactual pairs with known results."""
 
+import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from factories.metrics import VSI_BENCH
 
 from render_agent.score.causal import Pair, causal_figures, verdict
+from render_agent.score.metrics import ExactMatch, RefinedMatch
 
 MUST = Pair(
     "0",
@@ -43,11 +46,55 @@ def test_verdict_of_pair(pair, answers, expected, right):
     assert (verdict(pair), pair.right) == (expected, right)
 
 
-def test_no_answer_is_right_for_both_ground_truths():
-    assert VSI_BENCH["object_counting"].are_exclusive("4", "3")
-    assert VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "3.0")
-    assert not VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "2.2")
-    assert not VSI_BENCH["object_rel_distance"].are_exclusive("A", "A")
+@pytest.mark.parametrize(
+    ("type_", "largest_error"),
+    [("object_counting", Fraction(5, 100)), ("object_abs_distance", Fraction(3, 10))],
+)
+def test_numbers_are_exclusive_if_their_ranges_of_correct_answers_are_disjoint(
+    type_, largest_error
+):
+    """The condition is (1 - e) · larger > (1 + e) · smaller, in exact arithmetic; equality counts as common."""
+    metric, rng = VSI_BENCH[type_], random.Random(3)
+    ratio = (1 + largest_error) / (1 - largest_error)
+    num_exclusive = num_equal = 0
+    for _ in range(3000):
+        smaller = Fraction(rng.randrange(1, 900), 10 ** rng.randrange(3))
+        larger = smaller * ratio * rng.choice((1, Fraction(rng.randrange(900, 1100), 1000)))
+        larger = Fraction(f"{float(larger):.{rng.randrange(1, 3)}f}")
+        if larger <= smaller:
+            continue
+        truths = f"{float(smaller)}", f"{float(larger)}"
+        margin = (1 - largest_error) * larger - (1 + largest_error) * smaller
+        assert metric.are_exclusive(*truths) == metric.are_exclusive(*truths[::-1]) == (margin > 0)
+        num_exclusive += margin > 0
+        num_equal += margin == 0
+        middle = f"{float(((1 - largest_error) * larger + (1 + largest_error) * smaller) / 2)}"
+        if margin < -1e-6 * larger:
+            assert metric.is_correct(middle, truths[0])
+            assert metric.is_correct(middle, truths[1])
+    assert num_exclusive > 500
+    assert num_equal > 50
+
+
+@pytest.mark.parametrize(
+    ("metric", "first", "second", "expected"),
+    [
+        (VSI_BENCH["object_counting"], "4", "3", True),
+        (VSI_BENCH["object_counting"], "18", "19", False),  # 18.5 is right for both
+        (VSI_BENCH["object_abs_distance"], "1.8", "2.7", False),  # so is 2.2
+        (VSI_BENCH["object_abs_distance"], "0.7", "1.3", False),  # so is 0.91, just
+        (VSI_BENCH["object_abs_distance"], "1.0", "1.9", True),
+        (VSI_BENCH["object_abs_distance"], "0", "1.9", True),
+        (VSI_BENCH["object_abs_distance"], "-1", "1", True),
+        (VSI_BENCH["object_abs_distance"], "-1", "-1.2", False),
+        (VSI_BENCH["object_rel_distance"], "A", "B", True),
+        (VSI_BENCH["object_rel_distance"], "A", "A", False),
+        (ExactMatch(), "left", "right", True),
+        (RefinedMatch(), "left", "right", False),  # "left right" contains both
+    ],
+)
+def test_no_answer_is_right_for_exclusive_ground_truths(metric, first, second, expected):
+    assert metric.are_exclusive(first, second) is expected
 
 
 def test_shares_use_their_own_denominators_and_have_intervals():

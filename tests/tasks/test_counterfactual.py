@@ -27,7 +27,7 @@ def chosen(folder, *changes, **options):
 
 
 CHANGES = (
-    "remove remove:lamp remove:piano add move move:other move:clock swap recolour scale:1.5 rotate:90 rotate:30"
+    "remove remove:lamp remove:piano add move move:other move:clock swap recolour scale:2 rotate:90 rotate:30"
     " order letters units:cm units:ft inverse names"
 ).split()
 
@@ -52,7 +52,7 @@ def truths_of(family, change):
 @pytest.mark.parametrize(
     ("change", "truths"),
     [
-        ("scale:1.5", {"count": ("2", False), "size": ("180", True), "far": ("4.5", True), "near": ("B", False), "side": ("A", False), "area": ("45.0", True), "way": ("B", False)}),
+        ("scale:2", {"count": ("2", False), "size": ("240", True), "far": ("6.0", True), "near": ("B", False), "side": ("A", False), "area": ("80.0", True), "way": ("B", False)}),
         ("rotate:90", {"count": ("2", False), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False), "way": ("B", False)}),
         ("remove", {"count": ("1", True), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False)}),
         ("remove:lamp", {"count": ("2", False), "size": ("120", False), "area": ("20.0", False)}),

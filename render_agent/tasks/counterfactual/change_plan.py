@@ -14,7 +14,11 @@ import msgspec
 from render_agent import registry
 from render_agent.dialogue.question import Change, Question
 from render_agent.scans.edits import Edit
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
+from render_agent.tasks.counterfactual.room import (
+    ChangeableRoom,
+    NoCounterpartError,
+    UnsolvableError,
+)
 from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
@@ -58,7 +62,7 @@ class ChangePlan:
             seed: Seed of the run.
 
         Raises:
-            NoPair: The question has no such counterpart.
+            NoCounterpartError: The question has no such counterpart.
         """
         raise NotImplementedError
 
@@ -78,7 +82,7 @@ class ChangePlan:
             clause: The change in words.
 
         Raises:
-            NoPair: The question has no clear answer in the edited room.
+            NoCounterpartError: The question has no clear answer in the edited room.
         """
         before, after, must = outcome(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
@@ -98,6 +102,7 @@ class ChangePlan:
             id=f"{question.id}-{_plain(self.label)}",
             scene=f"{question.scene}--{_plain(self.name)}-{digest}",
             ground_truth=after,
+            answers=() if must else question.answers,
             change=change,
         )
 
@@ -106,18 +111,18 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
     """Return the ground truth as computed from the object boxes.
 
     Raises:
-        NoPair: It cannot be computed, or disagrees with the question's own ground truth.
+        UnsolvableError: It cannot be computed, or disagrees with the question's own ground truth.
     """
     metric = registry.load("metric", metric_name(question))()
     if question.ground_truth is None or metric.needs_judge:
-        raise NoCounterpartError("the question has no ground truth")
+        raise UnsolvableError("the question has no ground truth")
     if room.facts is None:
-        raise NoCounterpartError("the object boxes of the scene are unknown")
+        raise UnsolvableError("the object boxes of the scene are unknown")
     answer = true_answer(question, room.facts)
     if answer is None:
-        raise NoCounterpartError("the answer cannot be computed from boxes")
+        raise UnsolvableError("the answer cannot be computed from boxes")
     if metric.score(answer, (question.ground_truth,)) < 1:
-        raise NoCounterpartError("the answer computed from boxes differs from the ground truth")
+        raise UnsolvableError("the answer computed from boxes differs from the ground truth")
     return answer
 
 
@@ -137,7 +142,7 @@ def outcome(
         The ground truth before and after the edits, and whether they differ.
 
     Raises:
-        NoPair: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
+        NoCounterpartError: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
     """
     is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
     if is_uniform and question.type in UNSOLVABLE_TYPES and question.ground_truth is not None:
@@ -154,10 +159,10 @@ def outcome(
         raise NoCounterpartError("the answer in the edited room is ambiguous")
     if before == after:
         return before, after, False
-    if not registry.load("metric", metric_name(question))().are_exclusive(before, after):
-        raise NoCounterpartError(
-            "the answers before and after the edit are too close to distinguish"
-        )
+    metric = registry.load("metric", metric_name(question))()
+    accepted = (before, question.ground_truth or before, *question.answers)
+    if not all(metric.are_exclusive(truth, after) for truth in accepted):
+        raise NoCounterpartError("one answer would be right before and after the edit")
     return before, after, True
 
 

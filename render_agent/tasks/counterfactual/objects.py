@@ -14,11 +14,15 @@ from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import rotation
 from render_agent.scans.edits import Edit, ObjectKey
 from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
+from render_agent.tasks.counterfactual.room import (
+    ChangeableRoom,
+    NoCounterpartError,
+    UnsolvableError,
+)
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-MOST_TRIED = 200  # edits tried per question before it is skipped
+MOST_TRIED = 2000  # edits tried per question before it is skipped
 
 HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)  # degrees: red, orange, green, cyan, blue, purple
 
@@ -28,21 +32,20 @@ Entry = TypeVar("Entry")
 
 
 def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
-    """Yield the results of all attempts, skipping those that raise NoPair.
+    """Yield the results of all attempts, skipping those that raise NoCounterpartError.
 
     Raises:
-        NoPair: There are no results; the first NoPair of an attempt is raised.
+        NoCounterpartError: There are no results; the first NoCounterpartError of an attempt is raised.
     """
     reason: NoCounterpartError | None = None
     has_results = False
     for attempt in attempts:
         try:
-            results = list(attempt())
+            for result in attempt():
+                has_results = True
+                yield result
         except NoCounterpartError as error:
             reason = reason or error
-            continue
-        has_results = has_results or bool(results)
-        yield from results
     if reason is not None and not has_results:
         raise reason
 
@@ -68,7 +71,7 @@ class ObjectPlan(ChangePlan):
         """Yield the possible edits, preferred ones first.
 
         Raises:
-            NoPair: There are none.
+            NoCounterpartError: There are none.
         """
         raise NotImplementedError
 
@@ -78,12 +81,14 @@ class ObjectPlan(ChangePlan):
         If no category was requested and objects named in the question move, the answer must change.
 
         Raises:
-            NoPair: No edit qualifies.
+            NoCounterpartError: No edit qualifies.
         """
         reason: NoCounterpartError | None = None
         for edits, clause in islice(self.options(question, room, seed), MOST_TRIED):
             try:
                 counterpart = self.of_room(question, room, edits, clause)
+            except UnsolvableError:
+                raise
             except NoCounterpartError as error:
                 reason = reason or error
                 continue
@@ -139,7 +144,7 @@ class ObjectPlan(ChangePlan):
         """Yield the editable objects, category by category.
 
         Raises:
-            NoPair: There are none.
+            NoCounterpartError: There are none.
         """
         labels = self.labels(question, room, seed, named=named)
         if not labels:
@@ -149,7 +154,7 @@ class ObjectPlan(ChangePlan):
         )
 
     def _refuse_count_change(self, question: Question, thing: ObjectKey) -> None:
-        """Raise NoPair if the question refers to *the* object of a category whose count would change."""
+        """Raise NoCounterpartError if the question refers to *the* object of a category whose count would change."""
         if question.type != COUNTING_TYPE and thing[0].lower() in named_categories(question):
             raise NoCounterpartError("the question names the category whose count would change")
 
@@ -181,7 +186,7 @@ class Add(ObjectPlan):
             rng = self.chance(seed, question.scene, *map(str, thing))
             return [
                 ([Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added")
-                for shift in room.places(thing, rng, copied=True)[:1]
+                for shift in islice(room.places(thing, rng, copied=True), 1)
             ]
 
         things = self._candidates(question, room, seed, named=question.type == COUNTING_TYPE)
@@ -198,12 +203,10 @@ class Move(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield the free places of each object that can be moved."""
 
-        def moves(thing: ObjectKey) -> list[Option]:
+        def moves(thing: ObjectKey) -> Iterator[Option]:
             rng = self.chance(seed, question.scene, *map(str, thing))
-            return [
-                ([Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved")
-                for shift in room.places(thing, rng)
-            ]
+            for shift in room.places(thing, rng):
+                yield [Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved"
 
         things = self._candidates(question, room, seed, named=True)
         yield from collect_possible(partial(moves, thing) for thing in things)
@@ -229,30 +232,13 @@ class Swap(ObjectPlan):
         for thing, other in (*combinations(first, 2), *product(first, others)):
             if thing[0] == other[0] or thing == other:
                 continue
-            edits = _exchange(room, thing, other)
-            if len(edits) == 2:
-                num_pairs += 1
-                yield edits, f"the {thing[0]} and the {other[0]} change places"
+            if (shifts := room.swap(thing, other)) is None:
+                continue
+            num_pairs += 1
+            edits = [Edit("transform", *key, shift=shift) for key, shift in zip((thing, other), shifts, strict=True)]  # fmt: skip
+            yield edits, f"the {thing[0]} and the {other[0]} change places"
         if not num_pairs:
             raise NoCounterpartError("no two objects fit into each other's place")
-
-
-def _exchange(room: ChangeableRoom, first: ObjectKey, second: ObjectKey) -> list[Edit]:
-    """Return the edits that move each object to the other's place; fewer than two if one does not fit."""
-    try:
-        supports = {first: room.support(first), second: room.support(second)}
-    except NoCounterpartError:  # one of them has no support
-        return []
-    if {first, second} & set(supports.values()):
-        return []
-    edits = []
-    for thing, other in ((first, second), (second, first)):
-        box, target = room.boxes[thing], room.boxes[other]
-        x, y, _ = map(float, target.centre - box.centre)
-        edit = Edit("transform", *thing, shift=(x, y, room.bottom(other) - room.bottom(thing)))
-        if room.fits(edit.moved_box(box), {first, second}, supports[other]):
-            edits.append(edit)
-    return edits
 
 
 class Recolour(ObjectPlan):
@@ -269,7 +255,7 @@ class Recolour(ObjectPlan):
         if named_categories(question) or has_argument:
             for label in labels:
                 things = [thing for thing in room.boxes if thing[0] == label]
-                if things and room.things.issuperset(things):
+                if things and room.parts.keys() >= set(things):
                     yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
         if not has_argument:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
@@ -292,7 +278,7 @@ class WholeRoomPlan(ChangePlan):
             factor: Scale.
 
         Raises:
-            NoPair: The scan is a splat, which cannot be transformed.
+            NoCounterpartError: The scan is a splat, which cannot be transformed.
         """
         scene = room.scene
         if scene.gaussians is not None:

@@ -43,7 +43,7 @@ class WordingPlan(ChangePlan):
         """Return the reworded question.
 
         Raises:
-            NoPair: The question cannot be reworded in this way.
+            NoCounterpartError: The question cannot be reworded in this way.
         """
         if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
@@ -75,7 +75,7 @@ class WordingPlan(ChangePlan):
         """Return the rewording.
 
         Raises:
-            NoPair: The question cannot be reworded in this way.
+            NoCounterpartError: The question cannot be reworded in this way.
         """
         raise NotImplementedError
 
