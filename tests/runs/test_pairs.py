@@ -1,6 +1,7 @@
 """Runs with counterparts: which policies follow a change, how rooms change, and how it is reported."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.export.loggers import scalars
 from render_agent.report.pages.index.index_page import write_index
+from render_agent.report.pages.index.pairs_page import VERDICTS
 from render_agent.report.pages.page import frame
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import score_of
@@ -163,3 +165,33 @@ def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
         console.print(causal_table(results["causal"]))
     rows = [" ".join(line.split()) for line in printed.get().splitlines()]
     assert "should not change, and did not 6 83.3" in rows
+
+
+def test_page_of_pairs_is_a_plot_and_tables(folder, tmp_path):
+    options = {"change": ("rotate", "order"), "model": "frequency", "views": "none"}
+    path, results = run_all(folder, tmp_path, **options, max_turns=1)
+    write_index(RunData(path), {}, tmp_path)
+    page = (tmp_path / "pairs.html").read_text()
+    assert page.count("<img") == page.count("plots/pairs.svg") == 1
+    assert (tmp_path / "plots" / "pairs.svg").is_file()
+    rows = re.findall(r'<th scope="row">([^<]*)</th><td class="number">([\d,]+)</td>', page)
+    causal = results["causal"]
+    by_change = {name: part["n"] for name, part in causal["changes"].items()}
+    shown = {name: int(number) for name, number in rows}
+    assert shown.items() >= {"all changes": causal["n"], **by_change}.items()
+    assert page.count('<tr>\n<th scope="row" data-value') == causal["n"]
+
+
+def test_failures_come_first_in_the_table_of_pairs(folder, tmp_path):
+    path, _ = run_all(
+        folder, tmp_path, change=("inverse",), model="frequency", views="none", max_turns=1
+    )
+    write_index(RunData(path), {}, tmp_path)
+    page = (tmp_path / "pairs.html").read_text().partition("sortable")[2]
+    texts = [text for _, text in VERDICTS.values()]
+    marks = [
+        texts.index(text)
+        for text in re.findall(r'<span class="mark \w*">([^<]+)</span></td>\s*</tr>', page)
+    ]
+    assert marks == sorted(marks)
+    assert marks

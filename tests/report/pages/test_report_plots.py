@@ -50,7 +50,7 @@ def judged(cause, shown, score):
 
 def run_of(made):
     """Return a run with these questions, with the fields that plots use, and their diagnoses."""
-    stress = SimpleNamespace(changes_truth=False)
+    stress = SimpleNamespace(changes_ground_truth=False)
     run = SimpleNamespace(
         rows={name: row for name, row, _ in made},
         parts=SimpleNamespace(image_stress=stress, passive=False),

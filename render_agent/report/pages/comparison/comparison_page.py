@@ -25,7 +25,6 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import Change, changed_questions
-from render_agent.report.pages.index.index_page import write_plots
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
     banners,
@@ -36,7 +35,7 @@ from render_agent.report.pages.page import (
     write_page,
 )
 from render_agent.report.pages.plots import palette
-from render_agent.report.pages.plots.run_plots import INTERVALS, Plot
+from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script

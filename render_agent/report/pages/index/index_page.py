@@ -16,7 +16,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
 from render_agent.report.pages.page import frame, write_page
-from render_agent.report.pages.plots.run_plots import Plot, run_plots, scores_by_type
+from render_agent.report.pages.plots.run_plots import run_plots, scores_by_type, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
@@ -76,13 +76,6 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
         filters=FILTERS,
         choices=choices(rows, FILTERS),
     )
-
-
-def write_plots(folder: Path, plots: list[Plot]) -> None:
-    """Write plots to the subfolder `plots`."""
-    (folder / "plots").mkdir(exist_ok=True)
-    for plot in plots:
-        (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
 def describe_run(run: RunData) -> list[tuple[str, str]]:

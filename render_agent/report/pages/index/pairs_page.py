@@ -1,4 +1,4 @@
-"""Pairs page: figures of each change, and the questions with their counterparts side by side."""
+"""Pairs page: a plot and the figures of each change, and a table of the questions with their counterparts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.pages.page import frame, page_of, write_page
+from render_agent.report.pages.plots import palette
+from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
+from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
-from render_agent.score.causal import WORDS, pair_of, verdict
+from render_agent.score.causal import pair_of, verdict
 from render_agent.score.tables import figure, interval, probability, signed
 
-MAX_PAIRS = 60  # pairs shown per verdict
+MAX_PAIRS = 1000  # pairs in the table
+
+# figure of `causal` -> label, colour and marker in the plot
+REACTIONS = {
+    "follows": ("answer must change: changed correctly", palette.BLUE, "o"),
+    "stays": ("answer must stay: stayed", palette.GREEN, "s"),
+}
 
 # verdict -> CSS class and text, most informative first
 VERDICTS = {
@@ -29,6 +38,26 @@ VERDICTS = {
 }
 
 
+# figure of `causal` -> heading of its column
+SHARES = {
+    "follows": "changed correctly",
+    "keeps": "stayed, but should change",
+    "stays": "stayed, as it should",
+    "strays": "changed, but should stay",
+    "both_right": "both correct",
+}
+
+
+class FigureRow(NamedTuple):
+    """A row of the table of figures."""
+
+    name: str
+    number: str
+    """Number of pairs."""
+    cells: list[tuple[str, str, str]]
+    """Figure, what it is about, and confidence interval, per column."""
+
+
 class ShownPair(NamedTuple):
     """A question and its counterpart."""
 
@@ -39,29 +68,36 @@ class ShownPair(NamedTuple):
     verdict: str | None
     """A key of VERDICTS."""
 
-    def views(self, state: QuestionState) -> Sequence[View]:
-        """Return the views of the first turn; empty if only the wording changed."""
-        return state.turns[0].views if self.change.edits and state.turns else ()
+    def view(self, state: QuestionState) -> View | None:
+        """Return the first view; None if only the wording changed."""
+        views = state.turns[0].views if self.change.edits and state.turns else ()
+        return views[0] if views else None
 
 
 def write_pairs(run: RunData, folder: Path) -> None:
-    """Write `pairs.html`, if the run has pairs."""
+    """Write `pairs.html` and its plot, if the run has pairs."""
     if "causal" not in run.results:
         return
+    causal = run.results["causal"]
     pairs = shown_pairs(run.states)
+    plot = plot_reactions(causal)
+    write_plots(folder, [plot] if plot else [])
+    order = list(VERDICTS)
     write_page(
         folder / "pairs.html",
         "pairs.html",
         frame(run),
         root="",
-        figures=figure_rows(run.results["causal"]),
-        left_out=run.results["causal"]["left_out"],
-        pairs=[p for name in VERDICTS for p in [p for p in pairs if p.verdict == name][:MAX_PAIRS]],
+        plot=plot,
+        heads=[*SHARES.values(), "score difference"],
+        figures=figure_rows(causal),
+        left_out=causal["left_out"],
+        pairs=sorted(pairs, key=lambda pair: order.index(pair.verdict))[:MAX_PAIRS],
         total=len(pairs),
         verdicts=VERDICTS,
         type_words=type_words,
         page_of=page_of,
-    )  # fmt: skip
+    )
 
 
 def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
@@ -80,25 +116,76 @@ def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
     return pairs
 
 
-def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
-    """Return (label, rows) over all pairs, by change and by type; a row is (figure, n, share, confidence interval)."""
-    parts = {"all changes": causal, **causal["changes"]}
-    if len(causal["changes"]) == 1:
-        del parts["all changes"]
-    parts |= {type_words(name): part for name, part in causal["types"].items()}
-    return [(name, _rows(part)) for name, part in parts.items()]
+def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
+    """Plot how often the answers react correctly to each change; None if no pair is finished."""
+    changes = {name: part for name, part in causal["changes"].items() if part["n"]}
+    if not changes:
+        return None
+
+    def paint(drawing: Any) -> None:
+        axes = drawing.subplots()
+        for offset, (name, (label, colour, mark)) in zip(
+            (-0.14, 0.14), REACTIONS.items(), strict=True
+        ):
+            points = []
+            for y, part in enumerate(changes.values()):
+                if (entry := part[name])["n"]:
+                    interval_line(axes, entry["interval"], y + offset, colour)
+                    points.append((entry["share"], y + offset))
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True),
+                    mark,
+                    color=colour,
+                    ms=5.5,
+                    label=label,
+                    clip_on=False,
+                )
+        name_rows(axes, [f"{name} (n = {part['n']})" for name, part in changes.items()])
+        axes.set_xlim(-1, 101)
+        axes.grid(axis="x")
+        axes.set_xlabel("pairs (%)")
+        legend(axes, 1)
+
+    return Plot(
+        "pairs",
+        "Reaction to each change",
+        "Two dots per change with their 95 % confidence intervals: the share of answers that changed correctly, and of those"
+        " that stayed the same as they must.",
+        draw_svg(paint, height=1.3 + 0.32 * len(changes)),
+        INTERVALS,
+    )
 
 
-def _rows(part: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    rows = [
-        (words, f"{part[name]['n']:,}", figure(part[name]["share"]), interval(part[name]["interval"]))
-        for name, words in WORDS.items()
-        if name in part and part[name]["n"]
-    ]  # fmt: skip
+def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[FigureRow]]]:
+    """Return (heading, rows) of the table: over all pairs and by change, and by question type."""
+    changes = (
+        {"all changes": causal, **causal["changes"]}
+        if len(causal["changes"]) != 1
+        else causal["changes"]
+    )
+    types = {type_words(name): part for name, part in causal["types"].items()}
+    return [
+        (heading, [_row(name, part) for name, part in parts.items()])
+        for heading, parts in (("change", changes), ("question type", types))
+    ]
+
+
+def _row(name: str, part: Mapping[str, Any]) -> FigureRow:
+    cells = [
+        (
+            figure(part[share]["share"]),
+            f"n = {part[share]['n']:,}",
+            interval(part[share]["interval"]),
+        )
+        if part[share]["n"]
+        else ("–", "", "")
+        for share in SHARES
+    ]
     difference = part["difference"]
-    p_values = f", p = {probability(difference['p'])}" if difference["p"] is not None else ""
-    if difference.get("p_holm") is not None:
-        p_values += f", Holm p = {probability(difference['p_holm'])}"
-    label = f"score difference, changed − original (points): {figure(part['changed'])} − {figure(part['original'])}"
-    cells = signed(difference["points"]), f"{interval(difference['interval'])}{p_values}"
-    return [*rows, (label, f"{part['n']:,}", *cells)]
+    p = difference["p"] if difference.get("p_holm") is None else difference["p_holm"]
+    test = "" if p is None else f"{'Holm ' if 'p_holm' in difference else ''}p = {probability(p)}"
+    scores = f"{figure(part['changed'])} − {figure(part['original'])}"
+    within = interval(difference["interval"])
+    cells.append((signed(difference["points"]), scores, ", ".join(filter(None, (within, test)))))
+    return FigureRow(name, f"{part['n']:,}", cells)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
@@ -85,6 +86,13 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
         seconds(run),
     )
     return [plot for plot in plots if plot is not None]
+
+
+def write_plots(folder: Path, plots: list[Plot]) -> None:
+    """Write plots to the subfolder `plots`."""
+    (folder / "plots").mkdir(exist_ok=True)
+    for plot in plots:
+        (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
 def share(values: Sequence[tuple[Scene, float]]) -> Share:
