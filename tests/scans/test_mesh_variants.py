@@ -8,6 +8,7 @@ from PIL import Image
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.textured import obj_file
 from render_agent.scans.formats.textured.image_files import ImageError, read_sibling
 
 POINTS, FACES = room()
@@ -215,3 +216,57 @@ def test_similar_names_stay_inside_the_folder(tmp_path, name):
     (folder / "Link").symlink_to(tmp_path)
     with pytest.raises(ImageError):
         read_sibling(folder, name)
+
+
+OBJ_FORMS = {
+    "tabs and indents": "\tv\t0 0 0\n  v 4 0 0\nv 4 3 0 # corner\nv 0 3 0\nf\t1 2 3 4 # floor\n",
+    "continued line": "v 0 0 0\nv 4 0 0\nv 4 3 0\nv 0 3 0\nf 1 2 \\\n3 4\n",
+    "carriage returns": "v 0 0 0\rv 4 0 0\rv 4 3 0\rv 0 3 0\rf 1 2 3 4\r",
+    "mixed corners": "v 0 0 0\nv 4 0 0\nvt 0 0\nvn 0 0 1\nv 4 3 0\nv 0 3 0\nf 1 2/1 3//1 4/1/1",
+    "weights": "v 0 0 0 1\nv 4 0 0 1\nv 4 3 0 1\nv 0 3 0 1\nf 1 2 3 4\n",
+    "faces among vertices": "v 0 0 0\nv 4 0 0\nv 4 3 0\nf 1 2 3\nv 0 3 0\nf 1 3 4\n",
+}
+
+
+@pytest.mark.parametrize("name", OBJ_FORMS)
+def test_obj_forms_of_lines(tmp_path, name):
+    path = tmp_path / "a.obj"
+    path.write_bytes(OBJ_FORMS[name].encode())
+    scene = load_scene(path, up="z")
+    assert area(scene.points, scene.faces) == pytest.approx(12)
+    assert scene.texture is None
+    assert len(scene.faces) == 2
+
+
+def test_obj_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
+    rows = []
+    for shift in (0, 10):
+        rows += [f"v {x + shift:g} {y:g} {z:g}" for x, y, z in POINTS]
+        rows += [f"usemtl paint {shift}", "s off"]
+        rows += ["f " + " ".join(str(at - len(POINTS)) for at in face) for face in FACES]
+        rows += ["f 1 2 3 4", "f 1 2 3 4 5"]
+    path = write_obj(tmp_path / "a.obj", rows, "newmtl paint 10\nKd 1 0 0\n")
+    whole = load_scene(path)
+    monkeypatch.setattr(obj_file, "BLOCK_BYTES", 50)
+    blocks = load_scene(path)
+    for name in ("points", "faces", "colours"):
+        assert np.array_equal(getattr(whole, name), getattr(blocks, name))
+    assert any("material paint 0 (not found)" in note for note in blocks.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("v 0 0 0\nv 4 0 0\nv 4 3 0\nf 1 2 9\n", "vertex 8"),
+        ("v 0 0 0\nv 4 0 0\nv 4 3 0\nf 0 2 3\n", "vertex -1"),
+        ("v 0 0 0\nv 4 0 0\nv 4 3 0\nf -4 2 3\n", "vertex -1"),
+        ("v 0 0\nv 4 0 0\nv 4 3 0\nf 1 2 3\n", "fewer than 3 coordinates"),
+        ("v 0 0 a\nv 4 0 0\nv 4 3 0\nf 1 2 3\n", "not a number"),
+        ("v 0 0 0\nv 4 0 0\nv 4 3 0\nf 1/a 2 3\n", "a"),
+        ("v 0 0 0\nv 4 0 0\nl 1 2\n", "no surface"),
+    ],
+)
+def test_damaged_obj_is_rejected(tmp_path, text, reason):
+    (tmp_path / "a.obj").write_text(text)
+    with pytest.raises(SceneError, match=reason):
+        load_scene(tmp_path / "a.obj")

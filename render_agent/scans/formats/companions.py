@@ -15,7 +15,7 @@ from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES
 from render_agent.scans.formats.ply.surface import TEXTURE_COMMENT
 from render_agent.scans.formats.reading_process import read_in_child
 from render_agent.scans.formats.textured.image_files import ImageError, find_siblings, read_sibling
-from render_agent.scans.formats.textured.wavefront import library_images
+from render_agent.scans.formats.textured.mtl import library_images
 from render_agent.util.safe_parse import parse_json
 
 GLB_HEADER = struct.Struct("<12xI4x")  # length of the JSON chunk

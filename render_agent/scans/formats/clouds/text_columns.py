@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -114,13 +115,14 @@ def _has_decimal_comma(points: list[bytes]) -> bool:
 def _sample(path: Path, size: int, points: list[bytes]) -> list[bytes]:
     """Return at most SAMPLED_ROWS rows from all over the file; `points` are its first."""
     if size > SAMPLED_PLACES * PLACE_BYTES:
-        points = points[: SAMPLED_ROWS // SAMPLED_PLACES]
+        rows_per_place = SAMPLED_ROWS // SAMPLED_PLACES
+        points = points[:rows_per_place]
         with path.open("rb") as file:
             for place in range(1, SAMPLED_PLACES):
                 file.seek(place * (size - PLACE_BYTES) // SAMPLED_PLACES)
                 lines = file.read(PLACE_BYTES).splitlines()[1:-1]
-                rows = [line.strip() for line in lines if _is_row(line)]
-                points = points + rows[: SAMPLED_ROWS // SAMPLED_PLACES]
+                rows = (line.strip() for line in lines if _is_row(line))
+                points += islice(rows, rows_per_place)
     elif size > START_BYTES:
         lines = _lines(path.read_bytes().removeprefix(BOM), is_whole_file=True)
         points = [line for line in lines if _is_row(line)]

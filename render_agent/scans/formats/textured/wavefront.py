@@ -1,14 +1,8 @@
-"""Read Wavefront OBJ: geometry with trimesh, MTL materials with our own parser.
-
-trimesh silently drops images that it cannot open, and vertex colours of objects with a material.
-"""
+"""Read Wavefront OBJ files with their materials."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,62 +13,23 @@ from PIL import Image
 
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.colour_range import colour_bits
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.textured.image_files import (
     EncodedImage,
     ImageError,
     decode_images,
     read_sibling,
 )
-from render_agent.scans.formats.textured.obj_faces import plain_faces
-from render_agent.scans.formats.textured.parts import Part, join_parts
-from render_agent.scans.formats.triangulation import triangles
+from render_agent.scans.formats.textured.mtl import MtlMaterial, parse_mtl
+from render_agent.scans.formats.textured.obj_file import ObjFile, parse_obj
+from render_agent.scans.formats.textured.parts import Part, is_black, join_parts
 from render_agent.scans.srgb import to_linear
 from render_agent.scans.texture import Material, Wrap
 
-# Options that may precede the image name in a map_* line.
-OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
-
 MAXIMA = {0: 1, 8: 255, 16: 65535}  # of vertex colours, by `colour_bits`
 MASK_CUTOFF = 0.5  # texels with a lower alpha are holes
-# Enough for a face with thousands of corners; trimesh needs hundreds of bytes for each.
-MAX_LINE_BYTES = 1 << 16
 
-
-@dataclass(frozen=True)
-class _MtlMaterial:
-    """A material in an MTL file.
-
-    Attributes:
-        colour: sRGB base colour from 0 to 1.
-        emission: sRGB emission from 0 to 1.
-        picture: Name of the colour image.
-        alpha: Name of the opacity image.
-        light: Name of the emission image.
-        is_captured: Whether the colour is an emission, which must not be shaded.
-        scale: Factors of the texture coordinates.
-        shift: Offsets of the texture coordinates.
-        clamped: Whether the image ends at its edges instead of being repeated.
-    """
-
-    colour: tuple[float, ...] = (1.0, 1.0, 1.0)
-    emission: tuple[float, ...] = (0.0, 0.0, 0.0)
-    picture: str | None = None
-    alpha: str | None = None
-    light: str | None = None
-    is_captured: bool = False
-    scale: tuple[float, ...] = (1.0, 1.0)
-    shift: tuple[float, ...] = (0.0, 0.0)
-    clamped: bool = False
-
-
-class _Names:
-    """Resolver that serves trimesh an MTL file with nothing but material names."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.text = "".join(f"newmtl {name}\n" for name in sorted(names)).encode()
-
-    def __getitem__(self, name: str) -> bytes:
-        return self.text
+Appearance = tuple[Material, MtlMaterial]
 
 
 def read_obj(path: Path, *, in_child: bool) -> Scan:
@@ -87,71 +42,81 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     Raises:
         NeedsChildProcess: Its images need a child process.
         ScanRejectedError: Its images are too large.
-        Exception: Whatever trimesh raises on a malformed file.
+        SceneError: A face refers to a vertex that does not exist.
+        ValueError: It has no surface, or is damaged otherwise.
     """
-    from trimesh.exchange.obj import load_obj
-
-    data = path.read_bytes()
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
-    if longest > MAX_LINE_BYTES:
-        raise ValueError(f"a line has {longest:,} bytes")
-    text = plain_faces(data.decode("utf-8", "replace"))
-    used = {
-        " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
-    }
-    libraries = re.findall(r"^\s*mtllib\s+(.+)$", text, re.MULTILINE)
-    if used:  # trimesh only reports material names if it finds an MTL file
-        text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
-    mesh = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
-    geometries = list(mesh.get("geometry", {"": mesh}).values())
-    materials, notes = _materials(path.parent, libraries, used, in_child=in_child)
-    parts = []
-    for geometry in geometries:
-        visual = geometry.get("visual")
-        name = None if visual is None else getattr(visual.material, "name", None)
-        parts.append(
-            _part(geometry, materials.get(str(name)), None if visual is None else visual.uv)
-        )
-    surfaces = [part for part in parts if part.faces is not None and len(part.faces)]
-    if not surfaces:
+    declared = Declared()
+    obj = parse_obj(path, declared)
+    if not len(obj.corners):
         raise ValueError("it has no surface")
-    return join_parts(surfaces, notes)
+    colours = None if obj.colours is None else _vertex_light(obj.colours, declared)
+    materials, notes = _materials(path.parent, obj, declared, in_child=in_child)
+    parts = [
+        _part(obj, rows, colours, materials.get(name)) for name, rows in _rows_by_material(obj)
+    ]
+    if len(obj.uv) and not any(part.uv is not None for part in parts):
+        declared.add("texture coordinates")
+    scan = join_parts(parts, notes)
+    return replace(scan, notes=(*scan.notes, *declared.notes))
+
+
+def _rows_by_material(obj: ObjFile) -> list[tuple[str | None, NDArray[np.intp] | slice]]:
+    """Return the rows of triangles with each material."""
+    numbers = np.unique(obj.face_materials).tolist()
+    if len(numbers) == 1:
+        return [(obj.materials[numbers[0]] if numbers[0] >= 0 else None, slice(None))]
+    return [
+        (
+            obj.materials[number] if number >= 0 else None,
+            np.flatnonzero(obj.face_materials == number),
+        )
+        for number in numbers
+    ]
+
+
+def _vertex_light(colours: NDArray[Any], declared: Declared) -> NDArray[np.float64]:
+    """Return vertex colours of any range in linear light; vertices without a colour are white."""
+    is_missing = ~np.isfinite(colours).all(axis=1)
+    top = float(colours[~is_missing].max(initial=0))
+    maximum = MAXIMA[colour_bits(top)]
+    if is_missing.any():
+        colours = np.where(is_missing[:, None], maximum, colours)
+        declared.add("missing colours of some vertices")
+    return to_linear(np.clip(colours / maximum, 0, 1))
 
 
 def _part(
-    geometry: dict[str, Any],
-    appearance: tuple[Material, _MtlMaterial] | None,
-    uv: NDArray[Any] | None,
+    obj: ObjFile,
+    rows: NDArray[np.intp] | slice,
+    colours: NDArray[np.float64] | None,
+    appearance: Appearance | None,
 ) -> Part:
-    points = np.asarray(geometry["vertices"], np.float64)
-    if points.ndim != 2 or points.shape[1] != 3:
-        raise ValueError("its vertices do not have three coordinates")
-    polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
-    if polygons.size and not 0 <= polygons.min() <= polygons.max() < len(points):
-        raise ValueError("a face refers to a vertex that does not exist")
-    faces = triangles({polygons.shape[1]: polygons}, points)
-    colours = geometry.get("vertex_colors")
-    if colours is not None:
-        is_bytes = np.asarray(colours).dtype.kind == "u"
-        colours = np.asarray(colours)[:, :3]
-        if colours.shape != points.shape:
-            colours = None
-        else:
-            colours = np.nan_to_num(colours.astype(np.float64))
-            bits = colour_bits(float(colours.max(initial=0)), are_integers=is_bytes)
-            colours = to_linear(np.clip(colours / MAXIMA[bits], 0, 1))
-    if appearance is None:
-        return Part(points, faces, None, None, colours)
-    material, entry = appearance
-    if colours is not None and material.picture is None and entry.colour == _grey(entry.colour):
-        material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
-    scaled_uv = None
-    if uv is not None and np.shape(uv)[:1] == (len(points),):
-        with np.errstate(invalid="ignore", over="ignore"):
-            scaled_uv = np.asarray(uv, np.float64)[:, :2] * entry.scale[:2] + entry.shift[:2]
-        scaled_uv = scaled_uv * (1, -1) + (0, 1)  # OBJ's v axis points up
-    return Part(points, faces, material, scaled_uv, colours)
+    """Return the part of the triangles with one material."""
+    corners = obj.corners[rows]
+    material = appearance[0] if appearance else None
+    uv = None
+    if material is not None and material.picture is not None and len(obj.uv):
+        # A vertex for each combination of a point and texture coordinates.
+        keys, faces = np.unique(
+            corners[..., 0] * (len(obj.uv) + 1) + corners[..., 1] + 1, return_inverse=True
+        )
+        used, coordinates = np.divmod(keys, len(obj.uv) + 1)
+        uv = np.concatenate([np.full((1, 2), np.nan), obj.uv])[coordinates]
+    elif isinstance(rows, slice):
+        used, faces = np.arange(len(obj.points)), corners[..., 0]
+    else:
+        used, faces = np.unique(corners[..., 0], return_inverse=True)
+    own = None if colours is None else colours[used]
+    if material is not None and appearance is not None:
+        entry = appearance[1]
+        is_plain = material.picture is None and not material.captured
+        if own is not None and is_plain and entry.colour == _grey(entry.colour):
+            material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
+        if uv is not None:
+            with np.errstate(invalid="ignore", over="ignore"):
+                # OBJ's v axis points up.
+                uv = (uv * entry.scale[:2] + entry.shift[:2]) * (1, -1) + (0, 1)
+    return Part(obj.points[used], faces.reshape(-1, 3), material, uv, own)
 
 
 def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
@@ -160,44 +125,74 @@ def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _materials(
-    folder: Path, libraries: list[str], used: set[str], *, in_child: bool
-) -> tuple[dict[str, tuple[Material, _MtlMaterial]], list[str]]:
+    folder: Path, obj: ObjFile, declared: Declared, *, in_child: bool
+) -> tuple[dict[str | None, Appearance], list[str]]:
     """Return the used materials by name, and notes about them."""
-    entries: dict[str, _MtlMaterial] = {}
+    found: dict[str, MtlMaterial] = {}
     notes = []
-    for line in libraries:
-        for name in dict.fromkeys([line.strip(), *line.split()]):
+    for line in obj.libraries:
+        for name in dict.fromkeys([line, *line.split()]):
             try:
-                entries |= _library(read_sibling(folder, name).decode("utf-8", "replace"))
+                found |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
                 break
             except ImageError as error:
                 reason = error
         else:
             notes.append(f"materials were skipped: {reason}")
-    entries = {name: entry for name, entry in entries.items() if name in used}
-    image_names = {entry.picture: None for entry in entries.values() if entry.picture}
-    image_names |= {
-        entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha
-    }
-    pictures, picture_notes = decode_images(
-        {name: partial(_open_image, folder, name) for name in image_names if name},
-        in_child=in_child,
+    used = [obj.materials[number] for number in np.unique(obj.face_materials) if number >= 0]
+    entries = {name: found[name] for name in used if name in found}
+    if not notes:
+        for name in used:
+            if name not in entries:
+                declared.add(f"material {name} (not found)")
+    for key in (key for entry in entries.values() for key in entry.unused):
+        declared.add(key)
+    pictures = _decode(
+        folder, [(entry.picture, entry.alpha) for entry in entries.values()], notes, in_child
     )
-    materials = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
-    return materials, notes + picture_notes
+    materials = {name: _material(entry, pictures) for name, entry in entries.items()}
+    dark = {
+        name: entry
+        for name, entry in entries.items()
+        if (entry.light or any(entry.emission)) and is_black(materials[name])
+    }
+    lights = _decode(folder, [(entry.light, None) for entry in dark.values()], notes, in_child)
+    for name, entry in dark.items():
+        materials[name] = _emission(entry, lights)
+    if any(
+        (entry.light or any(entry.emission)) and name not in dark for name, entry in entries.items()
+    ):
+        declared.add("emission")
+    by_name = {name: (materials[name], entry) for name, entry in entries.items()}
+    return {**by_name}, list(dict.fromkeys(notes))
+
+
+def _decode(
+    folder: Path,
+    names: list[tuple[str | None, str | None]],
+    notes: list[str],
+    in_child: bool,
+) -> dict[str, NDArray[np.uint8]]:
+    """Decode images and their masks by name, and add notes about them."""
+    wanted = {picture: None for picture, _ in names if picture}
+    wanted |= {mask: None for picture, mask in names if picture and mask}
+    pictures, picture_notes = decode_images(
+        {name: partial(_open_image, folder, name) for name in wanted}, in_child=in_child
+    )
+    notes += picture_notes
+    return pictures
 
 
 def _open_image(folder: Path, name: str) -> EncodedImage:
     return EncodedImage.of(read_sibling(folder, name), name)
 
 
-def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
+def _material(entry: MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
     picture = pictures.get(entry.picture or "")
     colour = entry.colour
     if picture is not None and colour == _grey(colour):
         # Exporters leave an arbitrary grey next to an image, and most viewers ignore it.
         colour = (1.0, 1.0, 1.0)
-    red, green, blue = (float(share) for share in to_linear(np.clip(np.array(colour), 0, 1)))
     mask = pictures.get(entry.alpha or "")
     cutoff = None
     if picture is not None and mask is not None:
@@ -206,100 +201,21 @@ def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Ma
         picture = picture.copy()
         picture[..., 3] = np.asarray(Image.fromarray(clear).resize(size))
         cutoff = MASK_CUTOFF
-    wrap: Wrap = "clamp" if entry.clamped else "repeat"
-    return Material(
-        picture,
-        (red, green, blue, 1.0),
-        (wrap, wrap),
-        cutoff,
-        captured=picture is not None or entry.is_captured,
-    )
+    return Material(picture, _tint(colour), _wrap(entry), cutoff, captured=picture is not None)
 
 
-def _library(text: str) -> dict[str, _MtlMaterial]:
-    """Parse the materials of an MTL file, by name; unknown or invalid lines are ignored."""
-    entries: dict[str, _MtlMaterial] = {}
-    name: str | None = None
-    for line in text.splitlines():
-        key, _, rest = line.strip().partition(" ")
-        key, rest = key.lower(), rest.strip()
-        if key == "newmtl":
-            name = " ".join(rest.split())
-            entries[name] = _MtlMaterial()
-        elif name is None:
-            continue
-        elif key in ("kd", "ke"):
-            if colour := _numbers(rest.split()):
-                colour = (colour * 3)[:3]
-                entry = entries[name]
-                entries[name] = (
-                    replace(entry, colour=colour)
-                    if key == "kd"
-                    else replace(entry, emission=colour)
-                )
-        elif key == "map_kd":
-            entries[name] = replace(entries[name], **_picture_line(rest))
-        elif key == "map_ke":
-            entries[name] = replace(entries[name], light=_picture_line(rest)["picture"])
-        elif key == "map_d":
-            entries[name] = replace(entries[name], alpha=_picture_line(rest)["picture"])
-    return {name: _lit(entry) for name, entry in entries.items()}
-
-
-def library_images(text: str) -> Iterator[str]:
-    """Yield the names of all images in an MTL file."""
-    for entry in _library(text).values():
-        yield from filter(None, (entry.picture, entry.alpha, entry.light))
-
-
-def _lit(entry: _MtlMaterial) -> _MtlMaterial:
+def _emission(entry: MtlMaterial, lights: dict[str, NDArray[np.uint8]]) -> Material:
     """Return a material whose base is black with its emission as colour, as baked scans are exported."""
-    if entry.picture or any(entry.colour):
-        return entry
-    if entry.light:
-        return replace(entry, picture=entry.light, colour=(1.0, 1.0, 1.0))
-    return replace(entry, colour=entry.emission, is_captured=any(entry.emission))
+    picture = lights.get(entry.light or "")
+    colour = (1.0, 1.0, 1.0) if picture is not None else entry.emission
+    return Material(picture, _tint(colour), _wrap(entry))
 
 
-def _picture_line(rest: str) -> dict[str, Any]:
-    """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
-    options: dict[str, Any] = {}
-    words = rest.split()
-    while words and OPTION.fullmatch(words[0]):
-        option, words = words[0].lower(), words[1:]
-        values: list[str] = []
-        while len(words) > 1 and (_numbers(words[:1]) or (not values and _is_word(option))):
-            values.append(words[0])
-            words = words[1:]
-            if _is_word(option):
-                break
-        numbers = _numbers(values)
-        if option == "-s" and numbers:
-            options["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
-        elif option == "-o" and numbers:
-            options["shift"] = (*numbers, 0.0)[:2]
-        elif option == "-clamp":
-            options["clamped"] = values[:1] == ["on"]
-    # An image name with spaces is the unmodified rest of the line.
-    options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
-    return options
+def _tint(colour: tuple[float, ...]) -> tuple[float, float, float, float]:
+    red, green, blue = (float(share) for share in to_linear(np.clip(np.array(colour), 0, 1)))
+    return red, green, blue, 1.0
 
 
-def _is_word(option: str) -> bool:
-    """Return True if an option takes one word rather than numbers."""
-    return option in ("-blendu", "-blendv", "-cc", "-clamp", "-imfchan", "-type")
-
-
-def _tail(text: str, count: int) -> str:
-    """Return the last `count` words of a text with the spaces between them."""
-    match = re.search(rf"(?:\S+\s*){{{count}}}$", text) if count else None
-    return match[0] if match else ""
-
-
-def _numbers(words: list[str]) -> tuple[float, ...]:
-    """Return the words as finite numbers, or () if any is not one."""
-    try:
-        values = tuple(float(word) for word in words)
-    except ValueError:
-        return ()
-    return values if np.isfinite(values).all() else ()
+def _wrap(entry: MtlMaterial) -> tuple[Wrap, Wrap]:
+    wrap: Wrap = "clamp" if entry.clamped else "repeat"
+    return wrap, wrap

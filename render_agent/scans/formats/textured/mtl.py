@@ -1,0 +1,125 @@
+"""Parse MTL files, the materials of OBJ files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+# Options that may precede the image name in a map_* line.
+OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
+
+# Statements that change neither a material's own colour nor its shape.
+HARMLESS = set("newmtl ka ks ns ni illum tf sharpness pr pm ps pc pcr aniso anisor".split())
+
+
+@dataclass(frozen=True)
+class MtlMaterial:
+    """A material in an MTL file.
+
+    Attributes:
+        colour: sRGB base colour from 0 to 1.
+        emission: sRGB emission from 0 to 1.
+        picture: Name of the colour image.
+        alpha: Name of the opacity image.
+        light: Name of the emission image.
+        scale: Factors of the texture coordinates.
+        shift: Offsets of the texture coordinates.
+        clamped: Whether the image ends at its edges instead of being repeated.
+        unused: Statements that are not shown.
+    """
+
+    colour: tuple[float, ...] = (1.0, 1.0, 1.0)
+    emission: tuple[float, ...] = (0.0, 0.0, 0.0)
+    picture: str | None = None
+    alpha: str | None = None
+    light: str | None = None
+    scale: tuple[float, ...] = (1.0, 1.0)
+    shift: tuple[float, ...] = (0.0, 0.0)
+    clamped: bool = False
+    unused: tuple[str, ...] = ()
+
+
+def parse_mtl(text: str) -> dict[str, MtlMaterial]:
+    """Parse the materials of an MTL file, by name; invalid lines are ignored."""
+    entries: dict[str, MtlMaterial] = {}
+    name: str | None = None
+    for line in text.splitlines():
+        key, *words = line.partition("#")[0].split() or [""]
+        key, rest = key.lower(), line.strip()[len(key) :].strip()
+        if key == "newmtl":
+            name = " ".join(rest.split())
+            entries[name] = MtlMaterial()
+        elif name is not None and key:
+            entries[name] = replace(entries[name], **_change(entries[name], key, words, rest))
+    return entries
+
+
+def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[str, Any]:
+    """Return the attributes of a material that a statement sets."""
+    numbers = _numbers(words)
+    if key in ("kd", "ke"):
+        if not numbers:
+            return {}
+        return {"colour" if key == "kd" else "emission": (numbers * 3)[:3]}
+    if key == "map_kd":
+        return _picture_line(rest)
+    if key in ("map_ke", "map_d"):
+        return {"light" if key == "map_ke" else "alpha": _picture_line(rest)["picture"]}
+    is_opaque = (key == "d" and numbers[-1:] == (1,)) or (key == "tr" and numbers == (0,))
+    if key in HARMLESS or is_opaque:
+        return {}
+    return {"unused": (*entry.unused, key)}
+
+
+def library_images(text: str) -> Iterator[str]:
+    """Yield the names of all images in an MTL file."""
+    for entry in parse_mtl(text).values():
+        yield from filter(None, (entry.picture, entry.alpha, entry.light))
+
+
+def _picture_line(rest: str) -> dict[str, Any]:
+    """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
+    options: dict[str, Any] = {}
+    words = rest.split()
+    while words and OPTION.fullmatch(words[0]):
+        option, words = words[0].lower(), words[1:]
+        values: list[str] = []
+        while len(words) > 1 and (_numbers(words[:1]) or (not values and _is_word(option))):
+            values.append(words[0])
+            words = words[1:]
+            if _is_word(option):
+                break
+        numbers = _numbers(values)
+        if option == "-s" and numbers:
+            options["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
+        elif option == "-o" and numbers:
+            options["shift"] = (*numbers, 0.0)[:2]
+        elif option == "-clamp":
+            options["clamped"] = values[:1] == ["on"]
+    # An image name with spaces is the unmodified rest of the line.
+    options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
+    return options
+
+
+def _is_word(option: str) -> bool:
+    """Return True if an option takes one word rather than numbers."""
+    return option in ("-blendu", "-blendv", "-cc", "-clamp", "-imfchan", "-type")
+
+
+def _tail(text: str, count: int) -> str:
+    """Return the last `count` words of a text with the spaces between them."""
+    match = re.search(rf"(?:\S+\s*){{{count}}}$", text) if count else None
+    return match[0] if match else ""
+
+
+def _numbers(words: list[str]) -> tuple[float, ...]:
+    """Return the words as finite numbers, or () if any is not one."""
+    try:
+        values = tuple(float(word) for word in words)
+    except ValueError:
+        return ()
+    return values if np.isfinite(values).all() else ()
