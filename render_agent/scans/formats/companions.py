@@ -87,7 +87,7 @@ def _gltf_names(scan: Path) -> Iterator[str]:
             text = file.read(GLB_HEADER.unpack(start)[0])
         else:
             text = start + file.read()
-    tree: dict[str, Any] = parse_json(text)
+    tree: dict[str, Any] = parse_json(text.rstrip(b"\0"))
     for kind in ("buffers", "images"):
         for entry in tree.get(kind) or ():
             if isinstance(uri := entry.get("uri"), str):

@@ -21,7 +21,7 @@ from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES
 from render_agent.scans.formats.ply.reader import ply_kind, read_ply
 from render_agent.scans.formats.splats.dot_splat import is_dot_splat, read_dot_splat
 from render_agent.scans.formats.splats.spz import MAGIC, is_packed_spz, read_spz
-from render_agent.scans.formats.usd import read_usd
+from render_agent.scans.formats.usd.stage import read_usd
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,11 @@ def is_packed_spz(start: bytes) -> bool:
 
 def read_spz(path: Path, size: int) -> Scan:
     """Read an SPZ file of `size` bytes, y up; raise SceneError if it is damaged."""
-    data = path.read_bytes()
+    return spz_scan(path, path.read_bytes())
+
+
+def spz_scan(path: Path, data: bytes) -> Scan:
+    """Return the splat in SPZ data; `path` is the file with it, for error messages."""
     if data.startswith(MAGIC):
         header, parts = _read_zstd(path, data)
     else:

@@ -211,55 +211,82 @@ def decode_images(
     return by_key, list(dict.fromkeys(notes))
 
 
-def read_sibling(folder: Path, name: str) -> bytes:
-    """Return the content of a file that a scan in `folder` refers to, or of a data URI.
+def read_sibling(folder: Path, name: str, root: Path | None = None) -> bytes:
+    """Return the content of a file that a scan refers to, or of a data URI.
+
+    The file is found regardless of case, Unicode normal form, backslashes and percent escapes. The leading folders of
+    a path that leaves the scan's folder are ignored, as they are those of another machine.
+
+    Args:
+        folder: Folder that `name` is relative to.
+        name: Path or URI in the scan.
+        root: Folder of the scan; None if it is `folder`.
 
     Raises:
-        ImageError: The file is missing, or outside the folder, where scans may not read files.
+        ImageError: The file is missing, or outside the scan's folder, where scans may not read files.
     """
     if name.lower().startswith("data:"):
         return _decode_data_uri(name)
-    for path in find_siblings(folder, name):
+    for path in find_siblings(folder, name, root):
         with suppress(OSError):  # no permission
             return path.read_bytes()
     raise ImageError(f"{short_repr(name)} does not exist")
 
 
-def find_siblings(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the existing files that a name in a scan in `folder` may mean, best match first.
+def find_siblings(folder: Path, name: str, root: Path | None = None) -> Iterator[Path]:
+    """Yield the existing files that a name in a scan may mean, best match first; arguments as in `read_sibling`.
 
     Raises:
-        ImageError: The name is not that of a file in the folder, where scans may not read files.
+        ImageError: The name is not that of a file in the scan's folder.
     """
-    if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
+    path_name = re.sub(r"^file:/*", "/", name, flags=re.IGNORECASE)
+    if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path_name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")
-    spellings = [spelling.replace("\\", "/") for spelling in (unquote(name), name)]
-    similar = (path for spelling in spellings if (path := _similar_file(folder, spelling)))
-    for path in (*(folder / spelling for spelling in spellings), *similar):
+    root = root or folder
+    spellings = dict.fromkeys((unquote(path_name), path_name))
+    paths = [folder / spelling for spelling in spellings]
+    similar = (path for spelling in spellings for path in _similar_files(folder, spelling))
+    is_outside = False
+    for path in (*paths, *similar):
         # invalid name, no permission, or a symlink loop
         with suppress(OSError, ValueError, RuntimeError):
-            if not path.resolve().is_relative_to(folder.resolve()):
-                raise ImageError(f"{short_repr(name)} is outside the scan's folder")
             if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
-                yield path
+                if is_inside(path, root):
+                    yield path
+                else:
+                    is_outside = True
+    if is_outside:
+        raise ImageError(f"{short_repr(name)} is outside the scan's folder")
 
 
-def _similar_file(folder: Path, name: str) -> Path | None:
-    """Return a file below `folder` whose path differs from `name` in case or Unicode normal form, or None.
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return True if a file is in a folder or below it, following symbolic links.
 
-    The leading folders of an absolute Windows path are ignored, as they are those of another machine.
+    In a Hugging Face cache, the files of `snapshots/REVISION` are links to `blobs`, which counts as inside.
     """
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if ".." in parts or not parts:
-        return None
-    is_windows = re.fullmatch(r"[A-Za-z]:", parts[0]) is not None
-    for first in range(1, len(parts)) if is_windows else (0,):
+    real = path.resolve()
+    if real.is_relative_to(folder.resolve()):
+        return True
+    name, outer = (Path(os.path.normpath(each.absolute())) for each in (path, folder))
+    caches = [parent.parent for parent in outer.parents if parent.name == "snapshots"]
+    return name.is_relative_to(outer) and any(
+        real.parent == (cache / "blobs").resolve() for cache in caches
+    )
+
+
+def _similar_files(folder: Path, name: str) -> Iterator[Path]:
+    """Yield files below `folder` whose path differs from `name` in case, slashes or Unicode normal form.
+
+    If the path is absolute or leaves the folder, its leading folders are ignored one by one.
+    """
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    is_elsewhere = re.match(r"[A-Za-z]:|[/\\]", name) is not None or ".." in parts
+    for start in range(len(parts)) if is_elsewhere else (0,):
         path: Path | None = folder
-        for part in parts[first:]:
+        for part in parts[start:]:
             path = path and _similar_entry(path, part)
-        if path is not None:
-            return path
-    return None
+        if path:
+            yield path
 
 
 def _similar_entry(folder: Path, name: str) -> Path | None:

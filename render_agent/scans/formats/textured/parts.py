@@ -21,6 +21,7 @@ MAX_UV = 1e5  # texture coordinates beyond this are faulty, like NaN
 # Linear light of uncoloured parts in a coloured scan.
 PLAIN_LIGHT = float(to_linear(np.array(180 / 255)))
 PLAIN = Material(None, (PLAIN_LIGHT, PLAIN_LIGHT, PLAIN_LIGHT, 1.0), captured=False)
+BLACK_LEVEL = 12  # sRGB; materials without a brighter colour are black
 SCANNED = Material(None)  # for vertex colours without a material
 
 LOOSE_NOTE = "some faces have no valid texture coordinates and are shown in the image's mean colour"
@@ -111,6 +112,16 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
         np.concatenate(tints) if has_tints else None,
     )
     return replace(scan, texture=texture)
+
+
+def is_black(material: Material | None) -> bool:
+    """Return True if a material's colour is black, so that its emission is what is seen."""
+    if material is None:
+        return False
+    brightest = float(to_srgb(np.array(max(material.tint[:3]))))
+    if material.picture is not None:
+        brightest *= float(material.picture[..., :3].max()) / 255
+    return brightest <= BLACK_LEVEL
 
 
 def _remove_image(material: Material) -> Material:

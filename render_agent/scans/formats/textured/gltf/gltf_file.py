@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import require_reader, unreadable
 from render_agent.scans.formats.textured.image_files import ImageError, read_sibling
+from render_agent.util.reasons import truncate
 from render_agent.util.safe_parse import parse_json
 
 Tree = dict[str, Any]
@@ -18,6 +20,9 @@ Tree = dict[str, Any]
 NUMBERS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
 
+MAGIC, BINARY = b"glTF", b"BIN\0"  # of a GLB file, and of its binary chunk
+
+MESHOPT = ("EXT_meshopt_compression", "KHR_meshopt_compression")
 DRACO = "KHR_draco_mesh_compression"
 DRACO_FACES = -1  # key of the faces among Draco-compressed attributes
 
@@ -26,7 +31,7 @@ class GltfFile:
     """A GLB or glTF file of `size` bytes: its JSON `tree`, and access to its accessors and buffers.
 
     Raises:
-        SceneError: A chunk is longer than the file.
+        SceneError: A chunk is longer than the file, or its version is not 2.
         Exception: Whatever Python raises on a malformed file.
     """
 
@@ -35,11 +40,14 @@ class GltfFile:
         self.size = size
         text = memoryview(path.read_bytes())
         self._binary: memoryview | None = None
-        if bytes(text[:4]) == b"glTF":
-            text, self._binary = _chunks(path, text, size)
-        tree = parse_json(bytes(text))
+        if bytes(text[:4]) == MAGIC:
+            _check_version(path, int.from_bytes(text[4:8], "little"))
+            text, self._binary = _chunks(path, text)
+        # Writers pad the JSON with spaces as required, or with null bytes.
+        tree = parse_json(bytes(text).removeprefix(codecs.BOM_UTF8).rstrip(b"\0"))
         if not isinstance(tree, dict):
             raise ValueError("its JSON is not an object")
+        _check_version(path, (tree.get("asset") or {}).get("version", "2.0"))
         self.tree: Tree = tree
         self._buffers: dict[int, memoryview] = {}
         self._decompressed: dict[int, dict[int, NDArray[Any]]] = {}
@@ -47,7 +55,7 @@ class GltfFile:
     def attribute(self, primitive: Tree, name: str) -> NDArray[Any] | None:
         """Return an attribute of a primitive, (n, width), or None if it has none."""
         attributes = primitive["attributes"]
-        draco = (primitive.get("extensions") or {}).get(DRACO) or {}
+        draco = extension(primitive, DRACO)
         if name in (draco.get("attributes") or {}):
             rows = self.draco_attributes(primitive)[draco["attributes"][name]]
             return _normalise(rows, self.tree["accessors"][attributes[name]])
@@ -100,7 +108,8 @@ class GltfFile:
     def view(self, number: int) -> memoryview:
         """Return the content of a buffer view."""
         entry = self.tree["bufferViews"][number]
-        if "EXT_meshopt_compression" in (entry.get("extensions") or {}):
+        buffer = self.tree["buffers"][entry["buffer"]]
+        if "uri" not in buffer and any(extension(buffer, name) for name in MESHOPT):
             raise unreadable(
                 self.path,
                 "it uses meshopt compression, which is not supported",
@@ -130,8 +139,8 @@ class GltfFile:
 
     def draco_attributes(self, primitive: Tree) -> dict[int, NDArray[Any]]:
         """Return the Draco-compressed attributes of a primitive by id, with the faces as DRACO_FACES."""
-        draco = (primitive.get("extensions") or {}).get(DRACO)
-        if draco is None:
+        draco = extension(primitive, DRACO)
+        if not draco:
             return {}
         view = int(draco["bufferView"])
         if view not in self._decompressed:
@@ -150,15 +159,42 @@ class GltfFile:
         return self._decompressed[view]
 
 
-def _chunks(path: Path, data: memoryview, size: int) -> tuple[memoryview, memoryview | None]:
-    """Return the JSON and the first binary chunk of a GLB file; raise SceneError if a chunk is too long."""
+def extension(entry: Tree, name: str) -> Tree:
+    """Return an extension of an object of the tree, or an empty one."""
+    found = (entry.get("extensions") or {}).get(name) or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} is not an object")
+    return found
+
+
+def _check_version(path: Path, version: object) -> None:
+    major = str(version).partition(".")[0]
+    if major != "2":
+        raise unreadable(
+            path,
+            f"it is glTF {truncate(version, 20)}, and only glTF 2.0 is supported",
+            "convert it with `gltf-pipeline -i IN.gltf -o OUT.glb`",
+        )
+
+
+def _chunks(path: Path, data: memoryview) -> tuple[memoryview, memoryview | None]:
+    """Return the JSON and the binary chunk of a GLB file, ignoring bytes after them.
+
+    Raises:
+        SceneError: A chunk is longer than the file.
+    """
     chunks: list[memoryview] = []
     offset = 12
-    while offset < size:
-        length = int(struct.unpack("<I", bytes(data[offset : offset + 4]).ljust(4, b"\0"))[0])
-        if offset + 8 + length > size:
-            raise unreadable(path, f"it declares {length:,} bytes that it does not have")
-        chunks.append(data[offset + 8 : offset + 8 + length])
+    while offset + 8 <= len(data) and len(chunks) < 2:
+        length, kind = struct.unpack_from("<I4s", data, offset)
+        if chunks and kind != BINARY:
+            if offset + 8 + length > len(data):
+                break
+        elif offset + 8 + length > len(data):
+            missing = offset + 8 + length - len(data)
+            raise unreadable(path, f"it is cut short: its last {missing:,} bytes are missing")
+        else:
+            chunks.append(data[offset + 8 : offset + 8 + length])
         offset += 8 + length
     if not chunks:
         raise ValueError("it has no JSON")

@@ -1,20 +1,27 @@
-"""Read the materials of a glTF file, with the image and texture coordinates of their base colour."""
+"""Read the materials of a glTF file, with the image and texture coordinates of their colour.
+
+The colour is the base colour, or the emission if the base is black, as in baked scans.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.textured.gltf.gltf_file import GltfFile, Tree
+from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.textured.gltf.gltf_file import GltfFile, Tree, extension
 from render_agent.scans.formats.textured.image_files import (
     EncodedImage,
     decode_images,
     read_sibling,
 )
+from render_agent.scans.formats.textured.parts import is_black
 from render_agent.scans.texture import Material, Wrap
 
 FloatArray = NDArray[np.float64]
@@ -24,62 +31,121 @@ MappedMaterial = tuple[Material | None, int, FloatArray]
 
 WRAPS: dict[int, Wrap] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
 
+STRENGTH = "KHR_materials_emissive_strength"
+
 BLEND_CUTOFF = 0.5  # in blended materials, texels with a lower alpha are holes
 
 
 def read_materials(
-    gltf: GltfFile, numbers: set[int | None], *, in_child: bool
+    gltf: GltfFile, numbers: set[int | None], declared: Declared, *, in_child: bool
 ) -> tuple[dict[int | None, MappedMaterial], list[str]]:
     """Return materials by number, and notes about their images; the material of None has no colour.
 
     Args:
         gltf: The file.
         numbers: Numbers of the materials in use.
+        declared: Inputs of the materials that are not used are added to it.
         in_child: Whether this is a child process.
 
     Raises:
-        NeedsChildProcess: See `decodeimages`.
-        ScanRejectedError: See `decodeimages`.
+        NeedsChildProcess: See `decode_images`.
+        ScanRejectedError: See `decode_images`.
     """
-    entries = {number: _material(gltf.tree, number) for number in numbers if number is not None}
+    materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
+    entries = {number: gltf.tree["materials"][number] for number in numbers if number is not None}
+    notes: list[str] = []
+    for name in (name for entry in entries.values() for name in _inputs(entry)):
+        declared.add(name)
+    declared.use("baseColorTexture", "diffuseTexture")
+    base = {number: _base(gltf.tree, entry) for number, entry in entries.items()}
+    materials |= _decode(gltf, base, notes, in_child=in_child)
+    emission = {
+        number: _emission(gltf.tree, entry)
+        for number, entry in entries.items()
+        if _emits(entry) and is_black(materials[number][0])
+    }
+    if emission:
+        materials |= _decode(gltf, emission, notes, in_child=in_child)
+        if all(number in emission for number, entry in entries.items() if _emits(entry)):
+            declared.use("emissiveTexture", "emissiveFactor", "KHR_materials_emissive_strength")
+    return materials, list(dict.fromkeys(notes))
+
+
+def _decode(
+    gltf: GltfFile,
+    mapped: Mapping[int, tuple[Tree, Material]],
+    notes: list[str],
+    *,
+    in_child: bool,
+) -> dict[int | None, MappedMaterial]:
+    """Return materials with their decoded images, given the mappings of their textures; add notes."""
     sources = dict.fromkeys(
-        mapping["source"] for mapping, _ in entries.values() if mapping.get("source") is not None
+        mapping["source"] for mapping, _ in mapped.values() if mapping.get("source") is not None
     )
-    pictures, notes = decode_images(
+    pictures, picture_notes = decode_images(
         {source: partial(_picture, gltf, source) for source in sources}, in_child=in_child
     )
-    materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
-    for number, (mapping, material) in entries.items():
+    notes += picture_notes
+    materials: dict[int | None, MappedMaterial] = {}
+    for number, (mapping, material) in mapped.items():
         picture = pictures.get(mapping.get("source", -1))
         if picture is None:
             materials[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
         else:
             textured = replace(material, picture=picture, captured=True)
             materials[number] = (textured, mapping["uv"], mapping["transform"])
-    return materials, notes
+    return materials
 
 
-def _material(tree: Tree, number: int) -> tuple[Tree, Material]:
-    """Return the texture mapping of a material, and the material without its image."""
-    entry = tree["materials"][number]
-    extensions = entry.get("extensions") or {}
+def _inputs(entry: Tree) -> Iterator[str]:
+    """Yield the inputs of a material that may change its appearance: textures, emission and transparency."""
     base = entry.get("pbrMetallicRoughness") or {}
-    glossy = extensions.get("KHR_materials_pbrSpecularGlossiness")
+    for part in (entry, base, *(entry.get("extensions") or {}).values()):
+        yield from (name for name in part if name.endswith("Texture"))
+    if any(entry.get("emissiveFactor") or ()):
+        yield "emissiveFactor"
+    if entry.get("alphaMode") == "BLEND" and (base.get("baseColorFactor") or [1])[-1] < 1:
+        yield "alphaMode BLEND"
+
+
+def _base(tree: Tree, entry: Tree) -> tuple[Tree, Material]:
+    """Return the texture mapping of a material's base colour, and the material without its image."""
+    base = entry.get("pbrMetallicRoughness") or {}
     factor, texture = base.get("baseColorFactor"), base.get("baseColorTexture")
-    if glossy:
+    if glossy := extension(entry, "KHR_materials_pbrSpecularGlossiness"):
         factor, texture = glossy.get("diffuseFactor"), glossy.get("diffuseTexture")
-    tint = np.ones(4) if factor is None else np.asarray(factor, np.float64).reshape(4)
-    if not np.isfinite(tint).all():
-        raise ValueError("a colour is not finite")
-    red, green, blue, alpha = (float(share) for share in np.clip(tint, 0, 1))
-    material = Material(
-        None, (red, green, blue, alpha), captured="KHR_materials_unlit" in extensions
-    )
+    red, green, blue, alpha = _colour(factor, 4)
+    is_unlit = "KHR_materials_unlit" in (entry.get("extensions") or {})
+    material = Material(None, (red, green, blue, alpha), captured=is_unlit)
     mapping: Tree = {}
     if texture:
         mapping, wrap = _texture(tree, texture)
         material = replace(material, wrap=wrap, alpha_cutoff=_cutoff(entry, alpha))
     return mapping, material
+
+
+def _emission(tree: Tree, entry: Tree) -> tuple[Tree, Material]:
+    """Return the texture mapping of a material's emission, and the material without its image."""
+    strength = float(extension(entry, STRENGTH).get("emissiveStrength", 1))
+    red, green, blue = _colour(np.multiply(entry["emissiveFactor"], strength), 3)
+    material = Material(None, (red, green, blue, 1.0))
+    mapping: Tree = {}
+    if texture := entry.get("emissiveTexture"):
+        mapping, wrap = _texture(tree, texture)
+        material = replace(material, wrap=wrap)
+    return mapping, material
+
+
+def _emits(entry: Tree) -> bool:
+    return bool(np.any(np.asarray(entry.get("emissiveFactor") or (), np.float64) > 0))
+
+
+def _colour(factor: Any, width: int) -> tuple[float, ...]:
+    """Return a colour factor, clipped to 0 to 1; white if it is None."""
+    values = np.ones(width) if factor is None else np.asarray(factor, np.float64).reshape(width)
+    if not np.isfinite(values).all():
+        raise ValueError("a colour is not finite")
+    return tuple(float(share) for share in np.clip(values, 0, 1))
 
 
 def _texture(tree: Tree, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
@@ -92,9 +158,9 @@ def _texture(tree: Tree, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
             source = extensions[name].get("source")
     mapping: Tree = {"source": source, "uv": int(info.get("texCoord", 0))}
     mapping["transform"] = np.eye(2, 3)
-    change = (info.get("extensions") or {}).get("KHR_texture_transform")
-    if change:
-        mapping["uv"] = int(change.get("texCoord", mapping["uv"]))
+    if change := extension(info, "KHR_texture_transform"):
+        if "texCoord" in change:
+            mapping["uv"] = int(change["texCoord"])
         mapping["transform"] = _uv_transform(change)
     sampler = tree["samplers"][entry["sampler"]] if "sampler" in entry else {}
     kinds = (sampler.get("wrapS", 10497), sampler.get("wrapT", 10497))

@@ -6,9 +6,8 @@ normalised accessors, and it creates all instances before their size can be limi
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import NeedsChildProcess
-from render_agent.scans.formats.textured.gltf.gltf_file import DRACO, DRACO_FACES, GltfFile, Tree
+from render_agent.scans.formats.textured.gltf.deformation import (
+    is_skinned,
+    morph,
+    morph_weights,
+    skin,
+)
+from render_agent.scans.formats.textured.gltf.gltf_file import (
+    DRACO,
+    DRACO_FACES,
+    MESHOPT,
+    GltfFile,
+    Tree,
+)
 from render_agent.scans.formats.textured.gltf.materials import MappedMaterial, read_materials
+from render_agent.scans.formats.textured.gltf.scene_graph import (
+    INSTANCING,
+    VISIBILITY,
+    FloatArray,
+    Placement,
+    SceneGraph,
+)
+from render_agent.scans.formats.textured.gltf.splat_primitives import (
+    SPLAT,
+    SPZ,
+    is_splat,
+    read_splats,
+)
 from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
 from render_agent.scans.srgb import to_linear
 from render_agent.util.reasons import truncate
 
-FloatArray = NDArray[np.float64]
-
-MAX_DEPTH = 1000  # nesting of nodes
-
 # Supported extensions, and ones that are rejected with their own message where they matter.
 READ = {
     DRACO,
+    SPLAT,
+    *SPZ,
+    *MESHOPT,
+    INSTANCING,
+    VISIBILITY,
     "KHR_materials_pbrSpecularGlossiness",
     "KHR_materials_unlit",
     "KHR_mesh_quantization",
@@ -40,7 +66,7 @@ READ = {
 }
 
 # Prefixes of extensions that change neither base colours nor shapes.
-HARMLESS = ("KHR_materials_", "KHR_lights_", "KHR_animation_", "KHR_xmp", "KHR_node_")
+HARMLESS = ("KHR_materials_", "KHR_lights_", "KHR_animation_", "KHR_xmp")
 
 POINTS, TRIANGLES, STRIP, FAN = 0, 4, 5, 6  # primitive modes; lines are skipped
 
@@ -62,35 +88,115 @@ def read_gltf(path: Path, size: int, *, in_child: bool) -> Scan:
     gltf = GltfFile(path, size)
     _check_extensions(gltf)
     _check_promises(gltf)
-    instances = list(_instances(gltf.tree))
-    _check_sizes(gltf, instances, in_child=in_child)
+    graph = SceneGraph(gltf.tree)
+    _check_sizes(gltf, graph.placements, in_child=in_child)
+    declared = Declared(_names(gltf.tree))
+    declared.use(*READ, *(f"mesh {_mesh_name(gltf.tree, each.mesh)}" for each in graph.placements))
     primitives = [
-        (primitive, matrix)
-        for mesh, matrix in instances
-        for primitive in gltf.tree["meshes"][mesh]["primitives"]
+        (placement, primitive)
+        for placement in graph.placements
+        for primitive in gltf.tree["meshes"][placement.mesh]["primitives"]
     ]
-    surfaces = [
-        entry for entry in primitives if entry[0].get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)
-    ]
-    points_only = [entry for entry in primitives if entry[0].get("mode", TRIANGLES) == POINTS]
-    visible = surfaces or points_only
-    numbers = {entry.get("material") for entry, _ in visible}
-    materials, notes = read_materials(gltf, numbers, in_child=in_child)
-    part_of_primitive: dict[int, Part] = {}
+    kinds: dict[str, list[tuple[Placement, Tree]]] = {}
+    for placement, primitive in primitives:
+        kinds.setdefault(_kind(primitive), []).append((placement, primitive))
+    kind = next((kind for kind in ("splats", "surfaces", "points") if kind in kinds), None)
+    if kind is None:
+        raise ValueError("it has no surface")
+    for other in kinds.keys() - {kind}:
+        declared.add(other)
+    visible = kinds[kind]
+    for _, primitive in visible:
+        for name in primitive.get("attributes") or ():
+            declared.add(name)
+    if kind == "splats":
+        scan = replace(read_splats(gltf, visible, declared), up="y", metres=1.0)
+    else:
+        scan = _mesh_scan(gltf, graph, visible, declared, in_child=in_child)
+    return replace(scan, notes=(*scan.notes, *declared.notes))
+
+
+def _mesh_scan(
+    gltf: GltfFile,
+    graph: SceneGraph,
+    visible: Sequence[tuple[Placement, Tree]],
+    declared: Declared,
+    *,
+    in_child: bool,
+) -> Scan:
+    """Join placed primitives, all surfaces or all points, to one scan."""
+    numbers = {primitive.get("material") for _, primitive in visible}
+    materials, notes = read_materials(gltf, numbers, declared, in_child=in_child)
+    part_of_primitive: dict[tuple[int, tuple[float, ...]], Part] = {}
     parts = []
-    for primitive, matrix in visible:
-        if id(primitive) not in part_of_primitive:
+    for placement, primitive in visible:
+        weights = morph_weights(gltf.tree, placement)
+        key = id(primitive), weights
+        if key not in part_of_primitive:
             material = materials[primitive.get("material")]
-            part_of_primitive[id(primitive)] = _part(gltf, primitive, material)
-        part = part_of_primitive[id(primitive)]
-        points = part.points @ matrix[:3, :3].T + matrix[:3, 3]
-        faces = part.faces
-        if faces is not None and np.linalg.det(matrix[:3, :3]) < 0:
-            faces = faces[:, [0, 2, 1]]
-        parts.append(replace(part, points=points, faces=faces))
+            part_of_primitive[key] = _part(gltf, primitive, material, weights, declared)
+        part = part_of_primitive[key]
+        if is_skinned(placement, primitive):
+            declared.use(*(name for name in primitive["attributes"] if _is_influence(name)))
+            points = skin(gltf, graph, placement, primitive, part.points)
+            parts.append(replace(part, points=points))
+        else:
+            parts.append(_placed(part, list(placement.matrices(gltf))))
     if not sum(len(part.points) for part in parts):
         raise ValueError("it has no surface")
     return join_parts(parts, notes)
+
+
+def _placed(part: Part, matrices: Sequence[FloatArray]) -> Part:
+    """Return the instances of a part, each with its (4, 4) matrix, as one part."""
+    count, size = len(matrices), len(part.points)
+    points = np.concatenate([part.points @ each[:3, :3].T + each[:3, 3] for each in matrices])
+    faces = part.faces
+    if faces is not None:
+        is_flipped = [bool(np.linalg.det(each[:3, :3]) < 0) for each in matrices]
+        mirrored = faces[:, [0, 2, 1]] if any(is_flipped) else faces
+        faces = np.concatenate(
+            [(mirrored if flip else faces) + size * at for at, flip in enumerate(is_flipped)]
+        )
+    uv, colours = (
+        array if array is None or count == 1 else np.tile(array, (count, 1))
+        for array in (part.uv, part.colours)
+    )
+    return replace(part, points=points, faces=faces, uv=uv, colours=colours)
+
+
+def _names(tree: Tree) -> Iterator[str]:
+    """Yield the names of what a file declares, apart from materials and vertex attributes."""
+    yield from (str(name) for name in tree.get("extensionsUsed") or ())
+    scenes = tree.get("scenes") or ()
+    shown = tree.get("scene", 0)
+    yield from (
+        f"scene {scene.get('name', number)}"
+        for number, scene in enumerate(scenes)
+        if number != shown and scene.get("nodes") != scenes[shown].get("nodes")
+    )
+    yield from (
+        f"mesh {_mesh_name(tree, number)}" for number in range(len(tree.get("meshes") or ()))
+    )
+    if tree.get("animations"):
+        yield "animations"
+
+
+def _mesh_name(tree: Tree, number: int) -> str:
+    return str(tree["meshes"][number].get("name", number))
+
+
+def _kind(primitive: Tree) -> str:
+    if is_splat(primitive):
+        return "splats"
+    mode = primitive.get("mode", TRIANGLES)
+    if mode in (TRIANGLES, STRIP, FAN):
+        return "surfaces"
+    return "points" if mode == POINTS else "lines"
+
+
+def _is_influence(name: str) -> bool:
+    return name.startswith(("JOINTS_", "WEIGHTS_"))
 
 
 def _check_extensions(gltf: GltfFile) -> None:
@@ -111,24 +217,24 @@ def _check_promises(gltf: GltfFile) -> None:
         for entry in gltf.tree.get("accessors") or []
         if "bufferView" not in entry
     ]
-    compressed = DRACO in (gltf.tree.get("extensionsUsed") or [])
+    compressed = {DRACO, *SPZ} & {str(name) for name in gltf.tree.get("extensionsUsed") or []}
     declared = sum(max(0, int(count)) for count in counts)
-    # Draco needs at least two bits per vertex.
+    # Draco and SPZ need at least two bits per vertex.
     if declared > gltf.size * (32 if compressed else 1):
         reason = f"it declares {declared:,} values that it does not have"
         raise unreadable(gltf.path, reason)
 
 
-def _check_sizes(
-    gltf: GltfFile, instances: list[tuple[int, FloatArray]], *, in_child: bool
-) -> None:
+def _check_sizes(gltf: GltfFile, placements: Sequence[Placement], *, in_child: bool) -> None:
     """Check the number of vertices and face corners in all instances together.
 
     Raises:
         SceneError: There are far more than in the meshes themselves.
         NeedsChildProcess: There are many, and this is not a child process.
     """
-    times = Counter(mesh for mesh, _ in instances)
+    times: Counter[int] = Counter()
+    for placement in placements:
+        times[placement.mesh] += placement.count
     for noun, limit, size in (
         ("vertices", MAX_VERTICES, _vertices),
         ("corners of faces", MAX_CORNERS, _corners),
@@ -149,6 +255,7 @@ def _vertices(tree: Tree, mesh: Tree) -> int:
     return sum(
         int(tree["accessors"][entry["attributes"]["POSITION"]]["count"])
         for entry in mesh["primitives"]
+        if not is_splat(entry)
     )
 
 
@@ -157,39 +264,30 @@ def _corners(tree: Tree, mesh: Tree) -> int:
         int(tree["accessors"][entry.get("indices", entry["attributes"]["POSITION"])]["count"])
         * (3 if entry.get("mode", TRIANGLES) in (STRIP, FAN) else 1)
         for entry in mesh["primitives"]
+        if not is_splat(entry)
     )
 
 
-def _instances(tree: Tree) -> Iterator[tuple[int, FloatArray]]:
-    """Yield the meshes in the scene, each with its node's (4, 4) world matrix."""
-    nodes = tree.get("nodes") or []
-    children = {child for node in nodes for child in node.get("children") or []}
-    scenes = tree.get("scenes") or [{"nodes": sorted({*range(len(nodes))} - children)}]
-    pending = [(root, np.eye(4), 0) for root in scenes[tree.get("scene", 0)].get("nodes") or []]
-    visited = set()
-    while pending:
-        number, outer, depth = pending.pop()
-        if number in visited or depth > MAX_DEPTH:
-            raise ValueError("its nodes do not form a tree")
-        visited.add(number)
-        node = nodes[number]
-        matrix = outer @ _node_matrix(node)
-        if "mesh" in node:
-            yield int(node["mesh"]), matrix
-        pending += [(child, matrix, depth + 1) for child in reversed(node.get("children") or [])]
-
-
-def _part(gltf: GltfFile, primitive: Tree, mapping: MappedMaterial) -> Part:
-    """Build the part of a primitive in the frame of its mesh."""
+def _part(
+    gltf: GltfFile,
+    primitive: Tree,
+    mapping: MappedMaterial,
+    weights: tuple[float, ...],
+    declared: Declared,
+) -> Part:
+    """Build the part of a primitive in the frame of its mesh, with its morph targets."""
     material, uv_set, transform = mapping
     points = gltf.attribute(primitive, "POSITION")
     assert points is not None
     if points.shape[1] != 3:
         raise ValueError("its positions do not have x, y and z")
+    points = morph(gltf, primitive, "POSITION", points, weights)
+    declared.use("POSITION", "NORMAL", "TANGENT", "COLOR_0", f"TEXCOORD_{uv_set}")
     colours = gltf.attribute(primitive, "COLOR_0")
     if colours is not None:
         kind = gltf.tree["accessors"][primitive["attributes"]["COLOR_0"]]["componentType"]
         has_picture = material is not None and material.picture is not None
+        colours = morph(gltf, primitive, "COLOR_0", colours, weights)
         colours = _vertex_light(colours, screen=kind == 5121 and not has_picture)
     uv = None
     if material is not None and material.picture is not None:
@@ -224,28 +322,6 @@ def _faces(gltf: GltfFile, primitive: Tree, mode: int, count: int) -> NDArray[np
     faces = np.column_stack([order[:-2], order[1:-1], order[2:]])
     faces[1::2] = faces[1::2, [1, 0, 2]]
     return faces
-
-
-def _node_matrix(node: Tree) -> FloatArray:
-    """Return a node's (4, 4) matrix, given directly or as translation, rotation and scale."""
-    if "matrix" in node:
-        return np.asarray(node["matrix"], np.float64).reshape(4, 4).T
-    matrix = np.eye(4)
-    x, y, z, w = np.asarray(node.get("rotation", (0, 0, 0, 1)), np.float64)
-    size = math.sqrt(x * x + y * y + z * z + w * w)
-    if not size > 0:
-        raise ValueError("a rotation is invalid")
-    x, y, z, w = x / size, y / size, z / size, w / size
-    turn = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-    matrix[:3, :3] = turn * np.asarray(node.get("scale", (1, 1, 1)), np.float64).reshape(3)
-    matrix[:3, 3] = np.asarray(node.get("translation", (0, 0, 0)), np.float64).reshape(3)
-    return matrix
 
 
 def _vertex_light(colours: NDArray[Any], screen: bool) -> FloatArray:
