@@ -27,6 +27,8 @@ from render_agent.util.display import format_duration
 
 INTERVALS = f"95 % CI: jackknife over scenes (at least {LEAST_SCENES} scenes)."
 
+NO_PROOF = "Right answers may have the same history, so a cause is no proof."
+
 MIRRORED = {
     "scored": " Right answers: by the ground truth of the original room, as in the scores above.",
     "shown": " Right answers: by the ground truth of the mirrored room, unlike the scores above.",
@@ -230,7 +232,7 @@ def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             {type_words(kind): counter for kind, counter in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
-        explain_causes(present, passive=run.parts.passive) + _mirrored(run, "shown"),
+        f"{explain_causes(present, passive=run.parts.passive)} {NO_PROOF}{_mirrored(run, 'shown')}",
         ("type", "n", *map(str, present)),
         [
             (type_words(kind), counter.total(), *(counter[c] for c in present))
