@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from render_agent.dialogue.answers.letter import letter_in
+from render_agent.dialogue.answers.number import number_in
 from render_agent.dialogue.wording import Wording
-from render_agent.util.numbers import parse_only_number
 
 AnswerForm = Literal["letter", "number", "text"]
 
@@ -16,12 +17,6 @@ MAX_OPTIONS = 26  # one per letter of the alphabet
 MAX_ANSWER_CHARACTERS = 2_000  # longer texts are not parsed as a letter or a number
 
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
-_LEAD_IN = re.compile(
-    r"\W*(?:(?:the|my|final|correct|best|answer|option|choice|letter|is|boxed)\b\W+)*",
-    re.IGNORECASE,
-)
-_ALONE = re.compile(r"(?<!\w)(?<!\w['’-])[A-Za-z](?!['’-]?\w)")
-_ARTICLE = re.compile(r"a\s+(?!(?:or|and)\b)\w")
 
 
 def options_by_letter(options: Sequence[str]) -> dict[str, str]:
@@ -41,9 +36,9 @@ def canonical_answer(text: str, wanted: AnswerForm, options: Sequence[str] = ())
     if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
     if wanted == "letter":
-        return _letter(text, options_by_letter(options))
+        return letter_in(text, options_by_letter(options))
     if wanted == "number":
-        return parse_only_number(text)
+        return number_in(text)
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
@@ -55,38 +50,3 @@ def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) ->
     if not first:
         return wording("question.letter", last=last)
     return wording("question.letters", letters=", ".join(first), last=last)
-
-
-def _letter(text: str, texts: dict[str, str]) -> str | None:
-    """Return the letter of the only option that `text` names, either by its text or by a leading letter."""
-    by_text = _match_text(text, texts)
-    if by_text is not None:
-        return by_text
-    text = text[_LEAD_IN.match(text).end() :]  # type: ignore[union-attr]
-    if not _ALONE.match(text) or _ARTICLE.match(text):
-        return _match_text(text, texts)
-    letter, remainder = text[0].upper(), text[1:]
-    if letter not in texts or _same_words(remainder, texts[letter]):
-        return letter if letter in texts else None
-    other_letters = {
-        match[0].upper()
-        for match in _ALONE.finditer(remainder)
-        if not _ARTICLE.match(remainder, match.start())
-    }
-    return None if other_letters & (texts.keys() - {letter}) else letter
-
-
-def _match_text(text: str, texts: dict[str, str]) -> str | None:
-    """Return the letter of the only option with this text; None if there is none or more than one."""
-    matching = [letter for letter, option in texts.items() if _same_words(text, option)]
-    return matching[0] if len(matching) == 1 else None
-
-
-def _same_words(text: str, other: str) -> bool:
-    return _normalise(text) == _normalise(other) != ""
-
-
-def _normalise(text: str) -> str:
-    """Lower-case a text and strip surrounding punctuation and a leading article."""
-    text = text.strip(" \t\r\n.*_`\"'():,;!-").lower()
-    return re.sub(r"^(?:the|an?)\s+", "", text)

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct, field
 from render_agent.dialogue.answer import AnswerForm, canonical_answer
 from render_agent.scans.camera import Vector
 from render_agent.scans.edits import Edit
-from render_agent.util.numbers import parse_only_number
 from render_agent.util.safe_parse import Number
 
 MAX_QUESTION_CHARS = 100_000  # characters of text and options; bounds prompts and report pages
@@ -60,7 +59,7 @@ class Change(Struct, frozen=True):
             return None
         meaning = dict(self.option_letters)
         if not meaning:
-            number = None if self.factor == 1 else parse_only_number(answer)
+            number = None if self.factor == 1 else canonical_answer(answer, "number")
             return answer if number is None else f"{float(number) * self.factor:.6g}"
         if answer in meaning:
             return meaning[answer]

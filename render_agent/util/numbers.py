@@ -30,14 +30,7 @@ SMALL_NUMBERS = {
 _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\uff0d", "-"))
 _DIGITS = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]+)?"
 _WORD = rf"(?<![a-z-])(?:{'|'.join(SMALL_NUMBERS)})(?![a-z-])"
-_SPOKEN = re.compile(_WORD)
 _AT_START = re.compile(rf"[-+]?{_DIGITS}|{_WORD}")
-_ALONE = re.compile(r"(?:(?<![a-z0-9_^.])[-+]?|(?<=[0-9]x))" + _DIGITS)
-_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
-# Words that change the value of a number word next to them.
-_LARGER = re.compile(
-    r"\b(?:minus|negative|point|half|dozen|hundred|thousand|million|(?:thir|for|fif|six|seven|eigh|nine)ty)\b"
-)
 
 
 def parse_quantity(value: object, units: dict[str, float]) -> float | None:
@@ -55,26 +48,6 @@ def parse_quantity(value: object, units: dict[str, float]) -> float | None:
     if not match or (unit and unit not in units):
         return None
     return _finite(_value(match[0]) * units.get(unit, 1.0))
-
-
-def parse_only_number(text: str) -> str | None:
-    """Return the only number in a text as plain digits; None if there are none or several.
-
-    "about 3 chairs", "2.0", "twelve" and "1,234" contain one number; "3 or 4", "1,5" and "none" do not. A repeated
-    number ("2 (two)") counts once; digits inside a word ("m2", "m^2") do not count.
-    """
-    text = _THOUSANDS.sub("", _normalise(text))
-    written = {_finite(float(digits)) for digits in _ALONE.findall(text)}
-    spoken = {_value(word) for word in _SPOKEN.findall(text)}
-    if spoken and _LARGER.search(text):
-        return None
-    if written:
-        spoken.discard(1.0)  # next to digits, "one" is a pronoun, as in "3, with the one behind"
-    numbers = written | spoken
-    number = numbers.pop() if len(numbers) == 1 else None
-    if number is None:
-        return None
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 def _value(number: str) -> float:

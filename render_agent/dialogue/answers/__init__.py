@@ -1,0 +1,1 @@
+"""Reads which option or number an answer states."""

@@ -1,0 +1,87 @@
+"""Reads the number in an answer. docs/explanation/scores.md states the rule."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from render_agent.dialogue.answers.stated import normalise, read_stated
+from render_agent.util.numbers import SMALL_NUMBERS
+
+_DIGITS = r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[-+]?[0-9]++)?"
+
+# A number on its own: not part of a word, an exponent, an ordinal ("2nd") or "3D".
+_WRITTEN = re.compile(
+    r"(?:(?<![a-z0-9_^.])[-+]?|(?<=[0-9]x))"
+    + _DIGITS
+    + r"(?![0-9])(?!\.[0-9])(?!(?:st|nd|rd|th|d)\b)",
+    re.IGNORECASE,
+)
+_SPOKEN = re.compile(rf"(?<![a-z-])(?:{'|'.join(SMALL_NUMBERS)})(?![a-z-])", re.IGNORECASE)
+
+# Words that change the value of a number word next to them.
+_LARGER = re.compile(
+    r"\b(?:minus|negative|point|half|dozen|hundred|thousand|million|(?:thir|for|fif|six|seven|eigh|nine)ty)\b",
+    re.IGNORECASE,
+)
+_SIGNS = str.maketrans(
+    dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014", "-") | dict.fromkeys("≈≅", "=")
+)
+_THOUSANDS = re.compile(r"(?<![0-9.,])([1-9][0-9]{0,2})((?:[ ,'][0-9]{3})+)(?![0-9])")
+
+_SENTENCE_END = re.compile(r"[;\n]|[.,](?=\s|\Z)")
+_TOLERANCE = re.compile(r"(?:±|\+/-)\s*[0-9.]+")
+_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_CONVERSION = re.compile(
+    r"(?<![0-9.,])[-+]?[0-9][0-9.,]*+[\s-]{0,3}(?:sq(?:uare|\.)?\s*)?(?:(?:feet|foot|ft|inch(?:es)?|yards?|yd)\b|in\b\.?(?=\s*(?:[),;]|\Z)))",
+    re.IGNORECASE,
+)
+
+
+def number_in(text: str) -> str | None:
+    """Return the only number that an answer states, as plain digits; None if it states none or several.
+
+    "about 3 chairs", "1,234", "twelve", "256 + 37 = 293" and "2.5 meters (8.2 feet)" state one number; "3 or 4", "2-3",
+    "1/2", "1,5" and "none" do not. A repeated number ("2 (two)") counts once.
+    """
+    text = normalise(text).translate(_SIGNS)
+    return read_stated(_THOUSANDS.sub(_without_separators, text), _stated)
+
+
+def _stated(text: str) -> set[str | None]:
+    """Return the numbers in a part of an answer; None for one that cannot be read.
+
+    The results of equations count before other numbers, and numbers in brackets or in feet and inches only if there
+    are no others.
+    """
+    text = _TOLERANCE.sub("", text)
+    metric = _CONVERSION.sub("", text)
+    results = [
+        sentence.rpartition("=")[2] for sentence in _SENTENCE_END.split(metric) if "=" in sentence
+    ]
+    for part in (" ; ".join(results), _BRACKETED.sub("", metric), metric, text):
+        if numbers := _numbers(part):
+            return numbers
+    return set()
+
+
+def _numbers(text: str) -> set[str | None]:
+    written = {_finite(digits) for digits in _WRITTEN.findall(text)}
+    spoken: set[str | None] = {str(SMALL_NUMBERS[word.lower()]) for word in _SPOKEN.findall(text)}
+    if spoken and _LARGER.search(text):
+        return {None}
+    if written:
+        spoken.discard("1")  # next to digits, "one" is a pronoun, as in "3, with the one behind"
+    return written | spoken
+
+
+def _finite(digits: str) -> str | None:
+    """Return a number in plain digits; None if it is too large."""
+    number = float(digits)
+    if not math.isfinite(number):
+        return None
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def _without_separators(number: re.Match[str]) -> str:
+    return re.sub("[ ,']", "", number[0])

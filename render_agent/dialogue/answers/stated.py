@@ -1,0 +1,108 @@
+"""Normalises the text of an answer, and finds the part of it that states the answer.
+
+`read_stated` is the common part of how letters and numbers are read; docs/explanation/scores.md has the whole rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # forms of ASCII characters
+_BRACKETS = dict(zip("（）［］｛｝【】〔〕「」『』《》〈〉«»‹›", "()[]{}" + "()" * 8, strict=True))
+_QUOTES = dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'")
+_SPACES = dict.fromkeys(
+    "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    " ",
+)
+_INVISIBLE = dict.fromkeys("\0\u00ad\u200b\u200c\u200d\u2060\ufeff", "")
+_ASCII = str.maketrans(
+    {
+        **{chr(k): chr(v) for k, v in FULL_WIDTH.items()},
+        **_BRACKETS,
+        **_QUOTES,
+        **_SPACES,
+        **_INVISIBLE,
+    }
+)
+
+CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # scripts that put no spaces between words
+
+WORD_CHARACTER = rf"[^\W{CJK}]"
+
+_BOXED = re.compile(r"\\f?box(?:ed)?\s*\{([^{}]*)\}")
+_BOX = re.compile("⟦([^⟦⟧]*)⟧")
+_LATEX_TEXT = re.compile(r"\\(?:text|math|operatorname)[a-z]*\s*\{([^{}]*)\}")
+_LATEX_MARKS = re.compile(r"\\[()\[\]]|\$+")
+_LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=[0-9])\{,\}(?=[0-9])|~")
+_TAGS = re.compile(r"</?[a-z][a-z0-9_-]*\s*/?>", re.IGNORECASE)
+
+# Phrases that announce the answer, in the languages that models tend to reply in.
+_STATED = re.compile(
+    r"(?:\b(?:answer|solution|conclusion|(?:final|best|correct|right|my)\s+(?:choice|option)|antwort|lösung|réponse|respuesta"
+    r"|resposta|risposta|antwoord|ответ|cevap|jawaban|đáp án)\b|答案|答え|正解|回答|정답)"
+    r"(?:\s+(?:to|of|for)\s+(?:the|this|your)\s+\w+)?(?:\s+(?:should|would|must|will|here|then|therefore))*"
+    r"(?:\W*\b(?:is|are|be|was|ist|est|es|é|è)\b|[\s*_\"'`)\]]*(?:[:=→—–-]+>?|应?是|应?为|應?為|は|은|는)"
+    r"|[\s*_\"'`(\[{|]*(?=[A-Za-z0-9](?![A-Za-z0-9])))"
+    r"|\btotal\s+of\b|\btotal(?:\s+\w+){0,5}?\s*(?:\b(?:is|are)\b|[:=])",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\b(?:because|since|due to|given that|weil|parce que|porque|потому)\b|因为|因為|由于|由於|なぜなら",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(
+    r"\n|(?:(?<![^\W\d_])|(?<=\w[^\W\d_]))[.!?](?=\s|\Z)|[。！？;]"
+)  # not after a lone letter
+
+MAX_STATEMENTS = 20  # phrases in a text that are inspected
+
+
+def normalise(text: str) -> str:
+    """Replace full-width characters, typographic quotes and spaces by ASCII, and remove LaTeX and HTML markup.
+
+    LaTeX boxes become ⟦…⟧. Emphasis is kept.
+    """
+    text = text.translate(_ASCII)
+    text = _LATEX_SPACE.sub(lambda match: "," if "," in match[0] and "{" in match[0] else " ", text)
+    for _ in range(3):  # nested markup
+        text = _BOXED.sub(r" ⟦\1⟧ ", _LATEX_TEXT.sub(r"\1", text))
+    return _TAGS.sub(" ", _LATEX_MARKS.sub("", text)).strip()
+
+
+def read_stated(text: str, read: Callable[[str], set[str | None]]) -> str | None:
+    """Read an answer from the part of a text that states it.
+
+    Args:
+        text: A normalised text.
+        read: Returns the answers in a part of the text; None among them stands for one that does not count.
+
+    Returns:
+        The only answer in the first part that contains any: what follows a phrase such as "the answer is", up to the
+        end of the sentence; what precedes the reason ("because"); the whole text. None if there are several.
+    """
+    for parts in ([*_statements(text)], [_without_reason(text)], [text]):
+        found = {answer for part in parts for answer in read(part)}
+        if found:
+            return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield the contents of boxes, and the rest of each sentence that announces the answer, without the reason."""
+    yield from _BOX.findall(text)
+    for phrase in islice(_STATED.finditer(text), MAX_STATEMENTS):
+        end = _SENTENCE_END.search(text, _start_of_statement(text, phrase.end()))
+        yield _without_reason(text[phrase.end() : end.start() if end else None])
+
+
+def _start_of_statement(text: str, position: int) -> int:
+    """Skip marks and line breaks between the phrase and the answer ("**Answer:**\\nB")."""
+    match = re.compile(r"[\W_]*").match(text, position)
+    return match.end() if match else position
+
+
+def _without_reason(text: str) -> str:
+    reason = _REASON.search(text)
+    return text[: reason.start()] if reason else text
