@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.dialogue.chat import replace_unencodable, without_thinking
-from render_agent.dialogue.json_object import last_object
+from render_agent.dialogue.parsing.json_objects import find_objects
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
@@ -98,13 +98,23 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
     """
     reply = without_thinking(text)
     try:
-        parsed = last_object(reply, general())
-        names = set() if isinstance(parsed, Malformed) else {key.strip().lower() for key in parsed}
-        if isinstance(parsed, Malformed) or "category" in names or not keys & names:
-            return _salvage_objects(reply, keys, parsed)
+        objects = find_objects(reply, keys, general(), is_complete=False)
+        if isinstance(objects, Malformed):
+            return _salvage_objects(reply, keys, objects)
+        parsed = next(
+            (entry.fields for entry in reversed(objects) if _has_keys(entry.fields, keys)), None
+        )
+        if parsed is None:
+            return _salvage_objects(reply, keys, objects[-1].fields)
         return _parse_fields(parsed, keys)
     except RecursionError:
         return Malformed(general()("reply.nested"))
+
+
+def _has_keys(fields: Mapping[str, Any], keys: Set[str]) -> bool:
+    """True if an object has requested keys and is not itself an entry of a list of objects."""
+    names = {key.strip().lower() for key in fields}
+    return "category" not in names and bool(keys & names)
 
 
 def category_name(word: object) -> str | None:

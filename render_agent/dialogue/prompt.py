@@ -13,7 +13,7 @@ from typing import Any
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, image_piece, message, text
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, Malformed, Mode, ReplyForm
+from render_agent.dialogue.reply import KINDS, Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
@@ -69,9 +69,11 @@ class Prompt:
         """The JSON schema of a reply, for engines with guided decoding; None if replies are not JSON."""
         return self.protocol.schema(self.form)
 
-    def read(self, reply: str, question: Question) -> Action | Malformed:
+    def read(
+        self, reply: str, question: Question, finish_reason: FinishReason = "stop"
+    ) -> Action | Malformed:
         """Parse a reply to a question; returns `Malformed` if it cannot be parsed."""
-        return self.protocol.read(reply, question, self.form)
+        return self.protocol.parse(reply, finish_reason, question, self.form)
 
     @property
     def instructions(self) -> str:

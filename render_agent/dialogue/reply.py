@@ -70,6 +70,8 @@ class Action(Struct, frozen=True, omit_defaults=True):
         reasoning: The model's reasoning.
         notes: Remarks on the reply to be reported to the model.
         measure: Places to measure at.
+        repaired: True if the reply was not the plain JSON object requested: its syntax was repaired, or it was a tool
+            call written as text.
     """
 
     rotation: Finite = 0.0
@@ -85,6 +87,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
     notes: tuple[str, ...] = ()
     measure: tuple[Place, ...] = ()
+    repaired: bool = False
 
     def __post_init__(self) -> None:
         # msgspec omits defaults by identity, not equality: replace equal values with the default object.
@@ -116,6 +119,8 @@ class Malformed(Struct, frozen=True, omit_defaults=True):
 
 
 ReadReply = Either[Malformed, Action]  # a parsed reply
+
+FinishReason = Literal["stop", "length"]  # length: the reply was cut off at the token limit
 
 # Who chooses the views: the model (free) or the run (passive). No views in blind; a scene graph instead in graph.
 Mode = Literal["free", "passive", "blind", "graph"]

@@ -7,21 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.dialogue.answer import answer_form, canonical_answer
-from render_agent.dialogue.chat import replace_unencodable, without_thinking
-from render_agent.dialogue.json_object import last_object
+from render_agent.dialogue.parsing.fields import read_fields as read_fields  # for other protocols
+from render_agent.dialogue.parsing.parser import ReplyParser
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import (
-    KINDS,
-    MAX_PLACES,
-    Action,
-    Malformed,
-    ReplyForm,
-    object_schema,
-)
-from render_agent.util.reasons import truncate
-
-_EMPTY = Action()
+from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
 
 
 class ReplyProtocol(ABC):
@@ -55,6 +44,19 @@ class ReplyProtocol(ABC):
             The parsed reply, or why it could not be parsed.
         """
 
+    def parse(
+        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
+    ) -> Action | Malformed:
+        """Parse a reply, given why it ended. By default, `read` parses complete and truncated replies alike.
+
+        Args:
+            text: The reply as returned by the engine.
+            finish_reason: `length` if the reply was cut off at the token limit.
+            question: The question, which determines the form of its answer.
+            form: The fields of a reply in this run, and the wording of error messages to the model.
+        """
+        return self.read(text, question, form)
+
     def schema(self, form: ReplyForm) -> Mapping[str, Any] | None:
         """Return the JSON schema for guided decoding; None if replies are not JSON.
 
@@ -65,7 +67,7 @@ class ReplyProtocol(ABC):
 
 
 class JsonProtocol(ReplyProtocol):
-    """Requests one JSON object and parses the last one in a reply."""
+    """Requests one JSON object per reply."""
 
     def instructions(self, form: ReplyForm) -> str:
         """Return an example object and one line per field or group of fields."""
@@ -88,105 +90,12 @@ class JsonProtocol(ReplyProtocol):
             [field.name for field in fields if field.required],
         )
 
+    def parse(
+        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
+    ) -> Action | Malformed:
+        """Parse a reply by `ReplyParser`."""
+        return ReplyParser(question, form).parse(text, finish_reason)
+
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
-        """Parse the last complete object of a reply."""
-        try:
-            fields = last_object(without_thinking(text), form.wording)
-            return fields if isinstance(fields, Malformed) else read_fields(fields, question, form)
-        except RecursionError:
-            return Malformed(form.wording("reply.nested"))
-
-
-def read_fields(
-    fields: Mapping[str, Any], question: Question, form: ReplyForm
-) -> Action | Malformed:
-    """Convert the fields of a reply into an action.
-
-    Keys are case-insensitive, unknown keys are ignored, and every field may be missing or null.
-
-    Args:
-        fields: Values by key.
-        question: The question, which determines the form of its answer.
-        form: The fields of a reply in this run.
-
-    Returns:
-        The action, or why the fields request nothing valid.
-
-    Raises:
-        RecursionError: A value is nested too deeply.
-    """
-    say = form.wording
-    by_key = {name.strip().lower(): value for name, value in fields.items()}
-    answer_text, answer = _answer(by_key.get("answer"), question)
-    values, faults = _values(by_key, form)
-    notes = [*faults]
-    if answer_text is not None and answer is None:
-        expected = answer_form(question.answer_form, question.options, say)
-        notes.append(say("reply.answer", answer=_short(answer_text), form=expected))
-    action = Action(
-        **values,
-        answer=answer,
-        answer_text=answer_text,
-        reasoning=_as_text(by_key.get("reasoning")) or "",
-        notes=tuple(notes),
-    )
-    if action.done and answer is not None:
-        return action  # a final answer overrides all other fields, valid or not
-    effective = [field for field in form.fields if field.name != "reasoning"]
-    has_request = any(
-        getattr(action, field.attribute) != getattr(_EMPTY, field.attribute) for field in effective
-    )
-    if faults or (notes and (action.done or not has_request)):
-        return Malformed("; ".join(notes), answer_text)
-    if not has_request:
-        *names, last = (field.name for field in effective if field.amount is None)
-        return Malformed(say("reply.asks_nothing", names=", ".join(names), last=last), answer_text)
-    return action
-
-
-def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
-    """Return the answer as written and in canonical form."""
-    text = _as_text(value)
-    answer = (
-        None if text is None else canonical_answer(text, question.answer_form, question.options)
-    )
-    return (None, None) if answer is None and _is_empty(value) else (text, answer)
-
-
-def _values(by_key: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes of the action, and one message per invalid field."""
-    values: dict[str, Any] = {}
-    faults = []
-    for field in form.fields:
-        value = by_key.get(field.name)
-        if field.parse is None or _is_empty(value):
-            continue
-        parsed = field.parse(value)
-        if parsed is None:
-            say = form.wording
-            expected = say(f"reply.{field.expected}", kinds=", ".join(KINDS), places=MAX_PLACES)
-            faults.append(say("reply.field", field=field.name, form=expected, value=_short(value)))
-        else:
-            values[field.attribute] = parsed
-    return values, faults
-
-
-def _is_empty(value: object) -> bool:
-    if isinstance(value, Mapping | list):
-        items = value.values() if isinstance(value, Mapping) else value
-        return all(item is None for item in items)
-    return value is None or (
-        isinstance(value, str) and value.strip().lower() in ("", "null", "none")
-    )
-
-
-def _as_text(value: object) -> str | None:
-    if value is None:
-        return None
-    return replace_unencodable(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    )
-
-
-def _short(value: object) -> str:
-    return truncate(replace_unencodable(json.dumps(value, ensure_ascii=False)), 40)
+        """Parse a complete reply."""
+        return self.parse(text, "stop", question, form)

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from conftest import mostly_slow
+from factories import states
 from factories.replies import read
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply
+from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, ReplyForm
+from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.lines import line_to_json, read_line
@@ -40,8 +42,8 @@ def asked(text, wanted="letter"):
     return action
 
 
-def fault(text, wanted="letter"):
-    malformed = read(text, wanted, OPTIONS)
+def fault(text, wanted="letter", finish_reason="stop"):
+    malformed = read(text, wanted, OPTIONS, finish_reason=finish_reason)
     assert isinstance(malformed, Malformed), malformed
     return malformed.reason
 
@@ -64,23 +66,40 @@ def test_all_fields_are_parsed():
 @pytest.mark.parametrize(
     "around",
     ["{}", "```json\n{}\n```", "Sure! Here it is:\n{}\nI hope {{this}} helps.", "the set {{1, 2}} … {}",
-     "{{\"answer\": \"B\"}} no, rather {}", "[{{\"forward_meters\": 1}}, {}]", "<think>{{\"answer\": \"C\"}}</think>{}",
-     "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr"],
+     "<think>{{\"answer\": \"C\"}}</think>{}",
+     "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr",
+     "{}\n{{}}", "{}\n\\boxed{{}}", "{}\n{{\"reasoning\": \"what you see\", \"answer\": null, \"done\": false}}",
+     "{}\nFormat: {{\"answer\": \"...\", \"done\": true}}", "{}\n{{\"answer\": \"<letter>\", \"done\": true}}", "{}\n{}",
+     "{{\"answer\": null}} {}", "{}\n[]", "{}\n{{\"look_at\": [null, null, null], \"forward_meters\": 0}}",
+     "{}\n{{\"type\": \"object\", \"properties\": {{\"answer\": {{\"type\": \"string\"}}}}}}", "{}\n{{\"note\": \"the end\"}}"],
 )  # fmt: skip
-def test_last_complete_object_counts(around):
-    assert asked(around.format(json.dumps(WHOLE, indent=1))) == asked(json.dumps(WHOLE))
+def test_last_object_that_says_something_counts(around):
+    whole = json.dumps(WHOLE, indent=1)
+    assert asked(around.format(whole, whole)) == asked(json.dumps(WHOLE))
+
+
+@pytest.mark.parametrize("mode", ["free", "passive", "blind", "graph"])
+def test_repeated_format_says_nothing(mode):
+    form = ReplyForm(mode, KINDS if mode == "free" else (), (640, 480))
+    example = json.dumps({field.name: field.example(form) for field in form.requested_fields})
+    question = states.question(answer_form="letter", options=OPTIONS)
+    for answer in ('{"answer": "B", "done": true}', '{"answer": "B", "done": true, "view": "ego"}'):
+        for text in (f"{answer}\nFormat: {example}", f"Format: {example}\n{answer}", answer):
+            action = JsonProtocol().parse(text, "stop", question, form)
+            assert (action.answer, action.done, action.notes) == ("B", True, ())
 
 
 def test_nested_object_is_not_the_reply():
     nested = {"plan": {"answer": "B", "done": True}, "answer": "A"}
     assert asked(json.dumps(nested)).answer == "A"
     assert asked('{"reasoning": "I will say {\\"answer\\": \\"B\\"}", "answer": "A"}').answer == "A"
-    assert "cut off" in fault('{"plan": {"answer": "B", "done": true}, "answer": "A"')
-    assert "cut off" in fault('{"plan": {"answer": "B", "done": true}, "answer": nul')
+    assert asked("{'plan': {'answer': 'B', 'done': true}, 'answer': 'A'}").answer == "A"
+    for rest in ('"A"', "nul"):
+        text = f'{{"plan": {{"answer": "B", "done": true}}, "answer": {rest}'
+        assert "cut off" in fault(text, finish_reason="length")
 
 
-def test_last_duplicate_key_counts_and_keys_are_case_insensitive():
-    assert asked('{"answer": "B", "answer": "A"}').answer == "A"
+def test_keys_are_case_insensitive():
     assert asked('{" Answer ": "B", "DONE": true}') == Action(
         answer="B", answer_text="B", done=True
     )
@@ -99,17 +118,14 @@ def test_line_breaks_inside_strings_are_accepted():
         ("A", "no JSON object"),
         ("[1, 2]", "no JSON object"),
         ("\0", "no JSON object"),
-        ("{'answer': 'A'}", "double quotes"),
-        ("{\"answer\": 'A'}", "expecting value"),
-        ('{"done": True, "answer": "A"}', "expecting value"),
-        ('{"answer": "A",}', "is invalid"),
-        ('{"answer": "A" "done": true}', "expecting ',' delimiter"),
-        ('{"answer": "\\q"}', "escape"),
+        ("{answer}", "double quotes"),
+        ('{"answer": "A", "x": 1 2 or}', "expecting"),
+        ('{"forward_meters": 50 cm}', "expecting ',' delimiter"),
         ("{", "cut off"),
         ('{"reasoning": "I see', "cut off"),
         ('{"reasoning": "', "cut off"),
         ('{"answer": "A", "done": fals', "cut off"),
-        ('{"answer": "A"', "cut off"),
+        ('{"answer": "A', "cut off"),
         ("{}", "requests nothing"),
         (
             '{"reasoning": "x", "forward_meters": 0, "look_at": null, "done": false}',
@@ -232,10 +248,15 @@ def test_lone_surrogates_and_nuls_are_replaced():
 MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000, '{"a":' * 200_000, '{"a":' + "[" * 1_000_000,
     "<think>" * 150_000, "</think>" * 120_000, "{" + " " * 1_000_000, '{"answer":' + "9" * 1_000_000 + "}",
     '{"answer": "' + "a or " * 200_000 + '"}', '{"forward_meters": "' + "one " * 250_000 + '"}',
-    '{"view": "' + "view" * 250_000 + '"}', "<" * 1_000_000, "<|a" * 300_000]  # fmt: skip
+    '{"view": "' + "view" * 250_000 + '"}', "<" * 1_000_000, "<|a" * 300_000, "{'answer': '" * 80_000,
+    '{"answer": "A",}' * 60_000, "{answer:" * 120_000, "{'answer': 'A', // " * 50_000, "<function=a>" * 80_000,
+    "<parameter=answer>" * 50_000, "<tool_call>" + " " * 1_000_000, '{"answer": "A", ' + '"answer": "B", ' * 60_000 + "}",
+    '{"answer": "' + "B\\n" * 300_000, "<tool_call><arg_key>" * 50_000, "{" + "“" * 300_000, '{"answer": ' + "(" * 1_000_000,
+    '{"a": {"answer": "A", "done": true, }' * 25_000, "{// " * 250_000, '{"answer": "A"} ' * 60_000,
+    '{"actions": [' + '{"forward_meters": 1}, ' * 40_000 + "]}", "<invoke name='a'><parameter name='answer'>A</parameter></invoke>" * 15_000]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::3]), ids=range(15))
+@pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::5]), ids=range(len(MEGABYTES)))
 def test_a_megabyte_of_any_text_is_parsed_quickly(text):
     for wanted in ("letter", "number", "text"):
         assert read(text, wanted, OPTIONS)

@@ -9,7 +9,6 @@ from factories.scans import as_scene, room
 from msgspec import structs
 
 from render_agent.dialogue import reply, wording
-from render_agent.dialogue.json_object import last_object
 from render_agent.dialogue.moves import apply_action
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import FIELDS, KINDS, Action, Malformed, ReplyForm, describe_action
@@ -42,7 +41,7 @@ def new_field(tmp_path, monkeypatch):
 def test_each_action_attribute_has_one_declaration():
     declared = [field.attribute for field in FIELDS]
     assert len(set(declared)) == len(declared) == len({field.name for field in FIELDS})
-    assert {*declared} | {"answer_text", "notes"} == {*Action.__struct_fields__}
+    assert {*declared} | {"answer_text", "notes", "repaired"} == {*Action.__struct_fields__}
 
 
 def test_moves_are_clamped_to_the_declared_limits():
@@ -103,7 +102,7 @@ def test_describe_action_in_order_of_execution(action, clauses):
 def test_docs_have_every_field():
     page = (TREE / "docs" / "reference" / "reply-protocol.md").read_text("utf-8")
     assert "<!-- generated: fields -->" in page
-    example = last_object(page.split("```json\n")[1].split("```")[0], general())
+    example = json.loads(page.split("```json\n")[1].split("```")[0])
     assert isinstance(read(json.dumps(example)), Action)
     explained = [f.name for fields, _ in ReplyForm(image_size=(9, 9)).meanings() for f in fields]
     assert explained == [field.name for field in FIELDS if field.name != "reasoning"]

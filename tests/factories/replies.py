@@ -5,12 +5,11 @@ from render_agent.dialogue.reply import KINDS, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol
 
 
-def read(text, wanted="text", options=(), *, measures=False):
+def read(text, wanted="text", options=(), *, measures=False, finish_reason="stop"):
     """Parse a reply to a question with this form of answer."""
     form = ReplyForm(image_size=(640, 480) if measures else None)
-    return JsonProtocol().read(
-        text, states.question(answer_form=wanted, options=tuple(options)), form
-    )
+    question = states.question(answer_form=wanted, options=tuple(options))
+    return JsonProtocol().parse(text, finish_reason, question, form)
 
 
 def reply_schema(kinds=KINDS, *, measures=False):
