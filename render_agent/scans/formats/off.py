@@ -46,11 +46,11 @@ def read_off(path: Path) -> Scan:
         raise unreadable(path, "its vertices do not have three coordinates")
     declared = Declared()
     points, rest = vertices[:, :3], vertices[:, 3 + 3 * bool(kind[3]) :]
-    colours = None
+    colours, num_used = None, 0
     if rest.shape[1] - 2 * bool(kind[1]) >= 3:
-        colours = rest[:, :3]
-    elif rest.shape[1]:
-        declared.add(f"{rest.shape[1]} further numbers of the vertices")
+        colours, num_used = rest[:, :3], min(4, rest.shape[1] - 2 * bool(kind[1]))
+    if rest.shape[1] > num_used:
+        declared.add(f"{rest.shape[1] - num_used} further numbers of the vertices")
     face_lines = lines[1 + num_vertices : 1 + num_vertices + num_faces]
     faces, face_colours = _faces(path, face_lines, points, declared)
     if not len(faces):
@@ -101,6 +101,8 @@ def _faces(
                 colours.append(rest[chunk, :3].repeat(length - 2, axis=0))
         if rest.shape[1] in (1, 2):
             declared.add("colour map indices of the faces")
+        elif rest.shape[1] > 4:
+            declared.add("further numbers of the faces")
     joined = np.concatenate(faces)
     if sum(map(len, colours)) < len(joined) or not colours:
         if colours:

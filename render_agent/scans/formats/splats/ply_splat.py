@@ -64,7 +64,12 @@ def original_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     """Build the splat from a PLY file's vertex columns; raise SceneError if they are invalid."""
     check_count(path, len(columns.get("x", ())))
     used = {"x", "y", "z", *NORMALS, *SHAPE, "scale_2"}
-    used |= {name for name in columns if name.startswith("f_rest_")}
+    harmonics = _harmonics(path, columns)
+    # Coefficients beyond degree 3 are not rendered.
+    varying = [name for name in columns if name.startswith("f_rest_")]
+    if len(varying) > 3 * (COEFFICIENTS[-1] - 1):
+        declared.add("spherical harmonics of degree 4")
+    used |= set(varying)
     declared.use(*used, *(COLOUR if COLOUR[0] in columns else RGB))
     return splat_scan(
         path,
@@ -72,7 +77,7 @@ def original_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
         _scales(columns),
         _stack(columns, *(f"rot_{i}" for i in range(4))),
         _sigmoid(columns["opacity"].astype(np.float32)),
-        _harmonics(path, columns),
+        harmonics,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, require_reader, unreadable
+from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.splats.assemble import check_count, splat_scan
 from render_agent.scans.formats.splats.ply_splat import complete_quaternions
 
@@ -61,10 +62,10 @@ def read_spz(path: Path, size: int) -> Scan:
 
 def spz_scan(path: Path, data: bytes) -> Scan:
     """Return the splat in SPZ data; `path` is the file with it, for error messages."""
-    if data.startswith(MAGIC):
+    if data.startswith(MAGIC) and int.from_bytes(data[4:8], "little") > 3:
         header, parts = _read_zstd(path, data)
     else:
-        header, parts = _read_gzip(path, data)
+        header, parts = _read_stream(path, data)
     positions, opacities, colours, scales, rotations, varying = parts
     harmonics = np.zeros((header.count, min(header.degree + 1, 4) ** 2, 3), np.float32)
     harmonics[:, 0] = (colours / np.float32(255) - 0.5) / np.float32(COLOUR_STEP)
@@ -73,6 +74,13 @@ def spz_scan(path: Path, data: bytes) -> Scan:
         varying[:, :num_varying].astype(np.float32) - 128
     ) / 128
     notes = ("trained with antialiasing, which is not rendered",) if header.flags & 1 else ()
+    declared = Declared()
+    if header.flags & 2:
+        declared.add("SPZ extensions")
+    if header.flags & ~3:
+        declared.add(f"SPZ flags 0x{header.flags & ~3:x}")
+    if header.degree > 3:
+        declared.add(f"spherical harmonics of degree {header.degree}")
     return splat_scan(
         path,
         _positions(header, positions),
@@ -80,7 +88,7 @@ def spz_scan(path: Path, data: bytes) -> Scan:
         _rotations(header, rotations),
         opacities[:, 0] / np.float32(255),
         harmonics,
-        notes,
+        (*notes, *declared.notes),
     )
 
 
@@ -103,10 +111,12 @@ def _check_header(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
     return header
 
 
-def _read_gzip(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
+def _read_stream(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
+    """Read version 1 to 3, which some programs do not compress."""
     stream = zlib.decompressobj(31)
+    is_packed = not data.startswith(MAGIC)
     try:
-        start = stream.decompress(data, OLD_HEADER.size)
+        start = stream.decompress(data, OLD_HEADER.size) if is_packed else data[: OLD_HEADER.size]
         if len(start) < OLD_HEADER.size:
             raise unreadable(path, "its SPZ header is incomplete")
         _, *fields, _ = OLD_HEADER.unpack(start)
@@ -114,7 +124,10 @@ def _read_gzip(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
         if header.version > 3:
             raise unreadable(path, "it is SPZ version 4 in a gzip stream")
         needed = sum(header.widths) * header.count
-        content = stream.decompress(stream.unconsumed_tail, needed)
+        if is_packed:
+            content = stream.decompress(stream.unconsumed_tail, needed)
+        else:
+            content = data[OLD_HEADER.size :][:needed]
     except zlib.error:
         raise unreadable(path, "its gzip stream is corrupt") from None
     if len(content) < needed:

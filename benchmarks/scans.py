@@ -1,0 +1,186 @@
+"""Which scan files are read, and why are the others refused?
+
+    python -m benchmarks.scans FOLDER... --output benchmarks/results/scans.md
+    python -m benchmarks.scans FOLDER --sheets DIR
+
+Opens every file with the suffix of a scan format in the given folders, which may contain folders per source. Any
+exception other than the package's own errors counts as a fault. With `--sheets`, contact sheets of first views are
+written, to be looked at: a scan that is read but looks wrong is not found by any figure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+from PIL import Image, ImageDraw
+
+from benchmarks.harness import OUTPUT, machine, publish, table
+from render_agent import RenderAgentError, open_scene
+from render_agent.scans.formats.readers import FORMATS, SCAN_SUFFIXES
+
+TILE = (256, 192)
+COLUMNS = 5
+ROWS = 5
+MAX_EXAMPLES = 2  # files named for each reason
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The outcome of opening one file.
+
+    Attributes:
+        path: The file, relative to the folder that was given.
+        format: Name of its format by suffix.
+        reason: Why it was refused; empty if it was read.
+        is_fault: Whether an exception escaped that is not one of the package's errors.
+        seconds: Wall time.
+        kind: What was read: mesh, cloud or splat.
+        size: Extent in metres.
+        colour: Median sRGB colour.
+        notes: Notes about the scan.
+    """
+
+    path: str
+    format: str
+    reason: str = ""
+    is_fault: bool = False
+    seconds: float = 0.0
+    kind: str = ""
+    size: tuple[float, ...] = ()
+    colour: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--sheets", type=click.Path(path_type=Path), help="Write contact sheets here.")
+@click.option("--rows", type=click.Path(path_type=Path), help="Write a JSON line per file here.")
+@OUTPUT
+def main(
+    folders: tuple[Path, ...], sheets: Path | None, rows: Path | None, output: Path | None
+) -> None:
+    opened: list[Opened] = []
+    tiles: list[Image.Image] = []
+    for folder in folders:
+        for path in scan_files(folder):
+            result, view = open_file(path, folder)
+            opened.append(result)
+            if rows is not None:
+                with rows.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(result)) + "\n")
+            if sheets is not None and view is not None:
+                tiles.append(_tile(view, result))
+                if len(tiles) % (COLUMNS * ROWS) == 0:
+                    _write_sheet(sheets, tiles)
+    if sheets is not None and len(tiles) % (COLUMNS * ROWS):
+        _write_sheet(sheets, tiles)
+    read = sum(not each.reason for each in opened)
+    lines = [
+        f"{len(opened):,} files: {read:,} read, {len(opened) - read:,} refused,"
+        f" {sum(each.is_fault for each in opened)} faults (exceptions that are not an error message).",
+        "",
+        *table(
+            ("format", "files", "read", "refused", "with a note", "slowest (s)"), by_format(opened)
+        ),
+        "",
+        "Reasons of the refusals:",
+        "",
+        *table(("reason", "files", "examples"), by_reason(opened)),
+    ]
+    publish(output, "Scans of other programs", lines, machine("trimesh", "laspy", "usd-core"))
+
+
+def scan_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that may be scans, apart from hidden ones."""
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix.lower() in SCAN_SUFFIXES and path.is_file() and not is_hidden:
+            yield path
+
+
+def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
+    """Open a file and render its first view."""
+    name, began = str(path.relative_to(folder.parent)), time.perf_counter()
+    suffix = path.suffix.lower()
+    file_format = next(each.name for each in FORMATS if suffix in each.suffixes)
+    try:
+        opened = open_scene(path, size=TILE)
+        view = opened.view().image.convert("RGB")
+    except RenderAgentError as error:
+        reason = str(error).partition(" cannot be read: ")[2] or str(error)
+        return Opened(name, file_format, reason, seconds=time.perf_counter() - began), None
+    except Exception as error:  # noqa: BLE001 - what this benchmark looks for
+        reason = f"{type(error).__name__}: {error}"
+        return Opened(name, file_format, reason, is_fault=True), None
+    scene = opened.scene
+    kind = "splat" if scene.gaussians is not None else "cloud" if scene.faces is None else "mesh"
+    result = Opened(
+        name,
+        file_format,
+        seconds=time.perf_counter() - began,
+        kind=kind,
+        size=tuple(round(float(side), 3) for side in np.ptp(scene.points, axis=0)),
+        colour=tuple(int(level) for level in np.median(scene.colours, axis=0)),
+        notes=scene.notes,
+    )
+    return result, view
+
+
+def by_format(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of the table of formats."""
+    for name in sorted({each.format for each in opened}):
+        files = [each for each in opened if each.format == name]
+        read = [each for each in files if not each.reason]
+        yield (
+            name,
+            len(files),
+            len(read),
+            len(files) - len(read),
+            sum(bool(each.notes) for each in read),
+            f"{max(each.seconds for each in files):.1f}",
+        )
+
+
+def by_reason(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of the table of reasons, the commonest first, with numbers and names left out."""
+    reasons = {each.path: _general(each.reason) for each in opened if each.reason}
+    for reason, count in Counter(reasons.values()).most_common():
+        examples = [Path(path).name for path, own in reasons.items() if own == reason]
+        yield reason, count, ", ".join(f"`{name}`" for name in examples[:MAX_EXAMPLES])
+
+
+def _general(reason: str) -> str:
+    """Return a reason without what differs from file to file."""
+    reason = re.sub(r"(/[^\s@:,]+)+/", "", reason.partition("; ")[0])
+    reason = re.sub(r"'[^']*'", "'…'", reason)
+    return re.sub(r"\d[\d,.]*", "N", reason).replace("|", "/")[:160]
+
+
+def _tile(view: Image.Image, result: Opened) -> Image.Image:
+    draw = ImageDraw.Draw(view)
+    size = " x ".join(f"{side:.3g}" for side in result.size)
+    for row, text in enumerate((result.path[-40:], f"{result.kind} {size} m", *result.notes[:2])):
+        draw.text((3, 2 + 11 * row), text[:44], fill=(255, 0, 255))
+    return view
+
+
+def _write_sheet(folder: Path, tiles: Sequence[Image.Image]) -> None:
+    """Write the tiles that are not on an earlier sheet."""
+    number = (len(tiles) - 1) // (COLUMNS * ROWS)
+    sheet = Image.new("RGB", (TILE[0] * COLUMNS, TILE[1] * ROWS), "white")
+    for at, tile in enumerate(tiles[number * COLUMNS * ROWS :]):
+        sheet.paste(tile, (at % COLUMNS * TILE[0], at // COLUMNS * TILE[1]))
+    folder.mkdir(parents=True, exist_ok=True)
+    sheet.save(folder / f"{number:03d}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Every format: whatever a file declares and the reader does not use is named in a note."""
+
+import struct
+
+import numpy as np
+import pytest
+from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
+from factories.gltf import Gltf, splat_gltf
+from factories.scans import mesh_ply, room, sampled
+from factories.splats import compressed_ply, original_ply, some_splat, spz
+
+from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.readers import FORMATS
+
+POINTS, FACES = room()
+CLOUD = np.round(sampled(POINTS, FACES, 200), 3)
+COLOURS = np.full((200, 3), 90, np.uint8)
+
+
+def ply(path):
+    text = mesh_ply(POINTS, FACES, order="ascii").decode()
+    text = text.replace("property list", "property float wear\nproperty list", 1)
+    head, _, body = text.partition("end_header\n")
+    rows = body.splitlines()
+    count = len(POINTS)
+    rows[count:] = ["0 " + row for row in rows[count:]]
+    path.write_text(head + "end_header\n" + "\n".join(rows) + "\n")
+
+
+def splat_ply(path):
+    data = original_ply(some_splat(), order="ascii").decode()
+    head, _, body = data.partition("end_header\n")
+    rows = "\n".join(f"{row} 1" for row in body.splitlines())
+    path.write_text(head + "property float wear\nend_header\n" + rows + "\n")
+
+
+def packed_ply(path):
+    data = compressed_ply(some_splat())
+    path.write_bytes(
+        data.replace(b"end_header\n", b"element wear 1\nproperty uchar a\nend_header\n") + b"\0"
+    )
+
+
+def gltf(path):
+    made = Gltf(extensionsUsed=["wear"])
+    made.mesh(POINTS, FACES)
+    path.write_bytes(made.gltf() if path.suffix == ".gltf" else made.glb())
+
+
+def splat_glb(path):
+    made = splat_gltf(some_splat())
+    attributes = made.tree["meshes"][0]["primitives"][0]["attributes"]
+    attributes["wear"] = made.accessor(np.zeros(300))
+    path.write_bytes(made.glb())
+
+
+def obj(path):
+    rows = [f"v {x:g} {y:g} {z:g}" for x, y, z in POINTS] + ["wear 1 2"]
+    path.write_text("\n".join([*rows, *(f"f {a + 1} {b + 1} {c + 1}" for a, b, c in FACES), ""]))
+
+
+def mtl(path):
+    obj(path)
+    path.write_text(f"mtllib {path.stem}.mtl\nusemtl a\n" + path.read_text().replace("wear", "#"))
+    path.with_suffix(".mtl").write_text("newmtl a\nKd 1 0 0\nmap_wear 1\n")
+
+
+def stl(path):
+    corners = POINTS[FACES].astype("<f4").reshape(-1, 9)
+    rows = b"".join(struct.pack("<12fH", 0, 0, 0, *row, at) for at, row in enumerate(corners))
+    path.write_bytes(b"\0" * 80 + struct.pack("<I", len(FACES)) + rows)
+
+
+def off(path):
+    rows = [" ".join(f"{each:g}" for each in row) for row in POINTS]
+    faces = [f"3 {a} {b} {c} 1 2 3 4 5" for a, b, c in FACES]
+    path.write_text("\n".join(["OFF", f"{len(POINTS)} {len(FACES)} 0", *rows, *faces, ""]))
+
+
+def las(path):
+    import laspy
+
+    write_las(path, CLOUD, COLOURS)
+    file = laspy.read(path)
+    file.add_extra_dim(laspy.ExtraBytesParams("wear", np.uint8))
+    file.write(path)
+
+
+def e57(path):
+    fields = e57_fields(CLOUD, COLOURS)
+    fields |= {f"spherical{name}": np.ones(200) for name in ("Range", "Azimuth", "Elevation")}
+    write_e57(path, [(fields, np.eye(3), (0, 0, 0))])
+
+
+def pcd(path):
+    write_pcd(path, CLOUD, kind="ascii")
+    lines = path.read_text().splitlines()
+    more = {"FIELDS": "wear", "SIZE": "4", "TYPE": "F", "COUNT": "1"}
+    at = next(number for number, line in enumerate(lines) if line.startswith("DATA"))
+    head = [
+        f"{line} {more[line.split()[0]]}" if line.split()[0] in more else line
+        for line in lines[: at + 1]
+    ]
+    path.write_text("\n".join([*head, *(f"{line} 0" for line in lines[at + 1 :]), ""]))
+
+
+def usd(path):
+    stage = write_usd(path, POINTS, FACES)
+    from pxr import Usd
+
+    stage = Usd.Stage.Open(str(path)) if stage is None else stage
+    stage.DefinePrim("/extra", "BasisCurves")
+    stage.GetRootLayer().Save()
+
+
+def usdz(path):
+    from pxr import Sdf, UsdUtils
+
+    usd(path.with_suffix(".usdc"))
+    UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(path.with_suffix(".usdc"))), str(path))
+
+
+def text(path):
+    rows = "\n".join(f"{x} {y} {z} 1" for x, y, z in CLOUD)
+    path.write_text(f"x y z wear\n{rows}\n")
+
+
+def packed_spz(path):
+    import gzip
+
+    data = bytearray(gzip.decompress(spz(some_splat())))
+    data[14] |= 2
+    path.write_bytes(gzip.compress(bytes(data)))
+
+
+FILES = {
+    "a.ply": (ply, "face wear"),
+    "splat.ply": (splat_ply, "wear"),
+    "a.compressed.ply": (packed_ply, "wear"),
+    "a.glb": (gltf, "wear"),
+    "splat.glb": (splat_glb, "wear"),
+    "a.gltf": (gltf, "wear"),
+    "a.obj": (obj, "statement wear"),
+    "b.obj": (mtl, "map_wear"),
+    "a.stl": (stl, "attribute bytes"),
+    "a.off": (off, "further numbers of the faces"),
+    "a.las": (las, "wear"),
+    "a.laz": (las, "wear"),
+    "a.e57": (e57, "sphericalRange"),
+    "a.pcd": (pcd, "wear"),
+    "a.usd": (usd, "BasisCurves"),
+    "a.usda": (usd, "BasisCurves"),
+    "a.usdc": (usd, "BasisCurves"),
+    "a.usdz": (usdz, "BasisCurves"),
+    "a.xyz": (text, "wear"),
+    "a.pts": (text, "wear"),
+    "a.txt": (text, "wear"),
+    "a.csv": (text, "wear"),
+    "a.asc": (text, "wear"),
+    "a.spz": (packed_spz, "SPZ extensions"),
+}
+
+
+def test_every_format_is_tested():
+    # A .splat file has no header, so it cannot declare anything.
+    suffixes = {suffix for each in FORMATS for suffix in each.suffixes} - {".splat"}
+    assert suffixes == {name[name.index(".") :] for name in FILES}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_not_used_is_named(tmp_path, name):
+    write, expected = FILES[name]
+    path = tmp_path / name
+    write(path)
+    named = [note for note in load_scene(path).notes if note.startswith("ignored: ")]
+    assert len(named) == 1
+    assert expected in named[0]
+
+
+def test_long_and_many_names_are_shortened():
+    declared = Declared([f"property {number}" for number in range(40)])
+    declared.use("property 0")
+    assert "property 12, 27 more" in declared.notes[0]
+    assert len(Declared(["x" * 500]).notes[0]) < 60
+    assert Declared(["a\nb"]).notes == ("ignored: a?b",)
