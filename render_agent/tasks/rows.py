@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,6 +78,11 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
 
 def _correct_answers(value: Any, wanted: AnswerForm) -> list[str]:
     """Return the correct answers; only text questions may have several."""
+    for item in value if isinstance(value, list) else [value]:
+        if item is None or (isinstance(item, float) and not math.isfinite(item)):
+            raise QuestionsError(
+                f"ground truth {short_repr(value)} must be a finite number or a text"
+            )
     if not isinstance(value, list):
         return [str(value)]
     if not value or wanted != "text":
@@ -142,9 +148,9 @@ def _check_form(kind: str, wanted: AnswerForm, options: Sequence[str], truth: st
             )
     elif options:
         raise QuestionsError(f"question type {kind} expects a {wanted} and must not have options")
-    elif wanted == "number" and not is_number(truth):
+    elif wanted == "number" and not (is_number(truth) and math.isfinite(float(truth))):
         raise QuestionsError(
-            f"ground truth {short_repr(truth)} must be a number for question type {kind}"
+            f"ground truth {short_repr(truth)} must be a finite number for question type {kind}"
         )
 
 

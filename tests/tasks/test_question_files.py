@@ -185,6 +185,27 @@ def test_invalid_value_error_names_the_row(tmp_path, row, named):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "null", "1" + "0" * 400,
+                                   *(f'"{text}"' for text in ("nan", "NaN", "inf", "-Infinity", "1e400", "1" * 400, "two"))])  # fmt: skip
+def test_ground_truth_must_be_finite(tmp_path, value):
+    path = write(tmp_path, [CHOICE, NUMBER | {"ground_truth": "TRUTH"}])
+    path.write_text(path.read_text().replace('"TRUTH"', value))
+    with pytest.raises(QuestionsError, match=r"ground.truth") as caught:
+        load_questions(path, "vsibench")
+    assert str(caught.value).startswith(f"{path}, row 2: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e400", '["red", null]', '["red", NaN]', "null"])
+def test_ground_truth_of_a_text_question_is_no_missing_number(tmp_path, value):
+    row = CHOICE | {"options": None, "metric": "exact-match", "ground_truth": "TRUTH"}
+    path = write(tmp_path, [row])
+    assert load_questions(path, "x")[0].ground_truth == "TRUTH"
+    path.write_text(path.read_text().replace('"TRUTH"', value))
+    with pytest.raises(QuestionsError, match=r"ground.truth"):
+        load_questions(path, "x")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "place"),
     [
