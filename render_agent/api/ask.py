@@ -22,7 +22,7 @@ from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig, parse_options
 from render_agent.report.export.loggers import logged
 from render_agent.runs.log.program_log import program_log
@@ -176,7 +176,19 @@ def continue_run(
             raise UsageError(
                 f"{name} cannot change when resuming {folder.name}, which has {saved!r}. Omit it."
             )
+    if engine is not None:
+        _refuse_other_source(folder, chosen)
     return _finish(resume_run(folder, parse_options(changes)), chosen, progress)
+
+
+def _refuse_other_source(folder: RunData, chosen: EngineChoice) -> None:
+    """Raise SetupError if the code of an engine in Python has changed since the run started."""
+    recorded = folder.record["engine"].get("source")
+    if recorded is not None and chosen.describe(folder.config).get("source", recorded) != recorded:
+        raise SetupError(
+            f"the engine {folder.model} is not the one that {folder.name} started with (its source code differs). Pass the"
+            " original engine, or start a new run."
+        )
 
 
 def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -170,6 +171,7 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
         return _custom(
             lambda config: cast("Engine", SharedEngine(custom_engine)),
             type(engine).__name__,
+            type(engine),
             custom_engine.close,
         )
     is_policy = any(callable(getattr(engine, name, None)) for name in ("reply", "reply_all"))
@@ -180,7 +182,8 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
             " request to a text."
         )
     name = getattr(engine, "__name__", type(engine).__name__)
-    return _custom(lambda config: _scripted(policy, config, f"the engine {name}"), name)
+    code = engine if inspect.isroutine(engine) else type(engine)
+    return _custom(lambda config: _scripted(policy, config, f"the engine {name}"), name, code)
 
 
 def missing_engine(model: str) -> EngineChoice:
@@ -240,13 +243,20 @@ def _gather(
 
 
 def _custom(
-    make: Callable[[RunConfig], Engine], name: str, lost: Callable[[], None] = _nothing
+    make: Callable[[RunConfig], Engine],
+    name: str,
+    code: Any,
+    lost: Callable[[], None] = _nothing,
 ) -> EngineChoice:
-    """Return a custom engine, which must be passed again when the run is resumed."""
+    """Return a custom engine, which must be passed again when the run is resumed; `code` is its function or class."""
     model = f"{PYTHON}:{name}"
+    record = {"name": PYTHON, "model": model, "note": None}
+    with suppress(OSError, TypeError):  # no source, e.g. of a built-in function
+        source = inspect.getsource(code)
+        record["source"] = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
     return EngineChoice(
         {"engine": "scripted", "model": model},
-        lambda config: {"name": PYTHON, "model": model, "note": None},
+        lambda config: record,
         lambda config, questions: make(config),
         lost,
         in_this_process=True,

@@ -21,7 +21,8 @@ from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import Digests, InputFile
 
-FINGERPRINTS = ("weights", "processor")  # keys of the SHA-256 digests of a local model's files
+# Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
+FINGERPRINTS = ("weights", "processor", "source")
 
 
 class EngineMaker(Choice):
@@ -198,11 +199,15 @@ class Scripted(EngineMaker):
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Return the file of the policy, or the annotation files if a named policy answers from object boxes."""
+        from render_agent.engines.scripted.load_policy import SUFFIXES
         from render_agent.tasks.input_files import annotation_files, digest_of
 
         name = self.model_name(config)
         if name not in registry.names("scripted policy"):
-            return (InputFile("policies", name, "policy", digest_of(Path(name))),)
+            is_file = Path(name).suffix in SUFFIXES
+            return (
+                (InputFile("policies", name, "policy", digest_of(Path(name))),) if is_file else ()
+            )
         policy = registry.load("scripted policy", name)
         knows = getattr(policy, "knows_boxes", False)
         return annotation_files(config, questions) if knows else ()
@@ -339,9 +344,11 @@ def model_file(config: RunConfig, recorded: Digests) -> InputFile | None:
     """
     from render_agent.engines.checkpoint.locate import describe_model
 
-    model = engine_traits(config.engine).model_name(config)
+    traits = engine_traits(config.engine)
+    model = traits.model_name(config)
     digest = recorded.get(model)
-    if digest is None or "sha256:" not in digest:  # the files of a commit on the hub do not change
+    # the files of a commit on the hub do not change
+    if not traits.loads_weights or digest is None or "sha256:" not in digest:
         return None
     number = len(digest.split())  # old runs recorded only the weights
     now = " ".join((model_digest(describe_model(model)) or "").split()[:number])

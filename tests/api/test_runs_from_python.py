@@ -394,3 +394,20 @@ def test_scans_in_memory_match_their_files(tmp_path, scan):
     assert (
         render_agent.load_run(output=tmp_path / "runs").dialogue("question").question.scan in kept
     )
+
+
+def test_run_is_not_resumed_with_another_source_of_its_engine(tmp_path):
+    def tell(request):
+        raise RuntimeError("stopped")
+
+    original = tell
+    options = {"benchmark": "rooms", "limit": 1, "output": tmp_path, "max_turns": 2}
+    assert render_agent.run(engine=tell, **options).dialogues()[0].error
+
+    def tell(request):
+        return '{"answer": "1", "done": true}'
+
+    with pytest.raises(SetupError, match="python:tell"):
+        render_agent.continue_run("recent", output=tmp_path, engine=tell)
+    again = render_agent.continue_run("recent", output=tmp_path, engine=original)
+    assert "stopped" in str(again.dialogues()[0].error)

@@ -14,7 +14,12 @@ from render_agent.errors import SceneError
 from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES
 from render_agent.scans.formats.ply.surface import TEXTURE_COMMENT
 from render_agent.scans.formats.reading_process import read_in_child
-from render_agent.scans.formats.textured.image_files import ImageError, find_siblings, read_sibling
+from render_agent.scans.formats.textured.image_files import (
+    ImageError,
+    find_siblings,
+    is_inside,
+    read_sibling,
+)
 from render_agent.scans.formats.textured.mtl import library_images
 from render_agent.util.safe_parse import parse_json
 
@@ -51,8 +56,11 @@ def _resolved(folder: Path, names: Iterator[str]) -> Iterator[Path]:
     for name in names:
         if name.lower().startswith("data:"):
             continue
+        missing = folder / name.replace("\\", "/")
+        if not is_inside(missing, folder):
+            missing = folder / missing.name
         with suppress(ImageError):  # files elsewhere are not read
-            yield next(find_siblings(folder, name), folder / name)
+            yield next(find_siblings(folder, name), missing)
 
 
 def _of_obj(scan: Path) -> Iterator[Path]:
@@ -108,6 +116,7 @@ def usd_companions(scan: Path, size: int) -> list[Path]:
     """Return the layers and assets of a USD file that exist."""
     from pxr import Sdf, UsdUtils
 
-    layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(scan)))
+    layers, assets, unresolved = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(scan)))
     files = [layer.realPath for layer in layers] + list(assets)
-    return [path for file in files if (path := Path(file)).is_file()]
+    found = [path for file in files if (path := Path(file)).is_file()]
+    return [*found, *_resolved(scan.parent, iter(map(str, unresolved)))]
