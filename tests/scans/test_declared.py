@@ -89,8 +89,22 @@ def las(path):
 
 def e57(path):
     fields = e57_fields(CLOUD, COLOURS)
-    fields |= {f"spherical{name}": np.ones(200) for name in ("Range", "Azimuth", "Elevation")}
+    fields |= {name: np.arange(200) for name in ("rowIndex", "columnIndex")}
     write_e57(path, [(fields, np.eye(3), (0, 0, 0))])
+    # pye57 cannot write other fields, so one is renamed, in a page of 1020 bytes and its checksum.
+    pages = [path.read_bytes()[at : at + 1020] for at in range(0, path.stat().st_size, 1024)]
+    pages = [page.replace(b"rowIndex", b"pageWear") for page in pages]
+    path.write_bytes(b"".join(page + struct.pack(">I", crc32c(page)) for page in pages))
+
+
+def crc32c(data):
+    """Return the CRC-32C of E57 pages."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
 
 
 def pcd(path):
@@ -147,7 +161,7 @@ FILES = {
     "a.off": (off, "further numbers of the faces"),
     "a.las": (las, "wear"),
     "a.laz": (las, "wear"),
-    "a.e57": (e57, "sphericalRange"),
+    "a.e57": (e57, "pageWear"),
     "a.pcd": (pcd, "wear"),
     "a.usd": (usd, "BasisCurves"),
     "a.usda": (usd, "BasisCurves"),

@@ -46,11 +46,10 @@ def read_off(path: Path) -> Scan:
         raise unreadable(path, "its vertices do not have three coordinates")
     declared = Declared()
     points, rest = vertices[:, :3], vertices[:, 3 + 3 * bool(kind[3]) :]
-    colours, num_used = None, 0
-    if rest.shape[1] - 2 * bool(kind[1]) >= 3:
-        colours, num_used = rest[:, :3], min(4, rest.shape[1] - 2 * bool(kind[1]))
-    if rest.shape[1] > num_used:
-        declared.add(f"{rest.shape[1] - num_used} further numbers of the vertices")
+    num_rest = rest.shape[1] - 2 * bool(kind[1])  # apart from texture coordinates
+    colours = rest[:, :3] if num_rest >= 3 else None
+    if num_rest > 4 or 0 < num_rest < 3:
+        declared.add(f"{num_rest - 4 * (num_rest > 4)} further numbers of the vertices")
     face_lines = lines[1 + num_vertices : 1 + num_vertices + num_faces]
     faces, face_colours = _faces(path, face_lines, points, declared)
     if not len(faces):

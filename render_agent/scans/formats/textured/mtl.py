@@ -69,7 +69,8 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
         return _picture_line(rest)
     if key in ("map_ke", "map_d"):
         return {"light" if key == "map_ke" else "alpha": _picture_line(rest)["picture"]}
-    is_opaque = (key == "d" and numbers[-1:] == (1,)) or (key == "tr" and numbers == (0,))
+    # Programs disagree on which end of `Tr` is transparent.
+    is_opaque = (key == "d" and numbers[-1:] == (1,)) or (key == "tr" and numbers in ((0,), (1,)))
     if key in HARMLESS or is_opaque:
         return {}
     return {"unused": (*entry.unused, key)}
