@@ -263,10 +263,49 @@ def test_obj_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
         ("v 0 0\nv 4 0 0\nv 4 3 0\nf 1 2 3\n", "fewer than 3 coordinates"),
         ("v 0 0 a\nv 4 0 0\nv 4 3 0\nf 1 2 3\n", "not a number"),
         ("v 0 0 0\nv 4 0 0\nv 4 3 0\nf 1/a 2 3\n", "a"),
-        ("v 0 0 0\nv 4 0 0\nl 1 2\n", "no surface"),
+        ("v 0 0 0\nv 4 0 0\nl 1 2\n", "no surface, only 2 points.*statement l"),
+        ("\ufeffv 0 0 0\nv 4 0 0\n", "only 2 points"),
     ],
 )
 def test_damaged_obj_is_rejected(tmp_path, text, reason):
     (tmp_path / "a.obj").write_text(text)
     with pytest.raises(SceneError, match=reason):
         load_scene(tmp_path / "a.obj")
+
+
+@pytest.mark.parametrize("suffix", ["obj", "off"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_meshes_are_rejected_by_name(tmp_path, suffix, encoding):
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes("\ufeffOFF\nv 0 0 0\n".encode(encoding))
+    with pytest.raises(SceneError, match="UTF-16"):
+        load_scene(path)
+
+
+def test_images_of_a_hugging_face_cache_are_read(tmp_path):
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1f"
+    blobs.mkdir()
+    (snapshot / "maps").mkdir(parents=True)
+    Image.new("RGB", (2, 2), RED).save(blobs / "aa", "PNG")
+    (tmp_path / "secret.png").write_bytes((blobs / "aa").read_bytes())
+    rows = [f"v {x:g} {y:g} {z:g}" for x, y, z in POINTS] + ["vt 0 0", "usemtl a"]
+    rows += ["f {}/1 {}/1 {}/1".format(*(face + 1)) for face in FACES]
+    (blobs / "bb").write_text("\n".join(["mtllib a.mtl", *rows, ""]))
+    (blobs / "cc").write_text("newmtl a\nmap_Kd maps/red.png\n")
+    for name, blob in (("maps/red.png", "aa"), ("a.obj", "bb"), ("a.mtl", "cc")):
+        (snapshot / name).symlink_to(blobs / blob)
+    scene = load_scene(snapshot / "a.obj")
+    assert np.abs(scene.colours.astype(int) - RED).max() <= 1
+    (snapshot / "maps" / "red.png").unlink()
+    (snapshot / "maps" / "red.png").symlink_to(tmp_path / "secret.png")
+    assert any("outside" in note for note in load_scene(snapshot / "a.obj").notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/home/me/maps/red.png", "../maps/red.png", "file:///C:/maps/red.png", "MAPS%5cRed.png"],
+)
+def test_leading_folders_of_other_machines_are_ignored(tmp_path, name):
+    (tmp_path / "scan" / "maps").mkdir(parents=True)
+    (tmp_path / "scan" / "maps" / "red.png").write_bytes(b"red")
+    assert read_sibling(tmp_path / "scan", name) == b"red"

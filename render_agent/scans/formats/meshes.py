@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
 import warnings
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import Scan
+from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.off import read_off
 from render_agent.scans.formats.reading_process import (
     NeedsChildProcess,
@@ -51,6 +52,7 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         warnings.simplefilter("ignore")
         if suffix in (".glb", ".gltf"):
             return read_gltf(path, size, in_child=in_child)
+        _refuse_utf_16(path)
         logging.getLogger("trimesh").setLevel(logging.CRITICAL)
         if suffix == ".obj":
             return read_obj(path, in_child=in_child)
@@ -61,6 +63,13 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         import trimesh
 
         return scan_of_geometry(trimesh.load_scene(path, process=False))
+
+
+def _refuse_utf_16(path: Path) -> None:
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise unreadable(path, "it is UTF-16 text", "save it as UTF-8 text")
 
 
 def scan_of_geometry(geometry: Any) -> Scan:

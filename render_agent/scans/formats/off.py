@@ -19,7 +19,7 @@ from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
 
-KIND = re.compile(rb"(ST)?(C)?(N)?(4)?OFF\b[ \t]*(BINARY)?", re.IGNORECASE)
+KIND = re.compile(rb"(ST)?(C)?(N)?(4)?OFF(?![A-Z])[ \t]*(BINARY)?", re.IGNORECASE)
 COMMENT = re.compile(rb"#.*")
 
 

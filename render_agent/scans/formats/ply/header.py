@@ -135,10 +135,10 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
             case ["property", *words] if elements and (column := _column(words)):
                 last = elements[-1]
                 elements[-1] = Element(last.name, last.count, (*last.properties, column))
-            case [] | ["ply" | "comment" | "obj_info" | "end_header", *_]:
-                pass
-            case _:
+            case ["format" | "element" | "property", *_]:
                 raise unreadable(path, f"its PLY header has an invalid line: {short_repr(line)}")
+            case _:  # comments, also those of programs that omit the keyword
+                pass
     if order is None:
         raise unreadable(path, "its PLY header specifies no format")
     if len({element.name for element in elements}) < len(elements):

@@ -6,6 +6,7 @@ and drops vertex colours of objects with a material. This is also faster.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ def parse_obj(path: Path, declared: Declared) -> ObjFile:
         SceneError: A face refers to a vertex that does not exist, or a row is not numeric.
         ValueError: A line is too long, or its vertices have fewer than three coordinates.
     """
-    text = path.read_bytes()
+    text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\\\n" in text or b"\\ \n" in text:

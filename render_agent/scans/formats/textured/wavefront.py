@@ -48,7 +48,8 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     declared = Declared()
     obj = parse_obj(path, declared)
     if not len(obj.corners):
-        raise ValueError("it has no surface")
+        points = f", only {len(obj.points):,} points: export it as PLY" if len(obj.points) else ""
+        raise ValueError("; ".join([f"it has no surface{points}", *declared.notes]))
     colours = None if obj.colours is None else _vertex_light(obj.colours, declared)
     materials, notes = _materials(path.parent, obj, declared, in_child=in_child)
     parts = [

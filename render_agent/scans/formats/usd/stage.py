@@ -101,20 +101,20 @@ def read_directly(path: Path, size: int) -> Scan:
             if surfaces and len(surfaces) < len(parts):
                 reader.declared.add("Points")
             scan = _textured_scan(surfaces or parts, stage, path, reader.declared)
+            up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
+            metres = _metres(stage)
         except Tf.ErrorException as error:
             # The first reason is the cause; it follows the position in pxr's own source code.
             reason = str(error).partition(" : ")[2].strip().splitlines() or [str(error)]
             raise ValueError(reason[0].strip("'")) from error
-    up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
     notes = (*scan.notes, *reader.declared.notes, *reader.skip_notes())
-    return replace(scan, up=up, metres=_metres(stage), notes=notes)
+    return replace(scan, up=up, metres=metres, notes=notes)
 
 
 def _metres(stage: Any) -> float | None:
     """Return the stage's unit in metres, None if it is invalid; some writers store it in float32."""
-    from pxr import UsdGeom
-
-    metres = float(f"{UsdGeom.GetStageMetersPerUnit(stage):.6g}")
+    # UsdGeom.GetStageMetersPerUnit fails on float32.
+    metres = float(f"{float(stage.GetMetadata('metersPerUnit')):.6g}")
     return metres if math.isfinite(metres) and metres > 0 else None
 
 

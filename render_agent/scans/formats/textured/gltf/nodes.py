@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ from render_agent.scans.formats.textured.gltf.splat_primitives import (
 )
 from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
 from render_agent.scans.srgb import to_linear
-from render_agent.util.reasons import truncate
+from render_agent.util.reasons import reason_of, truncate
 
 # Supported extensions, and ones that are rejected with their own message where they matter.
 READ = {
@@ -85,6 +86,24 @@ def read_gltf(path: Path, size: int, *, in_child: bool) -> Scan:
         ScanRejectedError: Its images are too large.
         Exception: Whatever Python raises on a malformed file.
     """
+    with _schema_errors():
+        return _read(path, size, in_child=in_child)
+
+
+@contextmanager
+def _schema_errors() -> Iterator[None]:
+    """Name what is wrong with a file that does not follow the schema of glTF."""
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{error} is missing in its JSON") from error
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a value in its JSON has the wrong type: {reason_of(error)}") from error
+    except IndexError as error:
+        raise ValueError("its JSON refers to an object that does not exist") from error
+
+
+def _read(path: Path, size: int, *, in_child: bool) -> Scan:
     gltf = GltfFile(path, size)
     _check_extensions(gltf)
     _check_promises(gltf)
@@ -102,7 +121,7 @@ def read_gltf(path: Path, size: int, *, in_child: bool) -> Scan:
         kinds.setdefault(_kind(primitive), []).append((placement, primitive))
     kind = next((kind for kind in ("splats", "surfaces", "points") if kind in kinds), None)
     if kind is None:
-        raise ValueError("it has no surface")
+        raise ValueError(f"it has no surface{', only lines' if kinds else ''}")
     for other in kinds.keys() - {kind}:
         declared.add(other)
     visible = kinds[kind]
@@ -299,12 +318,14 @@ def _part(
         if extra is not None and len(extra) != len(points):
             raise ValueError("the numbers of its vertex attributes differ")
     mode = primitive.get("mode", TRIANGLES)
-    faces = None if mode == POINTS else _faces(gltf, primitive, mode, len(points))
+    faces = None if mode == POINTS else _faces(gltf, primitive, mode, len(points), declared)
     with np.errstate(invalid="ignore"):
         return Part(points.astype(np.float64), faces, material, uv, colours)
 
 
-def _faces(gltf: GltfFile, primitive: Tree, mode: int, count: int) -> NDArray[np.int64]:
+def _faces(
+    gltf: GltfFile, primitive: Tree, mode: int, count: int, declared: Declared
+) -> NDArray[np.int64]:
     """Return the faces, (f, 3), of a primitive with `count` vertices; strips and fans as separate triangles."""
     draco_attributes = gltf.draco_attributes(primitive)
     if DRACO_FACES in draco_attributes:
@@ -313,7 +334,9 @@ def _faces(gltf: GltfFile, primitive: Tree, mode: int, count: int) -> NDArray[np
     if "indices" in primitive:
         order = gltf.values(primitive["indices"])[:, 0].astype(np.int64)
     if mode == TRIANGLES:
-        return order.reshape(-1, 3)
+        if len(order) % 3:
+            declared.add("an incomplete triangle")
+        return order[: len(order) // 3 * 3].reshape(-1, 3)
     if len(order) < 3:
         return np.empty((0, 3), np.int64)
     if mode == FAN:
