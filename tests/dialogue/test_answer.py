@@ -35,10 +35,10 @@ def test_spellings_of_an_option(text):
     ["", " ", ".", "AB", "A or B", "a or b", "A/B", "A, B", "A B", "b, c", "b or c", "A and not B",
      "neither A nor B", "A. left B. right", "E", "e", "Z. left or right", "none", "null", "not A",
      "left or right", "1", "true", "an answer", "answer", "I cannot say", "A's", "A-frame", "the",
-     "(A) or (B)", "(A) or B", "Option A or B", "**A** or **B**", '["A", "B"]', "Answer: A or B", "A是B",
+     "(A) or (B)", "(A) or B", "Option A or B", "**A** or **B**", '["A", "B"]', "Answer: A or B", "A是B", "<A> or <B>",
      "Answer: A. Final answer: B", "The answer is not B", "The answer isn't B", "It is not A", "not left",
      "(A) is wrong", "(A) right", "A. right", "left, B", "A is to the left of B", "A is blocked, so B",
-     "The answer: unclear", "e.g. a chair", "front-left", "20 °C", "to the left, or is it right?"],
+     "The answer: unclear", "e.g. a chair", "front-left", "20 °C", "A: no\nB: yes", "(A)\n(B)", "A和B", "不是A", "B, not A", "to the left, or is it right?"],
 )  # fmt: skip
 def test_ambiguous_or_missing_option_is_no_answer(text):
     assert canonical_answer(text, "letter", OPTIONS) is None
@@ -76,6 +76,7 @@ def test_article_of_an_option_text_does_not_hide_its_letter():
      "B. right because A is left", "I'd go with B", "It must be B.", "B.right", "My choice is B", "B) right",
      "It is to your right-hand side (B)", "Not A. The answer is B", "\\boxed{\\text{B: a thing}}", "$\\boxed{\\mathbf{B}}$",
      "<answer>B</answer>", "**Answer:**\n\nB", "Answer:\nB", "| B | right |", "A. left\nB. right\nC. back\nAnswer: B",
+     "**B**\n\nExplanation: (A) is blocked, option C too", "<B>", "B</s>", "B<|im_end|>", "Answer: B\nConfidence: A lot",
      "选项 (B)", "答案是B", "答案：B。", "正确答案为B", "我选B", "选B，因为A被挡住", "B选项", "【B】", "Ｂ．right", "正解はB",
      "정답: B", "Antwort: B", "La respuesta es B", "Opción B", "Réponse : B", "Ответ: B", "Option B: 向右转"],
 )  # fmt: skip

@@ -28,7 +28,7 @@ def test_words_up_to_twenty_are_numbers(word, value):
         ("16.2 m2", "16.2"), ("16.2 m^2", "16.2"), ("~4.25", "4.25"), ("0.1", "0.1"), ("007", "7"),
         ("3, with the one behind the sofa", "3"), ("3 chairs, half hidden", "3"), ("50 cm", "50"),
         ("５", "5"), ("5個", "5"), ("约2.5米", "2.5"), ("答案是2.5米", "2.5"), ("| chairs | 5 |", "5"), ("$2.5$", "2.5"),
-        ("2.5\\,\\text{m}", "2.5"), ("\\boxed{2.5\\text{ m}}", "2.5"), ("2 + 3 chairs: \\boxed{5}", "5"),
+        ("2.5\\,\\text{m}", "2.5"), ("Answer: -5", "-5"), ("Answer:-5", "-5"), ("12 km", "12"), ("\\boxed{2.5\\text{ m}}", "2.5"), ("2 + 3 chairs: \\boxed{5}", "5"),
     ],
 )  # fmt: skip
 def test_one_number(text, value):
@@ -51,6 +51,7 @@ def test_separators_of_thousands(text, value):
     [
         ("256+37 = 293", "293"), ("Answer: m+n = 256+37 = 293", "293"), ("2 here, 3 there, 2+3 = 5", "5"),
         ("3.1 x 4 = 12.4 m²", "12.4"), ("5 / 2 ≈ 2.5", "2.5"), ("x = 3, y = 4", None), ("x = 3, so 2x = 6", None),
+        ("1.8 m = 180 cm", None), ("12.5 ≈ 13", None), ("distance = 2.5 m", "2.5"), ("√6.25 = 2.5", "2.5"), ("2 * 3 = 6", "6"),
     ],
 )  # fmt: skip
 def test_result_of_an_equation(text, value):
@@ -86,6 +87,7 @@ def test_stated_number(text):
     ["", "none", "no chairs", "3 or 4", "3-4", "2-3", "3–4", "2 to 3", "between two and three", "3 or four",
      "Answer: 2 or 3", "two-seater", "the twenty-first", "2x3", "4 by 5 m", "nan", "infinity", "1e999", "9" * 400, "A", "٣",
      "twenty-one", "two hundred", "two and a half", "minus two", "one point five", "forty", "1/2", "\\frac{1}{2}",
+     "3 ½", "three quarters", "2 dozen", "2k", "3 hundred",
      "5 chairs in total, 2 of them red", "2 chairs near the door. There are 3 in total", "the 2nd", "5 is the answer, not 4"],
 )  # fmt: skip
 def test_texts_with_no_or_several_numbers(text):

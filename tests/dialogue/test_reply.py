@@ -69,7 +69,8 @@ def test_all_fields_are_parsed():
      "<think>{{\"answer\": \"C\"}}</think>{}",
      "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr",
      "{}\n{{}}", "{}\n\\boxed{{}}", "{}\n{{\"reasoning\": \"what you see\", \"answer\": null, \"done\": false}}",
-     "{}\nFormat: {{\"answer\": \"...\", \"done\": true}}", "{}\n{{\"answer\": \"<letter>\", \"done\": true}}", "{}\n{}",
+     "{}\nFormat: {{\"answer\": \"...\", \"done\": true}}", "{}\n{{\"answer\": \"<letter>\", \"done\": true}}", "{}\n{{\"answer\": \"string\", \"done\": \"boolean\"}}",
+     "{}\n{{\"answer\": \"one letter, A, B or C\"}}", "{}\n{{\"answer\": \"your answer so far\"}}", "{}\n{{\"answer\": \"string|null\"}}", "{}\n{}",
      "{{\"answer\": null}} {}", "{}\n[]", "{}\n{{\"look_at\": [null, null, null], \"forward_meters\": 0}}",
      "{}\n{{\"type\": \"object\", \"properties\": {{\"answer\": {{\"type\": \"string\"}}}}}}", "{}\n{{\"note\": \"the end\"}}"],
 )  # fmt: skip

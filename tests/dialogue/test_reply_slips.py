@@ -63,6 +63,13 @@ FINAL = [
     '{"answer": "B", "done": true,',
     '{"reasoning": "one\ntwo", "answer": "B", "done": true,}',
     'Sure!\n{"answer": "B", "done": true,}\nI hope {this} helps.',
+    '{"answer": "B", "done": true\nThat is my answer.',
+    '{"answer": "B", "done": true\n\nI hope {this} helps.',
+    '{"answer": "B", "done": true;}',
+    '{"answer": "B", "done": TRUE}',
+    '{"answer": "B", "done": true, ...}',
+    '{\u200b"answer": "B", "done": true}',
+    '"{\\"answer\\": \\"B\\", \\"done\\": true}"',
     "{\n  // my answer\n  'answer': 'B',\n  'done': True,\n}",
 ]
 
@@ -245,7 +252,8 @@ CALLS = [
     '[TOOL_CALLS][{"name": "step", "arguments": {"answer": "B", "done": true}}]',
     '<|python_tag|>{"name": "step", "parameters": {"answer": "B", "done": true}}',
     '{"tool_calls": [{"type": "function", "function": {"name": "step", "arguments": {"answer": "B", "done": true}}}]}',
-    '```json\n{"action": {"answer": "B", "done": true}}\n```',
+    '```json\n{"reasoning": "x", "action": {"answer": "B", "done": true}}\n```',
+    'step({"name": "step", "arguments": {"answer": "B", "done": true}})',
     "<tool_call>\n<function=step>\n<parameter=answer>\nB\n</parameter>\n<parameter=done>\ntrue\n</parameter>\n</function>\n</tool_call>",
     "<tool_call>\n<function=step>\n<parameter=answer>\nB\n</parameter>\n<parameter=done>\ntrue\n</parameter>\n",
     "<function_calls>\n<invoke name=\"step\">\n<parameter name=\"answer\">B</parameter>\n<parameter name=\"done\">true</parameter>\n"
@@ -265,6 +273,10 @@ def test_tool_calls_as_text(text):
 def test_parameters_of_tool_calls_may_be_json():
     text = "<function=look><parameter=look_at>[1, 2, 3]</parameter><parameter=answer>null</parameter></function>"
     assert action_of(text) == Action(look_at=(1, 2, 3), repaired=True)
+
+
+def test_reasoning_is_not_a_tool_call():
+    assert "requests nothing" in reason_of('{"reasoning": "{\\"answer\\": \\"A\\"}"}')
 
 
 def test_json_schema_is_not_a_tool_call():

@@ -35,7 +35,7 @@ _OPTION_WORD = re.compile(
 _OPENING, _CLOSING = frozenset("([{<⟦\"'*_`"), frozenset(")]}>⟧\"'*_`")
 _LABEL_MARK = re.compile(r"[.:;)\]、]|[\W_]*(?:\n|\Z)|[ \t]+[-–—][ \t]")
 
-_SENTENCE = re.compile(r"[\W_]*[A-Za-z][.;]")  # a letter alone
+_SENTENCE = re.compile(r"[\W_]*[A-Za-z][)\]}>⟧\"'*_`]*(?:[.;]|[.:]?[ \t]*\n)")  # a letter alone
 
 _CONNECTIVE = re.compile(
     r"[\W_]*(?:[,/&+|]|\b(?:or|and|nor|oder|und|ou|et|o|y|e|или|и)\b|或者?|和)[\W_]*"
@@ -105,7 +105,7 @@ def _named(text: str, texts: Mapping[str, str]) -> set[str | None]:
     if len(letters) > MAX_MENTIONS:
         return {None}
     named = [mention for mention in letters if mention.label]
-    if named and named[0] is letters[0] and _SENTENCE.fullmatch(text, 0, named[0].end + 1):
+    if named and named[0] is letters[0] and _SENTENCE.match(text):
         named = [named[0], *(mention for mention in named[1:] if mention.label != "enclosed")]
     elif not named:
         is_leading = bool(letters) and not bare(text[: letters[0].start])

@@ -21,9 +21,13 @@ _SPOKEN = re.compile(rf"(?<![a-z-])(?:{'|'.join(SMALL_NUMBERS)})(?![a-z-])", re.
 
 # Words that change the value of a number word next to them.
 _LARGER = re.compile(
-    r"\b(?:minus|negative|point|half|dozen|hundred|thousand|million|(?:thir|for|fif|six|seven|eigh|nine)ty)\b",
+    r"\b(?:minus|negative|point|half|halves|thirds?|quarters?|dozen|hundred|thousand|million|(?:thir|for|fif|six|seven|eigh|nine)ty)\b",
     re.IGNORECASE,
 )
+_MULTIPLIED = re.compile(
+    r"[0-9][\s-]*(?:hundred|thousand|million|billion|dozen|k)\b|[¼-¾⅐-⅞]", re.IGNORECASE
+)
+_OPERATION = re.compile(r"[0-9)²]\s*[-+*/×÷·^x]\s*[(0-9a-z√]|[√*×·]", re.IGNORECASE)
 _SIGNS = str.maketrans(
     dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014", "-") | dict.fromkeys("≈≅", "=")
 )
@@ -56,19 +60,24 @@ def _stated(text: str) -> set[str | None]:
     """
     text = _TOLERANCE.sub("", text)
     metric = _CONVERSION.sub("", text)
-    results = [
-        sentence.rpartition("=")[2] for sentence in _SENTENCE_END.split(metric) if "=" in sentence
-    ]
+    results = [_result(sentence) for sentence in _SENTENCE_END.split(metric)]
     for part in (" ; ".join(results), _BRACKETED.sub("", metric), metric, text):
         if numbers := _numbers(part):
             return numbers
     return set()
 
 
+def _result(sentence: str) -> str:
+    """Return what follows the last equals sign; both sides if one value is given in two forms ("1.8 m = 180 cm")."""
+    left, equals, right = sentence.rpartition("=")
+    is_equation = len(_WRITTEN.findall(left)) != 1 or _OPERATION.search(left)
+    return (right if is_equation else sentence) if equals else ""
+
+
 def _numbers(text: str) -> set[str | None]:
     written = {_finite(digits) for digits in _WRITTEN.findall(text)}
     spoken: set[str | None] = {str(SMALL_NUMBERS[word.lower()]) for word in _SPOKEN.findall(text)}
-    if spoken and _LARGER.search(text):
+    if (spoken and _LARGER.search(text)) or _MULTIPLIED.search(text):
         return {None}
     if written:
         spoken.discard("1")  # next to digits, "one" is a pronoun, as in "3, with the one behind"

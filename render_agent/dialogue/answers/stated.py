@@ -36,14 +36,16 @@ _BOX = re.compile("⟦([^⟦⟧]*)⟧")
 _LATEX_TEXT = re.compile(r"\\(?:text|math|operatorname)[a-z]*\s*\{([^{}]*)\}")
 _LATEX_MARKS = re.compile(r"\\[()\[\]]|\$+")
 _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=[0-9])\{,\}(?=[0-9])|~")
-_TAGS = re.compile(r"</?[a-z][a-z0-9_-]*\s*/?>", re.IGNORECASE)
+_TAGS = re.compile(
+    r"</?(?:[A-Za-z][\w-]+|[a-z])\s*/?>|<([A-Z])>(?=[^<]*</\1>)|</[A-Z]>"
+)  # <B> alone is option B
 
 # Phrases that announce the answer, in the languages that models tend to reply in.
 _STATED = re.compile(
     r"(?:\b(?:answer|solution|conclusion|(?:final|best|correct|right|my)\s+(?:choice|option)|antwort|lösung|réponse|respuesta"
     r"|resposta|risposta|antwoord|ответ|cevap|jawaban|đáp án)\b|答案|答え|正解|回答|정답)"
     r"(?:\s+(?:to|of|for)\s+(?:the|this|your)\s+\w+)?(?:\s+(?:should|would|must|will|here|then|therefore))*"
-    r"(?:\W*\b(?:is|are|be|was|ist|est|es|é|è)\b|[\s*_\"'`)\]]*(?:[:=→—–-]+>?|应?是|应?为|應?為|は|은|는)"
+    r"(?:\W*\b(?:is|are|be|was|ist|est|es|é|è)\b|[\s*_\"'`)\]]*(?::|=>?|->|→|—|–|-(?=\s)|应?是|应?为|應?為|は|은|는)"
     r"|[\s*_\"'`(\[{|]*(?=[A-Za-z0-9](?![A-Za-z0-9])))"
     r"|\btotal\s+of\b|\btotal(?:\s+\w+){0,5}?\s*(?:\b(?:is|are)\b|[:=])",
     re.IGNORECASE,

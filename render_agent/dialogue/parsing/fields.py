@@ -19,7 +19,12 @@ MAX_LISTED = 5  # names or answers listed in a message to the model
 
 _EMPTY = Action()
 
-_PLACEHOLDER = re.compile(r"\s*(?:\.\.\.|…|<[^<>]{2,}>)\s*")
+# Values that stand for others in a description of the format.
+_PLACEHOLDER = re.compile(
+    r"\s*(?:\.\.\.|…|<[^<>]{2,}>|true\W+false|(?:string|str|number|float|int|integer|bool|boolean|letter)(?:\W+\w+)?)\s*",
+    re.IGNORECASE,
+)
+MIN_REPEATED_CHARACTERS = 8  # of a text that counts as a part of the instructions
 
 
 def read_fields(
@@ -76,20 +81,30 @@ def read_fields(
     return action
 
 
-def says_something(fields: Mapping[str, Any], form: ReplyForm) -> bool:
+def says_something(fields: Mapping[str, Any], question: Question, form: ReplyForm) -> bool:
     """Return True if a field has a value other than its default and the example in the instructions.
 
     An object with placeholders, such as {"answer": "<letter>", "done": true}, only repeats the format.
 
     Args:
         fields: Values by key.
+        question: The question, which determines the form of its answer.
         form: The fields of a reply in this run.
     """
     by_key = _by_key(fields)
     if any(
-        isinstance(value, str) and _PLACEHOLDER.fullmatch(value)
+        _PLACEHOLDER.fullmatch(value)
         for name, value in by_key.items()
-        if name != "reasoning"
+        if name != "reasoning" and isinstance(value, str)
+    ):
+        return False
+    described = (
+        form.say("answer"),
+        answer_form(question.answer_form, question.options, form.wording),
+    )
+    answer = str(by_key.get("answer")).strip()
+    if len(answer) >= MIN_REPEATED_CHARACTERS and any(
+        answer.lower() in text.lower() for text in described
     ):
         return False
     requested = form.requested_fields

@@ -17,8 +17,9 @@ from render_agent.dialogue.wording import Wording
 MAX_SCANNED_CHARACTERS = 500_000_000
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_SPACE = r"[\s\ufeff\u200b\u2060]*"
 _OPENING = re.compile(
-    r"[{｛](?=\s*(?:[\"}'“”‘「＂]|//|/\*|#|\Z))|(?<!\w)[{｛](?=\s*[A-Za-z_]\w*\s*[:：=])"
+    rf"[{{｛](?={_SPACE}(?:[\"}}'“”‘「＂]|//|/\*|#|\Z))|(?<!\w)[{{｛](?={_SPACE}[A-Za-z_]\w*\s*[:：=])"
 )
 
 

@@ -28,12 +28,17 @@ _CLOSING_QUOTES = {
     "『": "』",
     "«": "»",
 }
-_STRUCTURE = {0xFF01 + offset: chr(0x21 + offset) for offset in range(0x5E)} | {
-    ord("、"): ",",
-    ord("；"): ",",
+_STRUCTURE = {
+    **{
+        0xFF01 + offset: chr(0x21 + offset) for offset in range(0x5E)
+    },  # full-width forms of ASCII characters
+    **dict.fromkeys(map(ord, "、；;"), ","),
+    **dict.fromkeys((0xFEFF, 0x200B, 0x2060), " "),
 }
 _AFTER_STRING = frozenset(",:}])/#\"'“”‘＂「，：｝］）；、")
 _BEFORE_VALUE = frozenset("{[(,:")
+_BEFORE_LINE = _BEFORE_VALUE | {""}
+_STARTS_PROSE = re.compile(r"\s*[^\s,:}\])\"'“‘＂「，：｝］/#`<]")
 _PARTIAL_LITERAL = re.compile(
     r"(?<![\w\"])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|No|Non|T|Tr|Tru|F|Fa|Fal|Fals)\Z"
 )
@@ -64,11 +69,12 @@ class Extent:
 def find_extent(text: str, start: int, max_characters: int = MAX_REPAIRED_CHARACTERS) -> Extent:
     """Return the extent of the object that starts at an index.
 
-    An object without closing brace extends to a closing tag, a fence, an opening brace that cannot be part of it, or the
-    maximum number of characters.
+    An object without closing brace extends to a line that cannot be part of it, a closing tag, a fence, an opening brace
+    after a value, or the maximum number of characters.
     """
     source: list[str] = []
     depth, position, previous, quote = 0, start, "", ""
+    prose: tuple[int, int] | None = None  # where a line begins that cannot be part of the object
     limit = min(len(text), start + max_characters)
     while position < limit:
         character = text[position]
@@ -96,6 +102,13 @@ def find_extent(text: str, start: int, max_characters: int = MAX_REPAIRED_CHARAC
             ("</", "```"), position
         ):
             break
+        if (
+            character == "\n"
+            and not prose
+            and previous not in _BEFORE_LINE
+            and _STARTS_PROSE.match(text, position)
+        ):
+            prose = len(source), position
         depth += (character in "{[(") - (character in "}])")
         source.append(" " if character.isspace() else character)
         position += 1
@@ -103,6 +116,8 @@ def find_extent(text: str, start: int, max_characters: int = MAX_REPAIRED_CHARAC
             previous = character
         if depth <= 0:
             return Extent("".join(source), position, True, True)
+    if prose:
+        source, quote, position = source[: prose[0]], "", prose[1]
     whole = "".join(source).rstrip()
     is_whole = (
         not quote and position < start + max_characters and not _PARTIAL_LITERAL.search(whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from msgspec import structs
@@ -44,14 +44,22 @@ class ReplyParser:
             The action, or why the reply could not be parsed.
         """
         try:
-            found = self._objects(without_thinking(text), is_complete=finish_reason != "length")
+            text, is_complete = without_thinking(text), finish_reason != "length"
+            found = self._objects(text, is_complete=is_complete)
+            if isinstance(found, Malformed) and '{\\"' in text:  # JSON inside a JSON string
+                unescaped = self._objects(text.replace('\\"', '"'), is_complete=is_complete)
+                found = (
+                    found
+                    if isinstance(unescaped, Malformed)
+                    else [replace(o, is_repaired=True) for o in unescaped]
+                )
             return found if isinstance(found, Malformed) else self._choose(found)
         except RecursionError:
             return Malformed(self.form.wording("reply.nested"))
 
     def _objects(self, text: str, *, is_complete: bool) -> list[JsonObject] | Malformed:
         """Return the objects with fields of a reply in order of the text; if there are none, the last object."""
-        names = frozenset(field.name for field in FIELDS)
+        names = frozenset(field.name for field in FIELDS if field.name != "reasoning")
         calls = xml_calls(text, is_complete=is_complete)
         for call, end in reversed(calls):
             text = f"{text[: call.start]}{' ' * (end - call.start)}{text[end:]}"
@@ -66,7 +74,9 @@ class ReplyParser:
     def _choose(self, objects: Sequence[JsonObject]) -> Action | Malformed:
         """Return the reading of the object that counts, completed by the only answer of all objects."""
         say = self.form.wording
-        saying = (entry for entry in objects if says_something(entry.fields, self.form))
+        saying = (
+            entry for entry in objects if says_something(entry.fields, self.question, self.form)
+        )
         stating = [*islice(saying, MAX_OBJECTS)] or [objects[-1]]
         readings = [read_fields(entry.fields, self.question, self.form) for entry in stating]
         answers: dict[str, Action | Malformed] = {}

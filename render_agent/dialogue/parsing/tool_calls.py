@@ -7,13 +7,15 @@ element per parameter (Qwen3-Coder, GLM, Claude).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from render_agent.dialogue.parsing.json_objects import JsonObject, merge_pairs
 from render_agent.util.safe_parse import parse_json
 
 MAX_DEPTH = 4  # levels of wrapping, such as {"tool_calls": [{"function": {"arguments": {…}}}]}
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input")
 MAX_CALLS = 100  # in a reply; further ones are ignored, because only the first is carried out
 
 _CALL = re.compile(r"<(function|invoke)\b[^<>]*>|<(tool_call)>\s*+[\w.-]*+\s*+(?=<arg_key>)")
@@ -49,25 +51,29 @@ def unwrap(value: object, names: Collection[str], depth: int = 0) -> Iterator[Ma
 
     Args:
         value: A JSON value.
-        names: Names of fields in lower case.
+        names: Names of the fields, except `reasoning`, in lower case.
         depth: Number of values that contain this one.
     """
-    if isinstance(value, str) and value.lstrip().startswith("{") and 0 < depth <= MAX_DEPTH:
-        try:
-            value = parse_json(value, strict=False, object_pairs_hook=merge_pairs)
-        except ValueError:
-            return
+    inner: Iterable[object] = value if isinstance(value, list) else ()
     if isinstance(value, Mapping):
-        keys = {key.strip().lower() for key in value}
-        if keys & set(names):
+        by_key = {key.strip().lower(): item for key, item in value.items()}
+        if by_key.keys() & set(names):
             yield value
-            return
-        if "properties" in keys:  # a JSON schema describes fields and has none
-            return
-        value = [*value.values()]
-    if isinstance(value, list) and depth < MAX_DEPTH:
-        for item in value[:MAX_CALLS]:
+        elif "properties" not in by_key:  # a JSON schema describes fields and has none
+            inner = (_arguments(key, item) for key, item in by_key.items() if key != "reasoning")
+    if depth < MAX_DEPTH:
+        for item in islice(inner, MAX_CALLS):
             yield from unwrap(item, names, depth + 1)
+
+
+def _arguments(key: str, value: object) -> object:
+    """Return the value of a key of a tool call, whose arguments may be JSON in a string."""
+    if key not in ARGUMENT_KEYS or not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value, strict=False, object_pairs_hook=merge_pairs)
+    except ValueError:
+        return value
 
 
 def _parameters(body: str) -> Iterator[tuple[str, Any]]:
