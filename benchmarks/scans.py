@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -24,9 +24,15 @@ from PIL import Image, ImageDraw
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent import RenderAgentError, open_scene
+from render_agent.errors import SceneError
+from render_agent.scans.camera import Camera
 from render_agent.scans.formats.readers import FORMATS, SCAN_SUFFIXES
+from render_agent.scans.scene import Scene
 
+HEAD = ("format", "files", "read", "read with --unit", "refused", "with a note", "slowest (s)")
+WRONG_SIZE = ("is impossible for a room",)
 TILE = (256, 192)
+OUTSIDE = (35.0, -25.0)  # yaw and pitch of the views on contact sheets
 COLUMNS = 5
 ROWS = 5
 MAX_EXAMPLES = 2  # files named for each reason
@@ -40,6 +46,7 @@ class Opened:
         path: The file, relative to the folder that was given.
         format: Name of its format by suffix.
         reason: Why it was refused; empty if it was read.
+        is_room: Whether its size is possible for a room; if not, it is read with `--unit m`.
         is_fault: Whether an exception escaped that is not one of the package's errors.
         seconds: Wall time.
         kind: What was read: mesh, cloud or splat.
@@ -51,6 +58,7 @@ class Opened:
     path: str
     format: str
     reason: str = ""
+    is_room: bool = True
     is_fault: bool = False
     seconds: float = 0.0
     kind: str = ""
@@ -82,14 +90,14 @@ def main(
                     _write_sheet(sheets, tiles)
     if sheets is not None and len(tiles) % (COLUMNS * ROWS):
         _write_sheet(sheets, tiles)
-    read = sum(not each.reason for each in opened)
+    read = [each for each in opened if not each.reason]
+    others = sum(not each.is_room for each in read)
     lines = [
-        f"{len(opened):,} files: {read:,} read, {len(opened) - read:,} refused,"
+        f"{len(opened):,} files: {len(read) - others:,} read, {others:,} read with `--unit m` because their size is"
+        f" impossible for a room, {len(opened) - len(read):,} refused,"
         f" {sum(each.is_fault for each in opened)} faults (exceptions that are not an error message).",
         "",
-        *table(
-            ("format", "files", "read", "refused", "with a note", "slowest (s)"), by_format(opened)
-        ),
+        *table(HEAD, by_format(opened)),
         "",
         "Reasons of the refusals:",
         "",
@@ -111,9 +119,16 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
     name, began = str(path.relative_to(folder.parent)), time.perf_counter()
     suffix = path.suffix.lower()
     file_format = next(each.name for each in FORMATS if suffix in each.suffixes)
+    is_room = True
     try:
-        opened = open_scene(path, size=TILE)
-        view = opened.view().image.convert("RGB")
+        try:
+            opened = open_scene(path, size=TILE)
+        except SceneError as error:
+            if not any(word in str(error) for word in WRONG_SIZE):
+                raise
+            is_room = False
+            opened = open_scene(path, size=TILE, unit="m")
+        view = opened.view(_outside(opened.scene)).image.convert("RGB")
     except RenderAgentError as error:
         reason = str(error).partition(" cannot be read: ")[2] or str(error)
         return Opened(name, file_format, reason, seconds=time.perf_counter() - began), None
@@ -125,6 +140,7 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
     result = Opened(
         name,
         file_format,
+        is_room=is_room,
         seconds=time.perf_counter() - began,
         kind=kind,
         size=tuple(round(float(side), 3) for side in np.ptp(scene.points, axis=0)),
@@ -132,6 +148,14 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
         notes=scene.notes,
     )
     return result, view
+
+
+def _outside(scene: Scene) -> Camera:
+    """Return a camera outside a scene that sees all of it from above."""
+    low, high = scene.points.min(axis=0), scene.points.max(axis=0)
+    aim = Camera((0, 0, 0), *OUTSIDE)
+    x, y, z = (low + high) / 2 - 1.3 * float(np.linalg.norm(high - low)) * aim.forward
+    return replace(aim, position=(float(x), float(y), float(z)))
 
 
 def by_format(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
@@ -142,7 +166,8 @@ def by_format(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
         yield (
             name,
             len(files),
-            len(read),
+            sum(each.is_room for each in read),
+            sum(not each.is_room for each in read),
             len(files) - len(read),
             sum(bool(each.notes) for each in read),
             f"{max(each.seconds for each in files):.1f}",
@@ -161,7 +186,7 @@ def _general(reason: str) -> str:
     """Return a reason without what differs from file to file."""
     reason = re.sub(r"(/[^\s@:,]+)+/", "", reason.partition("; ")[0])
     reason = re.sub(r"'[^']*'", "'…'", reason)
-    return re.sub(r"\d[\d,.]*", "N", reason).replace("|", "/")[:160]
+    return re.sub(r"\b\d[\d,.]*", "N", reason).replace("|", "/")[:160]
 
 
 def _tile(view: Image.Image, result: Opened) -> Image.Image:

@@ -217,6 +217,16 @@ def _distances(truth: RoomGroundTruth) -> list[list[Any]]:
     ]
 
 
+def ground_truth_file(scan: Path) -> Path | None:
+    """Return the ground truth file next to a scan; None if there is none, or a JSON file of another program."""
+    path = scan.with_suffix(".json")
+    try:
+        is_ours = path.is_file() and b'"object_bbox"' in read_bounded(path)
+    except (OSError, ValueError):
+        return None
+    return path if is_ours else None
+
+
 def read_ground_truth(path: Path) -> RoomGroundTruth:
     """Read the ground truth file of a generated room; raise QuestionsError if it is not one."""
     try:

@@ -19,7 +19,11 @@ from render_agent.scans.annotation_rooms.annotations import (
 )
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.edits import Edit, edit_boxes
-from render_agent.scans.room_ground_truth import AnnotatedObject, read_ground_truth
+from render_agent.scans.room_ground_truth import (
+    AnnotatedObject,
+    ground_truth_file,
+    read_ground_truth,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +78,8 @@ def load_facts(
         if scene in scans
     }
     for scene, scan in scans.items():
-        file = None if scan is None else scan.with_suffix(".json")
-        if scene not in facts and file is not None and file.is_file() and file not in changed:
+        file = None if scan is None else ground_truth_file(scan)
+        if scene not in facts and file is not None and file not in changed:
             truth = read_ground_truth(file)
             facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     for question in questions:
@@ -116,8 +120,8 @@ def facts_files(questions: Iterable[Question], annotations: str | None = None) -
     scans = {question.scan for question in questions}
     paths = _annotation_paths(scans, annotations)
     files = [file for path in paths for file in annotation_files(path)]
-    next_to_scans = sorted(scan.with_suffix(".json") for scan in scans if scan is not None)
-    return list(dict.fromkeys([*files, *(file for file in next_to_scans if file.is_file())]))
+    next_to_scans = (ground_truth_file(scan) for scan in scans if scan is not None)
+    return list(dict.fromkeys([*files, *sorted(filter(None, next_to_scans))]))
 
 
 def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:

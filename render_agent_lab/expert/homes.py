@@ -9,7 +9,11 @@ from pathlib import Path
 
 from render_agent.dialogue.question import Question
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
-from render_agent.scans.room_ground_truth import RoomGroundTruth, read_ground_truth
+from render_agent.scans.room_ground_truth import (
+    RoomGroundTruth,
+    ground_truth_file,
+    read_ground_truth,
+)
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent_lab.expert.derive import Knowledge
@@ -73,6 +77,5 @@ def load_knowledge(questions: Sequence[Question]) -> dict[str, Knowledge]:
 
 
 def _read_ground_truth(scan: Path | None) -> RoomGroundTruth | None:
-    if scan is None or is_annotation_file(scan) or not scan.with_suffix(".json").is_file():
-        return None
-    return read_ground_truth(scan.with_suffix(".json"))
+    file = None if scan is None or is_annotation_file(scan) else ground_truth_file(scan)
+    return None if file is None else read_ground_truth(file)

@@ -247,7 +247,7 @@ def test_everything_that_is_not_shown_is_named(tmp_path):
     named = next(note for note in scan.notes if note.startswith("ignored: "))
     for part in (
         "normal", "opacity", "emissiveColor", "material X (MaterialX)", "BasisCurves", "primvars:wear",
-        "fern.usda (not found)", "/chair", "ParticleField3DGaussianSplat", "animation",
+        "missing reference fern.usda", "/chair", "ParticleField3DGaussianSplat", "animation",
     ):  # fmt: skip
         assert part in named
     assert "Camera" not in named

@@ -29,6 +29,7 @@ from render_agent.scans.formats.unit_check import (
     side_note,
     unit_note,
 )
+from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
 
@@ -81,7 +82,7 @@ def load_scene(
             notes += [unit_note(measured)]
         if scan.up is None and up == AUTO:
             notes += [side_note(measured)]
-        notes += [missing_note(path)]
+        notes += [missing_note(path), _foreign_note(path)]
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
         return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
@@ -125,6 +126,14 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
         tuple(part for part, is_assumed in assumptions.items() if is_assumed),
     )
     return transform_scan(scan, upright_turn(frame.up), frame.metres), frame
+
+
+def _foreign_note(path: Path) -> str | None:
+    """Return a note if the JSON file next to a scan is not a ground truth file, as phone apps write such."""
+    companion = path.with_suffix(".json")
+    if companion.is_file() and ground_truth_file(path) is None:
+        return f"ignored: {companion.name} (not a ground truth file of make-rooms)"
+    return None
 
 
 def _size(path: Path) -> int:

@@ -350,9 +350,11 @@ def _unresolved(stage: Any) -> Iterator[str]:
     """Yield the files that the stage refers to and that are missing, and other failed references."""
     for error in stage.GetCompositionErrors():
         text = str(error)
-        missing = MISSING.search(text)
-        if missing:
-            yield f"{missing[2]} {Path(missing[1]).name} (not found)"
+        failed = MISSING.search(text)
+        if failed:
+            # Those that exist have a format without a plug-in, such as MaterialX.
+            state = "unsupported" if Path(failed[1]).exists() else "missing"
+            yield f"{state} {failed[2]} {Path(failed[1]).name}"
         else:
             yield f"{error.rootSite.path} ({reason_of(text)})"
 
