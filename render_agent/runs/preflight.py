@@ -196,6 +196,17 @@ def check_continued(
     wording = parts.prompt.wording
     if folder.record["wording"]["sha256"] != wording.sha256:
         raise _differs(str(wording.file), "dialogue wording", folder)
+    digest = prompt_digest(parts)
+    if folder.recorded.get("prompt", digest) != digest:  # the code that composes it has changed
+        raise SetupError(
+            f"the prompt is not the one that {folder.name} started with (different SHA-256). Resume it with render_agent"
+            f" {folder.record['program']}, or start a new run."
+        )
+
+
+def prompt_digest(parts: Parts) -> str:
+    """Return the SHA-256 of the instructions of a run."""
+    return hashlib.sha256(parts.prompt.instructions.encode()).hexdigest()
 
 
 def packages(parts: Parts, questions: Sequence[Question] = ()) -> dict[str, str]:

@@ -47,6 +47,7 @@ from render_agent.runs.preflight import (
     check_questions,
     input_hashes,
     packages,
+    prompt_digest,
 )
 from render_agent.runs.read import RunData
 from render_agent.runs.turn import TurnTaker
@@ -366,7 +367,7 @@ def record(
             "python": platform.python_version(),
         },
         "sha256": {
-            "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
+            "prompt": prompt_digest(parts),
             QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest(),
             **(parts.recorded or input_hashes(parts, questions, engine)),
         },

@@ -83,6 +83,8 @@ CELLS = {
 CELLS["texture"] = CELLS["scan"] | {"merge": REFUSED}  # all scans use it
 CELLS["materials"] = {"continue": REFUSED, "merge": REFUSED, "compare": REFUSED, "report": NAMED}
 
+SLOW = ("texture", "materials")  # files of a scan, too
+
 COMMANDS = {
     "continue": "--continue {unfinished} --allow-code --output {runs}",
     "merge": "merge {shard} {later_shard} --runs {runs}",
@@ -211,7 +213,11 @@ def changed(world, request):
 
 @pytest.mark.parametrize(
     ("changed", "command"),
-    [(which, command) for which, commands in CELLS.items() for command in commands],
+    [
+        pytest.param(which, command, marks=[pytest.mark.slow] if which in SLOW else [])
+        for which, commands in CELLS.items()
+        for command in commands
+    ],
     indirect=["changed"],
 )
 def test_commands_on_changed_inputs(changed, command, request, type_in, tmp_path):

@@ -308,6 +308,15 @@ def test_older_run_without_digests_still_works(made):
     resume_run(RunData(path), {}).close()
 
 
+def test_run_is_not_resumed_with_another_prompt(made):
+    path, _ = made
+    cut(path, 1)
+    resume_run(RunData(path), {}).close()
+    edit_record(path, lambda record: record["sha256"].update(prompt="another"))
+    with pytest.raises(SetupError, match="prompt"):
+        resume_run(RunData(path), {})
+
+
 def test_killed_run_is_not_resumed_with_other_questions(made):
     path, questions = made
     cut(path, 0)
