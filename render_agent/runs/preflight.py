@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,9 +25,11 @@ from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.input_files import (
+    Digests,
     InputFile,
     annotation_files,
     digest_of_group,
+    scan_files,
     sha256,
 )
 from render_agent.tasks.selection import is_question_file, question_files
@@ -135,6 +139,40 @@ def _package_inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[Inp
         yield InputFile("packages", package, "package", digest_of_group(files))
 
 
+def question_hashes(parts: Parts) -> dict[str, Digests]:
+    """Return the SHA-256 of the files that questions are chosen and changed by, before they are read.
+
+    Empty if one is missing, which is an error when the questions are chosen.
+    """
+    config = parts.config
+    with suppress(SetupError):
+        hashes: dict[str, Digests] = {
+            "questions": {str(f): sha256(f) for f in question_files(config)}
+        }
+        if parts.changes:  # counterparts depend on scans and object boxes
+            questions = replace(parts, changes=()).questions()
+            for file in (*scan_files(questions), *annotation_files(config, questions)):
+                hashes[file.section] = {**hashes.get(file.section, {}), file.name: file.digest}
+        return hashes
+    return {}
+
+
+def refuse_replaced(before: Mapping[str, Digests], recorded: Mapping[str, Any]) -> None:
+    """Raise SetupError if a file was replaced while questions were chosen.
+
+    Args:
+        before: Digests by section and name from before the files were read.
+        recorded: The same from afterwards, with more files.
+    """
+    for section, digests in before.items():
+        for name, digest in digests.items():
+            if recorded[section].get(name, digest) != digest:
+                raise SetupError(REPLACED.format(name))
+
+
+REPLACED = "{} was replaced while the run was starting (different SHA-256). Start a new run when it is complete."
+
+
 def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
     """Check that the files of a run's parts are still those that were recorded. Called when all of them are loaded.
 
@@ -153,10 +191,7 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
     for file in files:
         digests = parts.recorded.get(file.section)
         if digests is not None and file.differs(digests):
-            raise SetupError(
-                f"{file.name} was replaced while the run was starting (different SHA-256). Start a new run when it is"
-                " complete."
-            )
+            raise SetupError(REPLACED.format(file.name))
 
 
 def check_continued(

@@ -48,6 +48,8 @@ from render_agent.runs.preflight import (
     input_hashes,
     packages,
     prompt_digest,
+    question_hashes,
+    refuse_replaced,
 )
 from render_agent.runs.read import RunData
 from render_agent.runs.turn import TurnTaker
@@ -255,8 +257,10 @@ def start_run(
         SceneError: The scan cannot be read.
     """
     parts = build(config)
+    before = question_hashes(parts)
     questions, engine = check(parts, describe)
     run_record = record(parts, questions, engine)
+    refuse_replaced(before, run_record["sha256"])
     parts = replace(parts, recorded=run_record["sha256"])
     scenes = parts.scenes(questions)
     if reads_scan and config.ply is not None and not parts.blind:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import TREE
 from factories.clouds import write_usd
 from factories.packages import install
 from factories.runs import (
@@ -35,6 +36,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured import image_files
 from render_agent.tasks import input_files
 from render_agent.tasks.input_files import sha256
+from render_agent.tasks.rooms import QuestionFile
 
 
 def go(run):
@@ -118,6 +120,51 @@ def test_single_scan_is_hashed_before_it_is_read(tmp_path, monkeypatch):
     with pytest.raises(Exception, match="changed since the run started"):
         start_run(config, reads_scan=True)
     assert not (tmp_path / "runs").exists()
+
+
+def test_question_file_replaced_while_it_is_read_stops_the_run(tmp_path, monkeypatch):
+    questions = make_questions(tmp_path, 2)
+    read = QuestionFile.questions
+
+    def replaced(self, config):
+        found = read(self, config)
+        self.path.write_text(self.path.read_text().replace('"3"', '"4"'))
+        return found
+
+    monkeypatch.setattr(QuestionFile, "questions", replaced)
+    with pytest.raises(SetupError, match=f"{questions} was replaced"):
+        start_run(make_config(tmp_path, questions))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_scan_replaced_while_it_is_changed_stops_the_run(tmp_path, monkeypatch):
+    shutil.copytree(TREE / "render_agent" / "bundled", tmp_path / "rooms")
+    scan = tmp_path / "rooms" / "room00.ply"
+    read = SceneReader.read
+
+    def replaced(self, path, name):
+        scene = read(self, path, name)
+        scan.write_bytes(scan.read_bytes() + b" ")
+        return scene
+
+    monkeypatch.setattr(SceneReader, "read", replaced)
+    questions = tmp_path / "rooms" / "questions.jsonl"
+    config = make_config(tmp_path, questions, scene=("room00",), change=("remove:chair",))
+    with pytest.raises(SetupError, match=f"{scan} was replaced"):
+        start_run(config)
+
+
+@pytest.mark.parametrize("options", [{"tools": "measure"}, {"tools": "graph", "views": "free"}])
+def test_run_with_aids_is_not_resumed_with_other_boxes(tmp_path, options):
+    shutil.copytree(TREE / "render_agent" / "bundled", tmp_path / "rooms")
+    questions = tmp_path / "rooms" / "questions.jsonl"
+    run = start_run(make_config(tmp_path, questions, scene=("room00",), limit=2, **options))
+    run.close()
+    resume_run(RunData(run.path), {}).close()
+    boxes = tmp_path / "rooms" / "room00.json"
+    boxes.write_text(boxes.read_text().replace('"chair":3', '"chair":4', 1))
+    with pytest.raises(SetupError, match=str(boxes)):
+        resume_run(RunData(run.path), {})
 
 
 POLICY = """
