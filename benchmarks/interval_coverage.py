@@ -1,11 +1,12 @@
 """Coverage of confidence intervals and false-positive rate of comparisons, with few and with many scenes.
 
     python -m benchmarks.interval_coverage --output benchmarks/results/coverage.md
+    python -m benchmarks.interval_coverage --hard-cases    # only the made-up scores, without runs
 
 Real runs over newly generated rooms are the populations. Scenes are drawn from them with replacement, so the true value
 is known: the score over all of them. Populations: `witness`; `random` answers; and `by scene`, answers that are all
 correct in every second room and random in the others. For the null comparison, the order of two runs is randomized
-per scene.
+per scene. Made-up scores are the hard cases: a type that is nearly always right, and scenes of which one in ten fails.
 """
 
 from __future__ import annotations
@@ -181,6 +182,49 @@ def is_covered(low: FloatArray, truth: FloatArray, high: FloatArray) -> FloatArr
     return np.where(np.isnan(low), np.nan, inside)
 
 
+# Made-up scores: share of failing scenes, share of right answers in the others, questions per scene.
+HARD_CASES: Mapping[str, tuple[float, float, int]] = {
+    "one type, 90 % right, 2 questions per scene": (0.0, 0.9, 2),
+    "one type, 97 % right, 2 questions per scene": (0.0, 0.97, 2),
+    "one type, 97 % right, 5 questions per scene": (0.0, 0.97, 5),
+    "one type, 99 % right, 5 questions per scene": (0.0, 0.99, 5),
+    "80 % right, but one scene in ten fails, 18 questions per scene": (0.1, 0.8, 18),
+    "95 % right, but one scene in ten fails, 18 questions per scene": (0.1, 0.95, 18),
+}
+
+
+def hard_coverage(case: tuple[float, float, int], scenes: int, number: int) -> float | None:
+    """Return the coverage of the interval of the mean over questions for made-up scores."""
+    failing, right, questions = case
+    chance = np.random.default_rng([3, scenes])
+    covered = []
+    for start in range(0, number, AT_ONCE // scenes):
+        shape = (min(number - start, AT_ONCE // scenes), scenes, 1)
+        fails = chance.random(shape) < failing
+        sums = np.where(fails, 0, chance.binomial(questions, right, shape)).astype(np.float64)
+        estimate = estimates(("one",), sums, np.full(shape, float(questions)))[MICRO]
+        truth = np.full(shape[0], (1 - failing) * right)
+        covered.append(is_covered(*_around(estimate, truth)))
+    return _share(np.concatenate(covered))
+
+
+def hard_case_lines(number: int) -> list[str]:
+    """Return the section of the page about made-up scores."""
+    rows = [
+        [name, *(format_percent(hard_coverage(case, scenes, number)) for scenes in SCENES)]
+        for name, case in HARD_CASES.items()
+    ]
+    return [
+        "## Hard cases",
+        "",
+        "Coverage of the reported interval of the mean over questions, for made-up scores. Questions are right"
+        " independently, except that all questions about a failing scene are wrong.",
+        "",
+        *table(["scenes", *map(str, SCENES)], rows),
+        "",
+    ]
+
+
 def false_positives(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
     """Return the false-positive rate for equal runs, and the coverage of the interval of a real difference."""
     differences = Tally(one.types, other.sums - one.sums, one.counts)
@@ -209,9 +253,20 @@ def _share(values: FloatArray) -> float | None:
 @click.option("--questions", default=18, show_default=True, help="Questions per room.")
 @click.option("--samples", "number", default=6000, show_default=True, help="Samples per size.")
 @click.option("--runs", help="Folder for rooms and runs; existing ones are reused.")
+@click.option("--hard-cases", is_flag=True, help="Print only the section about made-up scores.")
 @OUTPUT
-def main(rooms: int, questions: int, number: int, runs: str | None, output: Path | None) -> None:
+def main(
+    rooms: int,
+    questions: int,
+    number: int,
+    runs: str | None,
+    hard_cases: bool,
+    output: Path | None,
+) -> None:
     """Measure coverage and false-positive rate of the reported intervals and p-values."""
+    if hard_cases:
+        click.echo("\n".join(hard_case_lines(number)))
+        return
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(runs or scratch)
         question_file = place / "rooms" / "questions.jsonl"
@@ -244,7 +299,7 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: Path
     publish(
         output,
         "Coverage of intervals and false positives of comparisons",
-        page(record),
+        [*page(record), "", *hard_case_lines(number)],
         machine("numpy", "scipy"),
     )
 

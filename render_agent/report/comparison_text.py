@@ -73,7 +73,14 @@ def _resolution(pair: Pair) -> str:
     if needed is None:
         return f"; no number of scenes would detect {points} with {power}"
     if needed > scenes:
-        return f"; about {needed:,} scenes would be needed to detect {points} with {power}, and there are {scenes:,}"
+        ends = (
+            "more" if end is None else f"{end:,}" for end in plan["needs"][0]["scenes_interval"]
+        )
+        within = f"95 % CI {' to '.join(ends)}"
+        return (
+            f"; about {needed:,} scenes ({within}) would be needed to detect {points} with {power}, and there are"
+            f" {scenes:,}"
+        )
     seen = plan["needs"][0]["seen"]
     return f"; with {_scenes(scenes)}, {seen:.1f} points would be detected with {power}"
 

@@ -295,13 +295,14 @@ def _scored(row: Row, score: float) -> Scored:
 
 
 def _uncertainty(estimate: Estimate) -> dict[str, Any]:
-    """Return interval, p value and standard error of a difference; interval and p are None with too few scenes."""
+    """Return interval, p value, standard error and kurtosis of a difference; interval and p are None with too few scenes."""
     interval, p = estimate.interval_and_p()
     return {
         "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
         "p": p,
         "error": 100 * float(estimate.error),
         "scenes": int(estimate.scenes),
+        "kurtosis": estimate.to_json()["kurtosis"],
     }
 
 

@@ -9,8 +9,9 @@ scenes dominate a type. `benchmarks/interval_coverage.py` measures the coverage.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class Estimate:
     """Degrees of freedom of the standard error."""
     scenes: NDArray[np.int64]
     """Number of scenes with questions that contribute to the mean."""
+    kurtosis: FloatArray = field(default_factory=lambda: np.asarray(np.nan))
+    """Kurtosis of the contributions of the scenes, about their median; NaN if unknown or if all are equal."""
 
     @property
     def reach(self) -> FloatArray:
@@ -99,12 +102,14 @@ class Estimate:
         quantile: FloatArray = np.where(self.scenes < LEAST_SCENES, np.nan, t)
         return quantile
 
-    def to_json(self) -> dict[str, float | int]:
-        """Return the standard error in percent, degrees of freedom and scenes of a single sample."""
+    def to_json(self) -> dict[str, float | int | None]:
+        """Return the standard error in percent, degrees of freedom, scenes and kurtosis of a single sample."""
+        kurtosis = float(self.kurtosis)
         return {
             "error": 100 * float(self.error),
             "freedom": float(self.freedom),
             "scenes": int(self.scenes),
+            "kurtosis": None if math.isnan(kurtosis) else kurtosis,
         }
 
 
@@ -139,9 +144,14 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
                 type_counts.sum(axis=-1, keepdims=True),
                 np.ones((*np.shape(mean), 1)),
             )
-        variance = _jackknife(np.nan_to_num(without_scene[name]), has_questions)
+        left_out = np.nan_to_num(without_scene[name])
+        variance = _jackknife(left_out, has_questions)
         by_name[name] = Estimate(
-            np.asarray(mean), np.sqrt(variance), _freedom(type_counts, weight), np.asarray(scenes)
+            np.asarray(mean),
+            np.sqrt(variance),
+            _freedom(type_counts, weight),
+            np.asarray(scenes),
+            _kurtosis(left_out, has_questions),
         )
     return by_name
 
@@ -215,6 +225,26 @@ def _jackknife(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray
     deviation = np.where(has_questions, left - middle[..., None], 0)
     variance: FloatArray = (scenes - 1) / divisor * (deviation**2).sum(axis=-1)
     return variance
+
+
+def _kurtosis(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
+    """Return n Σ (x − median)⁴ / (Σ (x − mean)²)² over scenes, NaN if all x are equal.
+
+    x is the mean without each scene, a linear function of the scene's contribution to the mean.
+    """
+    number = has_questions.sum(axis=-1)
+    values = np.where(has_questions, left, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # samples without questions
+        median = np.nanmedian(values, axis=-1, keepdims=True)
+        middle = np.nanmean(values, axis=-1, keepdims=True)
+    spread = np.nansum((values - middle) ** 2, axis=-1)
+    fourth = np.nansum((values - median) ** 4, axis=-1)
+    known = spread > ROUNDING
+    kurtosis: FloatArray = np.where(
+        known, number * fourth / np.where(known, spread, 1) ** 2, np.nan
+    )
+    return kurtosis
 
 
 def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:

@@ -13,6 +13,9 @@ from render_agent.score.summary import OFFICIAL
 
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)  # assumed correlations between two runs over scenes
 
+# With fewer scenes in the pilot run, the number of scenes is uncertain by more than a factor of five.
+MIN_PILOT_SCENES = 16
+
 MOST_SCENES = 10_000_000  # search limit of `scenes_needed`
 
 
@@ -54,6 +57,27 @@ def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:
     return high
 
 
+def deviation_interval(deviation: float, kurtosis: float, scenes: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a standard deviation (Bonett 2006), with Student's t as quantile.
+
+    It allows for distributions with heavier or lighter tails than the normal one, through their kurtosis.
+
+    Args:
+        deviation: Standard deviation of a sample.
+        kurtosis: Kurtosis of the sample, 3 for a normal distribution.
+        scenes: Size of the sample.
+    """
+    from scipy import special
+
+    normal = special.ndtri((1 + CONFIDENCE) / 2)
+    t = special.stdtrit(scenes - 1.0, (1 + CONFIDENCE) / 2)
+    correction = scenes / (scenes - normal)
+    spread = max(kurtosis - (scenes - 3) / scenes, 0.0) / (scenes - 1)
+    reach = t * correction * math.sqrt(spread)
+    low, high = (deviation * math.sqrt(correction * math.exp(end)) for end in (-reach, reach))
+    return low, high
+
+
 def plan(
     results: Mapping[str, Any],
     difference: float,
@@ -63,7 +87,8 @@ def plan(
     """Return the sample size needed to detect a difference of official scores, and the run's minimum detectable difference.
 
     The per-scene deviation of the run's score is error · √scenes. That of its difference from another run is
-    √(2 (1 − r)) times larger, if both vary equally and with correlation r.
+    √(2 (1 − r)) times larger, if both vary equally and with correlation r. Both are estimates from the scenes of the
+    run, so every number has a 95 % interval (null above MOST_SCENES).
 
     Args:
         results: Results of a run.
@@ -74,41 +99,50 @@ def plan(
     Raises:
         UsageError: There are too few scenes, or they do not differ.
     """
-    error = results["errors"].get(OFFICIAL)
-    if error is None or error["scenes"] < LEAST_SCENES:
+    entry = (
+        results["errors"].get(OFFICIAL)
+        if compared is None
+        else compared["differences"].get(OFFICIAL)
+    )
+    scenes = 0 if entry is None else entry["scenes"]
+    if entry is None or scenes < MIN_PILOT_SCENES:
         raise UsageError(
-            f"cannot estimate the variance between scenes from fewer than {LEAST_SCENES} scenes. Choose a larger run."
+            f"cannot plan from {scenes} scenes: their variance is too uncertain. Use runs of at least"
+            f" {MIN_PILOT_SCENES} scenes."
         )
-    scenes, run_deviation = error["scenes"], error["error"] * math.sqrt(error["scenes"])
-    if compared is None:
-        deviations: dict[float | None, float] = {
-            r: run_deviation * math.sqrt(2 * (1 - r)) for r in CORRELATIONS
-        }
-    else:
-        entry = compared["differences"][OFFICIAL]
-        deviations = {None: entry["error"] * math.sqrt(entry["scenes"])}
-    if not all(deviations.values()):
+    measured = entry["error"] * math.sqrt(scenes)
+    factors: dict[float | None, float] = (
+        {r: math.sqrt(2 * (1 - r)) for r in CORRELATIONS} if compared is None else {None: 1.0}
+    )
+    if not measured or entry["kurtosis"] is None:
         raise UsageError(
             "cannot estimate the variance between scenes: all have the same score. Choose other runs."
         )
+    bounds = deviation_interval(measured, entry["kurtosis"], scenes)
     rows = []
-    for correlation, deviation in deviations.items():
-        needed = scenes_needed(difference, deviation, power)
+    for correlation, factor in factors.items():
+        needed, *interval = (
+            scenes_needed(difference, factor * deviation, power)
+            for deviation in (measured, *bounds)
+        )
         rows.append(
             {
                 "correlation": correlation,
-                "deviation": deviation,
+                "deviation": factor * measured,
                 "scenes": needed,
+                "scenes_interval": interval,
                 "questions": None if needed is None else math.ceil(needed * results["n"] / scenes),
-                "seen": difference_seen(deviation, scenes, power),
+                "seen": difference_seen(factor * measured, scenes, power),
+                "seen_interval": [difference_seen(factor * end, scenes, power) for end in bounds],
             }
         )
+    run_error = results["errors"][OFFICIAL]
     return {
         "difference": difference,
         "power": power,
         "official": results["official_over_scored"]["score"],
         "scenes": scenes,
         "questions": results["n"],
-        "deviation": run_deviation,
+        "deviation": run_error["error"] * math.sqrt(run_error["scenes"]),
         "needs": rows,
     }

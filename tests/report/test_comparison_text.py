@@ -63,7 +63,7 @@ def test_no_difference_is_claimed_without_evidence():
     assert said.startswith("No difference between A and B can be shown")
     assert "too few scenes to estimate" in said
     results = {
-        "errors": {"official": {"error": 3.0, "freedom": 19, "scenes": 20}},
+        "errors": {"official": {"error": 3.0, "freedom": 19, "scenes": 20, "kurtosis": 3.0}},
         "n": 20,
         "official_over_scored": {"score": 30},
     }
@@ -71,7 +71,7 @@ def test_no_difference_is_claimed_without_evidence():
     row = unclear["power"]["needs"][0]
     said = verdict(unclear, "A", "B")
     if row["scenes"] > 20:
-        assert f"about {row['scenes']} scenes would be needed to detect 10 points" in said
+        assert f"about {row['scenes']} scenes (95 % CI " in said
     else:
         assert f"with 20 scenes, {row['seen']:.1f} points would be detected" in said
 
@@ -79,14 +79,14 @@ def test_no_difference_is_claimed_without_evidence():
 def test_more_scenes_are_asked_for_only_if_there_are_too_few():
     few = pair([0.0, 1.0] * 8, [1.0, 0.0] * 8)
     results = {
-        "errors": {"official": {"error": 3.0, "freedom": 15, "scenes": 16}},
+        "errors": {"official": {"error": 3.0, "freedom": 15, "scenes": 16, "kurtosis": 3.0}},
         "n": 16,
         "official_over_scored": {"score": 50},
     }
     few["power"] = plan(results, 10, 0.8, few)
     needed = few["power"]["needs"][0]["scenes"]
     assert needed > 16
-    assert f"about {needed:,} scenes would be needed to detect 10 points" in verdict(few, "a", "b")
+    assert f"about {needed:,} scenes (95 % CI " in verdict(few, "a", "b")
 
 
 def test_too_few_scenes_allow_no_test():

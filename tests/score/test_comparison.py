@@ -41,6 +41,7 @@ def test_run_does_not_differ_from_itself():
     assert result["changed"] == []
     assert result["differences"]["official"] == {
         "a": 50, "b": 50, "difference": 0, "interval": [0, 0], "p": 1, "p_holm": 1, "error": 0, "scenes": 10,
+            "kurtosis": None,
     }  # fmt: skip
     assert result["mcnemar"]["choices"] == {"n": 40, "only_a": 0, "only_b": 0, "p": 1, "p_holm": 1}
 

@@ -168,6 +168,7 @@ def print_comparison(
 
 def power_table(figures: Mapping[str, Any]) -> PlainTable:
     """Return the results of a power analysis as a table."""
+    from render_agent.score.tables import interval
     from render_agent.util.console import PlainTable
 
     table = PlainTable(
@@ -176,22 +177,32 @@ def power_table(figures: Mapping[str, Any]) -> PlainTable:
     for name in (
         "correlation",
         "scenes",
+        "95 % CI",
         "questions",
         f"detectable with {figures['scenes']} scenes",
+        "95 % CI",
     ):
         table.add_column(name, right=True)
     for row in figures["needs"]:
         r = row["correlation"]
         table.add_row(
             "measured" if r is None else f"{r:g}",
-            *("–" if row[name] is None else f"{row[name]:,}" for name in ("scenes", "questions")),
+            _count(row["scenes"]),
+            " … ".join(map(_count, row["scenes_interval"])),
+            _count(row["questions"]),
             f"{row['seen']:.1f} points",
+            interval(row["seen_interval"]),
         )
     table.caption = (
-        "correlation: between two runs over the same questions, across scenes. Last column: minimum detectable"
-        " difference with the scenes of this run."
+        "correlation: between two runs over the same questions, across scenes. Detectable: minimum detectable difference"
+        f" with the scenes of this run. 95 % CI: from the variance between {figures['scenes']} scenes, which is an"
+        " estimate, too."
     )
     return table
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _is_run(output: Path, place: Path) -> bool:
