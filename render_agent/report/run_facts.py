@@ -35,7 +35,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         change = adapted.pop(name, None)
         if change is None:
             return value
-        return f"{change['how']} in {change['turns']:,} turns (option: {value})"
+        return f"{change['how']} in {change['turns']:,} turns; option: {value}"
 
     temperature = f"{config.temperature:g}" if config.temperature else GREEDY
     facts = {

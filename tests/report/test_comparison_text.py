@@ -151,7 +151,7 @@ def test_what_was_really_sent_is_a_difference():
     found = with_facts({}, {}, results=adapted)
     ((name, (ours, theirs)),) = differences(found).items()
     assert (name, ours) == ("Temperature", "0 (greedy)")
-    assert theirs == "not sent in 54 turns (option: 0 (greedy))"
+    assert theirs == "not sent in 54 turns; option: 0 (greedy)"
 
 
 def test_facts_contain_other_adapted_fields():

@@ -70,15 +70,18 @@ def caveats(turns: Sequence[Turn]) -> list[str]:
     unreadable = [unreadable_caveat(turns), unreadable_probes(probes)]
     return [
         *(caveat for caveat in unreadable if caveat is not None),
-        *_event_caveats(_event_counts(turns), len(turns), "turns"),
-        *_event_caveats(_event_counts(probes), len(probes), "belief probes"),
+        *_event_caveats({"turns": turns, "belief probes": probes}),
     ]
 
 
-def _event_caveats(counts: Mapping[str, int], total: int, noun: str) -> Iterator[str]:
-    for event, number in sorted(counts.items()):
-        if sentence := event_caveat(event):
-            yield f"{sentence} ({number} of {total} {noun})"
+def _event_caveats(groups: Mapping[str, Sequence[Turn | Probe]]) -> Iterator[str]:
+    """Yield each caveat of an event once, with its number in every group of entries."""
+    numbers: dict[str, list[str]] = {}
+    for noun, entries in groups.items():
+        for event, number in sorted(_event_counts(entries).items()):
+            if sentence := event_caveat(event):
+                numbers.setdefault(sentence, []).append(f"{number} of {len(entries)} {noun}")
+    yield from (f"{sentence} ({', '.join(found)})" for sentence, found in numbers.items())
 
 
 def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:

@@ -102,6 +102,8 @@ def test_events_of_verifiers_and_probes_are_counted_apart():
     assert sum(note.startswith("requests of the verifier: ") for note in found) == 2
     assert sum(note.endswith("(1 of 1 belief probes)") for note in found) == 2
     assert adapted_fields([judged, asked]) == {}
+    (note,) = caveats([replace(asked, events=(OMITTED + "temperature",))])[:1]
+    assert note.endswith("(1 of 1 turns, 1 of 1 belief probes)")
 
 
 def test_unreadable_probes_are_a_caveat():
