@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
+from factories.gltf import Gltf, splat_gltf, spz_gltf
 from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
 from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
 
@@ -35,10 +36,47 @@ def scans(suffix: str) -> tuple[bytes, ...]:
         _exported(mesh, "gltf" if suffix == "gltf" else suffix),
         *([_exported(mesh, "stl_ascii")] if suffix == "stl" else []),
     ]
+    if suffix in ("glb", "gltf"):
+        files = _animated_gltf(points, faces), splat_gltf(some_splat(20)), _spz_gltf()
+        made += [each.glb() if suffix == "glb" else each.gltf() for each in files]
+    if suffix == "off":
+        rows = [f"{x:g} {y:g} {z:g} 200 60 20 255" for x, y, z in points]
+        rows += [f"3 {a} {b} {c}" for a, b, c in faces]
+        made.append("\n".join(["COFF", f"{len(points)} {len(faces)} 0", *rows, ""]).encode())
     if suffix in ("glb", "gltf", "obj"):
         plain = trimesh.Trimesh(points[:8], [[0, 1, 2], [2, 3, 0]], process=False)
         made += [_exported(plain, suffix), _exported(_pictured(), suffix)]
     return tuple(made)
+
+
+def _animated_gltf(points: np.ndarray, faces: np.ndarray) -> Gltf:
+    """Return a glTF with a skin, morph targets, instances, a hidden node and an emission image."""
+    instances = {"TRANSLATION": 0}
+    made = Gltf(
+        {"mesh": 0, "skin": 0, "weights": [0.5]},
+        {"translation": [1, 0, 0]},
+        {"mesh": 1, "extensions": {"EXT_mesh_gpu_instancing": {"attributes": instances}}},
+        {"mesh": 1, "extensions": {"KHR_node_visibility": {"visible": False}}},
+        scenes=[{"nodes": [0, 1, 2, 3]}],
+        skins=[{"joints": [1]}],
+    )
+    made.accessor([[0, 0, 0], [5, 0, 0]])
+    joints = made.accessor(np.zeros((len(points), 4)), "u1")
+    weights = np.zeros((len(points), 4))
+    weights[:, 0] = 1
+    made.mesh(points, faces, targets=[points * 0.1], JOINTS_0=joints, WEIGHTS_0=weights)
+    material = {
+        "pbrMetallicRoughness": {"baseColorFactor": [0, 0, 0, 1]},
+        "emissiveFactor": [1, 1, 1],
+        "emissiveTexture": {"index": made.image((200, 60, 20))},
+    }
+    made.mesh(points[:8], [[0, 1, 2], [2, 3, 0]], material, TEXCOORD_0=points[:8, :2])
+    return made
+
+
+def _spz_gltf() -> Gltf:
+    splat = some_splat(20)
+    return spz_gltf(spz(splat), len(splat.points))
 
 
 def _pictured() -> object:
@@ -102,7 +140,33 @@ def _usd(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
     corners, faces = room()
     for name in ("a.usda", "b.usdc"):
         write_usd(folder / name, corners, faces, colours=corners / 6)
-    return [folder / "a.usda", folder / "b.usdc"]
+    (folder / "c.usda").write_text(USD_NETWORK)
+    return [folder / "a.usda", folder / "b.usdc", folder / "c.usda"]
+
+
+USD_NETWORK = """#usda 1.0
+def Mesh "wall" (prepend apiSchemas = ["MaterialBindingAPI"]) {
+    point3f[] points = [(0, 0, 0), (400, 0, 0), (400, 300, 0), (100, 100, 0)]
+    int[] faceVertexCounts = [4]
+    int[] faceVertexIndices = [0, 1, 2, 3]
+    rel material:binding = </M>
+}
+def PointInstancer "many" {
+    point3f[] positions = [(0, 0, 0), (500, 0, 0)]
+    int[] protoIndices = [0, 0]
+    rel prototypes = </many/cube>
+    def Cube "cube" { }
+}
+def Material "M" {
+    color3f inputs:paint = (1, 0, 0)
+    token outputs:surface.connect = </M/s.outputs:surface>
+    def Shader "s" {
+        uniform token info:id = "UsdPreviewSurface"
+        color3f inputs:diffuseColor.connect = </M.inputs:paint>
+        token outputs:surface
+    }
+}
+""".replace("{", "\n{\n").replace("}", "\n}\n")
 
 
 # Writers of valid files by format; each uses the format's own library.

@@ -75,7 +75,10 @@ def write(tmp_path, *prims, header="", name="scan.usda"):
     Image.new("RGB", (4, 4), (0, 0, 0)).save(tmp_path / "black.png")
     path = tmp_path / name
     text = '#usda 1.0\n(\n upAxis = "Z"\n metersPerUnit = 1\n' + header + "\n)\n" + "\n".join(prims)
-    path.write_text(re.sub(r"([{};])", r"\n\1\n", text).replace(";", ""))
+    # « and » are braces of dictionaries, which must stay on one line.
+    path.write_text(
+        re.sub(r"([{};])", r"\n\1\n", text).replace(";", "").replace("«", "{").replace("»", "}")
+    )
     return path
 
 
@@ -317,6 +320,18 @@ def test_instancer_places_its_prototypes(tmp_path):
     assert np.allclose(scan.points.max(axis=0), [21, 2, 12])
     assert np.allclose(scan.colours[:16:8], GREEN)
     assert not scan.notes
+
+
+def test_instancer_with_velocities_is_placed_at_its_first_time(tmp_path):
+    text = """def PointInstancer "many" {
+        point3f[] positions.timeSamples = « 1: [(0, 0, 0), (10, 0, 0)], 2: [(5, 5, 5), (6, 6, 6)] »
+        vector3f[] velocities.timeSamples = « 1: [(1, 1, 1), (1, 1, 1)], 2: [(1, 1, 1), (1, 1, 1)] »
+        int[] protoIndices = [0, 0]
+        rel prototypes = </many/cube>
+        def Cube "cube" { }
+    }"""
+    scan = scan_of(tmp_path, text)
+    assert np.allclose(np.ptp(scan.points, axis=0), [12, 2, 2])
 
 
 def test_concave_polygons_keep_their_area(tmp_path):

@@ -137,7 +137,9 @@ class Materials:
         if not surface or surface.GetShaderId() != "UsdPreviewSurface":
             outputs = [output.GetBaseName() for output in material.GetSurfaceOutputs()]
             contexts = [name.rpartition(":")[0] for name in outputs if ":" in name]
-            kind = surface.GetShaderId() if surface else ", ".join(contexts) or "no surface"
+            kind = ", ".join(contexts) or "no surface"
+            if surface:
+                kind = surface.GetShaderId() or "source code"
             kind = {"mtlx": "MaterialX"}.get(kind, kind)
             self._declared.add(f"material {material.GetPrim().GetName()} ({kind})")
             return None

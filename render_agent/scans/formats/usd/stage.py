@@ -32,7 +32,7 @@ HARMLESS_TYPES = re.compile(r"Camera|Render\w+|Physics\w+|Backdrop")
 USED_PRIMVARS = {"displayColor", "normals"}
 COLOUR = "displayColor"
 
-MISSING = re.compile(r"Could not open asset @(.+?)@ for (\w+)")
+FAILED = re.compile(r"Could not (?:open asset|load (sublayer)) @(.+?)@(?: for (\w+))?")
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -213,7 +213,10 @@ class _StageReader:
         mask = instancer.ComputeMaskAtTime(self._time)
         if mask:
             numbers = numbers[np.array(mask, bool)]
-        found = instancer.ComputeInstanceTransformsAtTime(self._time, self._time)
+        # Velocities are extrapolated from the time, which must be finite for them.
+        samples = instancer.GetPositionsAttr().GetTimeSamples()
+        time = Usd.TimeCode(samples[0]) if samples else self._time
+        found = instancer.ComputeInstanceTransformsAtTime(time, time)
         if depth > 3 or len(found or ()) != len(numbers):
             self.declared.add(f"PointInstancer {prim.GetName()}")
             return
@@ -350,11 +353,11 @@ def _unresolved(stage: Any) -> Iterator[str]:
     """Yield the files that the stage refers to and that are missing, and other failed references."""
     for error in stage.GetCompositionErrors():
         text = str(error)
-        failed = MISSING.search(text)
+        failed = FAILED.search(text)
         if failed:
             # Those that exist have a format without a plug-in, such as MaterialX.
-            state = "unsupported" if Path(failed[1]).exists() else "missing"
-            yield f"{state} {failed[2]} {Path(failed[1]).name}"
+            state = "unsupported" if Path(failed[2]).exists() else "missing"
+            yield f"{state} {failed[1] or failed[3] or 'layer'} {Path(failed[2]).name}"
         else:
             yield f"{error.rootSite.path} ({reason_of(text)})"
 
