@@ -78,7 +78,7 @@ def incomparable(a: Side, b: Side) -> list[str]:
     ours, theirs = a.rows, b.rows
     if unshared := len(ours.keys() ^ theirs.keys()):
         reasons.append(f"{unshared} questions are in only one of the runs")
-    different, other_scans = _unlike(a, b)
+    different, other_scans = unlike_questions(a, b)
     if different:
         files = b.question_files
         changed = [name for name in files if files[name] not in a.question_files.values()]
@@ -96,6 +96,26 @@ def incomparable(a: Side, b: Side) -> list[str]:
                 f"{side.name} is partial: it lacks scores for {number} questions that {other.name} has scored"
             )
     return reasons
+
+
+def unlike_questions(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the shared ids of questions that are not the same in two runs, which must not be paired.
+
+    Returns:
+        Ids whose questions differ, and id -> differing files of those about other scans.
+    """
+    ours, theirs = a.rows, b.rows
+    different, other_scans = set(), {}
+    for key in [key for key in ours if key in theirs]:
+        known_a, known_b = a.inputs.get(key), b.inputs.get(key)
+        if any(ours[key][name] != theirs[key][name] for name in ALIKE):
+            different.add(key)
+        elif known_a is not None and known_b is not None:
+            if known_a.text != known_b.text:
+                different.add(key)
+            elif files := known_a.other_files(known_b):
+                other_scans[key] = files
+    return different, other_scans
 
 
 def differing(a: Side, b: Side) -> dict[str, list[Any]]:
@@ -241,7 +261,7 @@ def _scored_ids(side: Side) -> set[str]:
 
 def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
     theirs = b.rows
-    different, other_scans = _unlike(a, b)
+    different, other_scans = unlike_questions(a, b)
     return [
         (row, theirs[key])
         for key, row in a.rows.items()
@@ -251,26 +271,6 @@ def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
         and row["score"] is not None
         and theirs[key]["score"] is not None
     ]
-
-
-def _unlike(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the shared ids of questions that are not the same in two runs, which must not be paired.
-
-    Returns:
-        Ids whose questions differ, and id -> differing files of those about other scans.
-    """
-    ours, theirs = a.rows, b.rows
-    different, other_scans = set(), {}
-    for key in [key for key in ours if key in theirs]:
-        known_a, known_b = a.inputs.get(key), b.inputs.get(key)
-        if any(ours[key][name] != theirs[key][name] for name in ALIKE):
-            different.add(key)
-        elif known_a is not None and known_b is not None:
-            if known_a.text != known_b.text:
-                different.add(key)
-            elif files := known_a.other_files(known_b):
-                other_scans[key] = files
-    return different, other_scans
 
 
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:

@@ -25,6 +25,8 @@ from PIL import Image
 
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
+from render_agent.report.export.writers import ExportOptions, export
+from render_agent.report.pages.comparison.changes import changed_questions
 from render_agent.runs import merge_shards
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.phase_controller import NullObserver
@@ -390,7 +392,7 @@ def test_runs_of_moved_scans_are_comparable(made, tmp_path):
 def test_questions_about_other_scans_are_not_paired(made, tmp_path):
     path, questions = made
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
-    other = play(tmp_path, questions, walking(6), max_turns=2)[0]
+    other = play(tmp_path, questions, walking(6, turns=4), max_turns=2)[0]
     runs = [RunData(path), RunData(other)]
     with pytest.raises(UsageError, match=str(tmp_path / "room1.ply")):
         compare_runs(runs, way_out="")
@@ -399,6 +401,24 @@ def test_questions_about_other_scans_are_not_paired(made, tmp_path):
     assert str(tmp_path / "room1.ply") in pair["warnings"][0]
     with pytest.raises(UsageError, match="room1"):
         compare_runs(runs[::-1], way_out="")
+    found = [change.question_id for change in changed_questions(runs)]
+    assert found == [entry["question_id"] for entry in pair["changed"]]
+
+
+def test_maps_of_other_boxes_are_not_exported_together(tmp_path):
+    runs = []
+    for name in ("a", "b"):
+        folder = shutil.copytree(TREE / "render_agent" / "bundled", tmp_path / name)
+        options = {"scene": ("room00",), "limit": 2, "model": "random"}
+        run = start_run(make_config(folder, folder / "questions.jsonl", **options))
+        run.close()
+        runs.append(RunData(run.path))
+    export(runs, "maps", tmp_path / "maps", ExportOptions())
+    boxes = tmp_path / "b" / "room00.json"
+    boxes.write_text(boxes.read_text().replace('"axesLengths":[', '"axesLengths":[1', 1))
+    edit_record(runs[1].path, lambda record: record["sha256"].update(annotations={}))
+    with pytest.raises(UsageError, match="room00"):
+        export([runs[0], RunData(runs[1].path)], "maps", tmp_path / "other", ExportOptions())
 
 
 def test_scenes_of_other_scans_are_not_shown_from_the_run(made, tmp_path):

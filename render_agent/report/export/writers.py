@@ -146,7 +146,13 @@ def _maps(runs: Sequence[RunData], to: Path) -> str:
     facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
-        facts |= run.facts(questions)
+        for scene, scene_facts in run.facts(questions).items():
+            known = facts.setdefault(scene, scene_facts)
+            if json_bytes(metric_map(known)) != json_bytes(metric_map(scene_facts)):
+                raise UsageError(
+                    f"the object boxes of scene {scene} in {run.name} differ from those in another run. Export the runs"
+                    " separately."
+                )
     if not facts:
         raise UsageError(
             "no object boxes for these scenes: --format maps needs bundled rooms or a run with --annotations"

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
+from render_agent.report.compare_runs import sides_of
 from render_agent.report.pages.words import outcome
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
+from render_agent.score.comparison import unlike_questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,18 @@ class Change:
 
 
 def changed_questions(runs: Sequence[RunData]) -> list[Change]:
-    """Return the questions that are right in one run and wrong in another, in the order of the first run."""
+    """Return the questions that are right in one run and wrong in another, in the order of the first run.
+
+    A question that differs from that of the first run, or is about another scan, counts as not scored.
+    """
     changes = []
+    first, *others = sides_of(runs)
+    unlike = [(), *(set().union(*unlike_questions(first, other)) for other in others)]
     for state in runs[0].states:
-        rows = tuple(_scored(run.rows.get(state.id)) for run in runs)
+        rows = tuple(
+            None if state.id in ids else _scored(run.rows.get(state.id))
+            for run, ids in zip(runs, unlike, strict=True)
+        )
         change = Change(state.id, state.question.text, rows)
         if {"right", "wrong"} <= set(change.sides):
             changes.append(change)
