@@ -9,8 +9,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from pathlib import Path
+from threading import Event
 from typing import Literal
 
 from render_agent.dialogue.question import Question
@@ -73,7 +75,7 @@ class InputFile:
         return previous != self.digest
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path, stop: Event | None = None) -> str:
     """Return the SHA-256 of a file. A file that has not been written since it was last hashed is not read again.
 
     Raises:
@@ -86,16 +88,21 @@ def sha256(path: Path) -> str:
         if before[2] > MAX_BYTES:
             raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
         started = time.time_ns()
-        digest = _hash(file, before[2])
+        digest = _hash(file, before[2], stop)
         if before == _signature(file.fileno()) and before[-1] < started - COARSE_NS:
             _hashed[path, before] = digest
         return digest
 
 
-def _hash(file: FileIO, size: int) -> str:
-    """Return the SHA-256 of the first `size` bytes, because some system files have no end."""
+def _hash(file: FileIO, size: int, stop: Event | None) -> str:
+    """Return the SHA-256 of the first `size` bytes, because some system files have no end.
+
+    Raises InterruptedError if `stop` is set meanwhile.
+    """
     digest, buffer = hashlib.sha256(), memoryview(bytearray(min(size, BUFFER_BYTES)))
     while size and (count := file.readinto(buffer[:size])):
+        if stop is not None and stop.is_set():
+            raise InterruptedError
         digest.update(buffer[:count])
         size -= count
     return digest.hexdigest()
@@ -113,9 +120,9 @@ def _signature(descriptor: int) -> Signature:
     )
 
 
-def digest_of(path: Path) -> str | None:
+def digest_of(path: Path, stop: Event | None = None) -> str | None:
     """Return the SHA-256 of a file; None if it does not exist."""
-    return sha256(path) if path.is_file() else None
+    return sha256(path, stop) if path.is_file() else None
 
 
 def digest_of_group(files: Mapping[str, Path]) -> str:
@@ -126,9 +133,14 @@ def digest_of_group(files: Mapping[str, Path]) -> str:
 
 def digests_of(paths: Iterable[Path]) -> dict[Path, str | None]:
     """Return the SHA-256 of files, hashed by several threads."""
-    ordered = list(paths)
+    ordered, stop = list(paths), Event()
     with ThreadPoolExecutor(count_cores()) as pool:
-        return dict(zip(ordered, pool.map(digest_of, ordered), strict=True))
+        try:
+            digests = pool.map(partial(digest_of, stop=stop), ordered)
+            return dict(zip(ordered, digests, strict=True))
+        except BaseException:  # Ctrl-C does not wait for large files
+            stop.set()
+            raise
 
 
 def files_of_scan(scan: Path) -> list[Path]:
