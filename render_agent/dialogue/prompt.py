@@ -15,6 +15,7 @@ from render_agent.dialogue.chat import Message, Piece, image_piece, message, tex
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
+from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import Camera, MapCamera, Vector
@@ -68,6 +69,11 @@ class Prompt:
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON schema of a reply, for engines with guided decoding; None if replies are not JSON."""
         return self.protocol.schema(self.form)
+
+    @property
+    def tools(self) -> list[dict[str, Any]] | None:
+        """The tools that replies may call; None if replies are plain text."""
+        return self.protocol.tools(self.form)
 
     def read(
         self, reply: str, question: Question, finish_reason: FinishReason = "stop"
@@ -145,12 +151,21 @@ class Prompt:
         ]
 
     def following(
-        self, turn: int, feedback: str, views: Sequence[View], camera: Camera
+        self, turn: int, feedback: str, views: Sequence[View], camera: Camera, reply: str = ""
     ) -> list[Message]:
-        """Return the message of a later turn: feedback on the last reply, and the requested views."""
+        """Return the messages of a later turn: feedback on the last reply, and the requested views."""
         first = text(f"{feedback}\n\n{self._turn_status(turn, camera)}")
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
-        return [message("user", first, *view_pieces, *self._last_turn_notice(turn))]
+        rest = [*view_pieces, *self._last_turn_notice(turn)]
+        return self.protocol.feedback_messages(reply, turn - 1, first, rest, self.form)
+
+    def history(self, turns: Sequence[Turn]) -> list[Message]:
+        """Return the messages of some turns with the replies to them."""
+        messages: list[Message] = []
+        for turn in turns:
+            messages.extend(turn.messages)
+            messages.append(self.protocol.reply_message(turn.reply, turn.number))
+        return messages
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)

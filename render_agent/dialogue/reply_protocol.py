@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from render_agent.dialogue.chat import Message, Piece, assistant, message
 from render_agent.dialogue.parsing.fields import read_fields as read_fields  # for other protocols
 from render_agent.dialogue.parsing.parser import ReplyParser
 from render_agent.dialogue.question import Question
@@ -65,6 +66,37 @@ class ReplyProtocol(ABC):
         """
         return None
 
+    def tools(self, form: ReplyForm) -> list[dict[str, Any]] | None:
+        """Return the tools that the model may call, as in chat completions; None if replies are plain text.
+
+        Args:
+            form: The fields of a reply in this run.
+        """
+        return None
+
+    def reply_message(self, reply: str, turn: int) -> Message:
+        """Return the message that sends a reply back in the history.
+
+        Args:
+            reply: The reply as returned by the engine.
+            turn: Index of its turn.
+        """
+        return assistant(reply)
+
+    def feedback_messages(
+        self, reply: str, turn: int, feedback: Piece, rest: Sequence[Piece], form: ReplyForm
+    ) -> list[Message]:
+        """Return the messages after a reply.
+
+        Args:
+            reply: The reply as returned by the engine.
+            turn: Index of its turn.
+            feedback: What the reply led to, and the number of the next turn.
+            rest: The next views with their captions, and notices.
+            form: The fields of a reply in this run, and their wording.
+        """
+        return [message("user", feedback, *rest)]
+
 
 class JsonProtocol(ReplyProtocol):
     """Requests one JSON object per reply."""
@@ -82,7 +114,7 @@ class JsonProtocol(ReplyProtocol):
         ]
         return form.wording("json.reply", example=f"{{{example}}}", fields="\n".join(lines))
 
-    def schema(self, form: ReplyForm) -> Mapping[str, Any]:
+    def schema(self, form: ReplyForm) -> Mapping[str, Any] | None:
         """Return the schema of an object with the requested fields."""
         fields = form.requested_fields
         return object_schema(

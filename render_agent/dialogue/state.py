@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.turn import Turn
@@ -163,15 +162,6 @@ class QuestionState:
         """The distinct views shown so far, ordered by number."""
         by_number = {view.number: view for turn in self.turns for view in turn.views}
         return [by_number[number] for number in sorted(by_number)]
-
-    @property
-    def dialogue(self) -> list[Message]:
-        """All messages so far, including replies; append-only."""
-        messages: list[Message] = []
-        for turn in self.turns:
-            messages.extend(turn.messages)
-            messages.append(assistant(turn.reply))
-        return messages
 
     @property
     def repairs(self) -> int:

@@ -57,6 +57,8 @@ class Request:
     """JSON schema that constrains the reply; None for free text."""
     question_id: str = ""
     """Id of the question, which may have several dialogues; by default, `dialogue_id`."""
+    tools: Sequence[Mapping[str, Any]] | None = None
+    """Tools that the reply may call, as in chat completions; None if it is plain text."""
     probe: ProbeRequest | None = None
     """The beliefs that the request asks for; None in a regular turn."""
 
@@ -146,6 +148,8 @@ class Workload:
     """Number of concurrent dialogues per question."""
     kinds: tuple[str, ...] = ()
     """View types that a reply can request."""
+    tools: Sequence[Mapping[str, Any]] | None = None
+    """Tools that a reply can call; None if replies are plain text."""
 
 
 @dataclass(frozen=True, slots=True)

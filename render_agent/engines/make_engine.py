@@ -63,6 +63,7 @@ class Transformers(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
+        from render_agent.engines.checkpoint.special_tokens import check_tools
         from render_agent.engines.transformers.factory import build_engine, estimate_dialogue_tokens
         from render_agent.engines.transformers.model.load import open_model
 
@@ -77,6 +78,7 @@ class Transformers(EngineMaker):
             options=options,
             thinking=config.thinking,
         )
+        check_tools(self.model_name(config), loaded.inputs.processor, workload.tools)
         tokens = estimate_dialogue_tokens(loaded, config, options, workload)
         rows = config.fixed_batch_size
         return build_engine(loaded, rows, options, tokens, picture_size=config.image_size)

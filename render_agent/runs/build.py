@@ -116,7 +116,7 @@ class Parts:
     def workload(self) -> Workload:
         """The demands of the run on its engine."""
         kinds = self.config.kinds if self.free else ()
-        return Workload(self.pictures_in_prompt, self.agent.candidates, kinds)
+        return Workload(self.pictures_in_prompt, self.agent.candidates, kinds, self.prompt.tools)
 
     @property
     def judges(self) -> tuple[Verifier, ...]:

@@ -143,7 +143,9 @@ class TurnTaker:
             )
         last = state.turns[-1]
         return tuple(
-            prompt.following(len(state.turns), last.feedback, observation.views, observation.camera)
+            prompt.following(
+                len(state.turns), last.feedback, observation.views, observation.camera, last.reply
+            )
         )
 
     def _request(
@@ -153,7 +155,7 @@ class TurnTaker:
         return Request(
             dialogue_id=state.id,
             turn=turn,
-            messages=[*state.dialogue, *messages],
+            messages=[*self.tools.prompt.history(state.turns), *messages],
             load_image=self.log.pictures.get,
             views=(*state.views, *observation.views),
             is_last_turn=turn + 1 == state.max_turns,
@@ -162,6 +164,7 @@ class TurnTaker:
             max_new_tokens=self.config.max_new_tokens,
             thinking_budget=self.config.thinking_budget,
             schema=self.schema,
+            tools=self.tools.prompt.tools,
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:

@@ -14,6 +14,7 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
@@ -50,10 +51,19 @@ def wire_messages(
     for message in messages:
         content = [convert(piece) for piece in message["content"]]
         is_text = len(content) == 1 and content[0]["type"] == "text"
-        converted.append(
-            {"role": message["role"], "content": content[0]["text"] if is_text else content}
-        )
+        more: dict[str, Any] = {name: message[name] for name in ("tool_call_id", "name") if name in message}
+        if calls := message.get("tool_calls"):
+            more["tool_calls"] = [_wire_call(call) for call in calls]
+        text_or_pieces = content[0]["text"] if is_text else content
+        converted.append({"role": message["role"], "content": text_or_pieces, **more})
     return converted
+
+
+def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool call with its arguments as text."""
+    function = call["function"]
+    arguments = json.dumps(function["arguments"], ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def request_fields(
@@ -75,6 +85,8 @@ def request_fields(
     if request.schema is not None:
         schema = {"name": "reply", "schema": request.schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.tools is not None:
+        fields["tools"] = list(request.tools)
     return {k: v for k, v in fields.items() if v is not None} | dict(options.extra_body)
 
 
@@ -93,8 +105,13 @@ FILTERS = frozenset(
 """Finish reasons, in lower case, of replies that a content filter ended."""
 
 
-def read_answer(body: Any) -> Reply | None:
-    """Parse a response body; return None if it is not a chat completion."""
+def read_answer(body: Any, *, has_tools: bool = False) -> Reply | None:
+    """Parse a response body; return None if it is not a chat completion.
+
+    Args:
+        body: The body, parsed.
+        has_tools: True if the request declared tools: calls then keep their names, see `call_text`.
+    """
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         return None
@@ -108,18 +125,25 @@ def read_answer(body: Any) -> Reply | None:
     tokens = _tokens(body.get("usage"))
     events = [CONTENT_FILTER] * bool(reasons & FILTERS) + [NO_USAGE] * (tokens.prompt == 0)
     return Reply(
-        samples=tuple(text_of(message) for message in messages),
+        samples=tuple(text_of(message, has_tools=has_tools) for message in messages),
         tokens=tokens,
         finish="length" if reasons & LENGTH_LIMITS else "stop",
         events=tuple(events),
     )
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, or its refusal, and the arguments of its tool calls, after a <think> block."""
+def text_of(message: Mapping[str, Any], *, has_tools: bool = False) -> str:
+    """Return the text of a message, or its refusal, and its tool calls or their arguments, after a <think> block."""
     content = message.get("content")
     text = _text(content) or _text(message.get("refusal"))
-    reply = "\n".join(filter(None, (text, _arguments(message))))
+    calls = _functions(message)
+    written = [
+        call_text(_text(each.get("name")), each.get("arguments") or {})
+        if has_tools
+        else _text(each.get("arguments"))
+        for each in calls
+    ]
+    reply = "\n".join(filter(None, (text, *written)))
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     thought = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
     if not thought and isinstance(content, list):  # Mistral's form
@@ -132,14 +156,14 @@ def text_of(message: Mapping[str, Any]) -> str:
     return f"<think>{thought}</think>\n{reply}"
 
 
-def _arguments(message: Mapping[str, Any]) -> str:
-    """Return the arguments of the tool calls of a message, one JSON object per line."""
+def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the functions that a message calls, with their arguments."""
     calls = message.get("tool_calls")
     functions = (
         [c.get("function") for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
     )
     functions.append(message.get("function_call"))
-    return "\n".join(_text(each.get("arguments")) for each in functions if isinstance(each, dict))
+    return [each for each in functions if isinstance(each, dict)]
 
 
 def _text(content: Any) -> str:

@@ -328,7 +328,7 @@ class OpenAIEngine:
                 self._running -= 1
             events += ["retried"] * raw.retries_taken
             try:
-                answer = read_answer(parse_json(raw.text))
+                answer = read_answer(parse_json(raw.text), has_tools=request.tools is not None)
             except ValueError:
                 answer = None
             if answer is None:

@@ -76,6 +76,7 @@ class Prompts:
             self._escape_special_tokens(request.messages),
             tokenize=False,
             add_generation_prompt=True,
+            **({} if request.tools is None else {"tools": request.tools}),
             **self._template,
         )
         files = image_files(list(request.messages))

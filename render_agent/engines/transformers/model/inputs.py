@@ -115,7 +115,7 @@ class PromptBuilder:
             ValueError: A text contains an image or video placeholder.
             Exception: Any error that an image or a text causes in the libraries.
         """
-        text = self.render_template(request.messages)
+        text = self.render_template(request.messages, tools=request.tools)
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
         if self.form is None:
@@ -145,14 +145,21 @@ class PromptBuilder:
         such as the mark of a thought, may be missing from the history.
         """
         later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
-        return common_tokens(ids, self._tokens(self.render_template(later, generate=False), costs))
+        text = self.render_template(later, generate=False, tools=request.tools)
+        return common_tokens(ids, self._tokens(text, costs))
 
-    def render_template(self, messages: Sequence[chat.Message], generate: bool = True) -> str:
+    def render_template(
+        self,
+        messages: Sequence[chat.Message],
+        generate: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
         """Render the chat template; `generate` adds the generation prompt."""
         text: str = self.processor.apply_chat_template(
             self._escape_special_tokens(messages),
             tokenize=False,
             add_generation_prompt=generate,
+            **({} if tools is None else {"tools": tools}),
             **self.template,
         )
         return text

@@ -1,0 +1,221 @@
+"""The reply protocol of native tool calls (`--reply-protocol tools`).
+
+Models reply with a call of one of the tools in TOOLS, whose parameters are the fields of a reply. In a log and in
+`Reply.samples` a call is text, in the syntax of the model's chat template; engines of servers, which return calls as
+data, write them with `call_text`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from render_agent.dialogue.chat import (
+    Message,
+    Piece,
+    assistant,
+    escape_special_tokens,
+    message,
+    text,
+    without_thinking,
+)
+from render_agent.dialogue.reply import ReplyForm, object_schema
+from render_agent.dialogue.reply_protocol import JsonProtocol
+from render_agent.util.safe_parse import parse_json
+
+# Tools with the fields that are their parameters, as in the agents of embodied benchmarks.
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "look": ("rotation_angle_degrees", "pitch_degrees", "look_at", "view"),
+    "move": (
+        "rotation_angle_degrees",
+        "forward_meters",
+        "left_meters",
+        "z_delta_meters",
+        "view",
+    ),
+    "measure": ("measure",),
+    "answer": ("answer", "done"),
+}
+REQUIRED = ("measure", "answer", "done")  # parameters without a default
+
+MAX_CALLS = 20  # in a reply; further ones are dropped from the history
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call in a reply."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class ToolsProtocol(JsonProtocol):
+    """Requests a tool call per reply. Replies are parsed like JSON, so a plain object with the fields counts, too."""
+
+    def instructions(self, form: ReplyForm) -> str:
+        """Return a sentence that names the tools; their parameters are explained in `tools`."""
+        names = [tool["function"]["name"] for tool in self.tools(form)]
+        return form.wording("tools.reply", names=", ".join(names))
+
+    def schema(self, form: ReplyForm) -> None:
+        """Return None: servers constrain tool calls themselves."""
+        return
+
+    def tools(self, form: ReplyForm) -> list[dict[str, Any]]:
+        """Return the tools of a run in the format of chat completions and chat templates."""
+        fields = {field.name: field.schema(form) for field in form.requested_fields}
+        meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
+        tools = []
+        for name, parameters in TOOLS.items():
+            used = [parameter for parameter in parameters if parameter in fields]
+            if not used or (name == "move" and "forward_meters" not in used):
+                continue
+            properties = {each: {**fields[each], "description": meanings[each]} for each in used}
+            required = [each for each in used if each in REQUIRED]
+            function = {
+                "name": name,
+                "description": form.wording(f"tools.{name}"),
+                "parameters": object_schema(properties, required),
+            }
+            tools.append({"type": "function", "function": function})
+        return tools
+
+    def reply_message(self, reply: str, turn: int) -> Message:
+        """Return the assistant message for a reply, with its calls as data."""
+        outside, calls = split_calls(without_thinking(reply))
+        if not calls:
+            return assistant(reply)
+        return {
+            **message("assistant", text(outside)),
+            "tool_calls": [
+                {
+                    "id": call_id(turn, number),
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _escaped(call.arguments)},
+                }
+                for number, call in enumerate(calls)
+            ],
+        }
+
+    def feedback_messages(
+        self, reply: str, turn: int, feedback: Piece, rest: Sequence[Piece], form: ReplyForm
+    ) -> list[Message]:
+        """Return the results of the calls, followed by a user message with the views."""
+        calls = split_calls(without_thinking(reply))[1]
+        if not calls:
+            return super().feedback_messages(reply, turn, feedback, rest, form)
+        results = [feedback, *[text(form.wording("tools.ignored"))] * (len(calls) - 1)]
+        messages = [
+            {**message("tool", result), "tool_call_id": call_id(turn, number), "name": call.name}
+            for number, (call, result) in enumerate(zip(calls, results, strict=True))
+        ]
+        return [*messages, *([message("user", *rest)] if rest else [])]
+
+
+def call_id(turn: int, number: int) -> str:
+    """Return the id of a call; nine letters and digits, the only form that Mistral's template accepts."""
+    return f"t{turn:04d}c{number:03d}"
+
+
+def call_text(name: str, arguments: Any) -> str:
+    """Write a call as text, in the syntax of Hermes and Qwen.
+
+    Args:
+        name: Name of the tool.
+        arguments: Its arguments, or their JSON.
+    """
+    if isinstance(arguments, str):
+        try:
+            arguments = parse_json(arguments) if arguments.strip() else {}
+        except ValueError:  # the model is told what is wrong with it
+            return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{call}\n</tool_call>"
+
+
+_TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_MISTRAL = re.compile(
+    r"\[TOOL_CALLS\]\s*([\w-]+)\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)"
+)
+_XML = re.compile(r"\s*<function=([\w-]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+_XML_PARAMETER = re.compile(r"<parameter=([\w-]+)>(.*?)</parameter>", re.DOTALL)
+_GLM = re.compile(r"\s*([\w-]+)\s*(?=<arg_key>|\Z)")
+_GLM_PARAMETER = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+
+
+def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
+    """Split a reply into the text outside its tool calls, and the calls.
+
+    Reads the syntax of Hermes and Qwen3-VL, Qwen3-Coder and Qwen3.5, GLM, and Mistral. Takes time linear in its length.
+    """
+    calls: list[ToolCall] = []
+    outside, position = [], 0
+    for match in _TAGGED.finditer(reply):
+        if (call := _tagged_call(match[1])) is None or len(calls) == MAX_CALLS:
+            continue
+        calls.append(call)
+        outside.append(reply[position : match.start()])
+        position = match.end()
+    if not calls:
+        for match in _MISTRAL.finditer(reply):
+            if (found := _leading_object(reply, match.end())) is None or len(calls) == MAX_CALLS:
+                continue
+            arguments, end = found
+            calls.append(ToolCall(match[1], arguments))
+            outside.append(reply[position : match.start()])
+            position = end
+    outside.append(reply[position:])
+    return "".join(outside).strip(), calls
+
+
+def _tagged_call(body: str) -> ToolCall | None:
+    """Return the call between <tool_call> tags; None if it is not a call."""
+    if match := _XML.match(body):
+        return ToolCall(match[1], _values(_XML_PARAMETER.findall(match[2])))
+    if match := _GLM.match(body):
+        return ToolCall(match[1], _values(_GLM_PARAMETER.findall(body)))
+    try:
+        call = parse_json(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+        return None
+    arguments = call.get("arguments", call.get("parameters"))
+    if isinstance(arguments, str):
+        arguments = _value(arguments)
+    return ToolCall(call["name"], arguments if isinstance(arguments, dict) else {})
+
+
+def _leading_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+    """Return the JSON object at an index of a text, and the index after it."""
+    try:
+        value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return (value, end) if isinstance(value, dict) else None
+
+
+def _values(parameters: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {name.strip(): _value(value.strip()) for name, value in parameters}
+
+
+def _value(value: str) -> Any:
+    """Return the JSON value of a parameter, or its text."""
+    try:
+        return parse_json(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _escaped(value: Any) -> Any:
+    """Return a JSON value whose texts contain no special tokens."""
+    if isinstance(value, str):
+        return escape_special_tokens(value)
+    if isinstance(value, Mapping):
+        return {escape_special_tokens(str(key)): _escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    return value
