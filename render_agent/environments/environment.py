@@ -25,6 +25,7 @@ from render_agent.environments.world import QuestionOrder, World
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig, parse_options
 from render_agent.runs.episode import Episode
+from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.util.numbers import is_number
 from render_agent.util.safe_parse import plain
@@ -172,6 +173,12 @@ class Environment:
             UsageError: There is no episode.
         """
         return self._running.state
+
+    @property
+    def score(self) -> float | None:
+        """The official score of the current episode, 0 to 1; None without ground truth or before its end."""
+        state = self.state
+        return None if state.active else score_of(state)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None

@@ -51,7 +51,9 @@ def wire_messages(
     for message in messages:
         content = [convert(piece) for piece in message["content"]]
         is_text = len(content) == 1 and content[0]["type"] == "text"
-        more: dict[str, Any] = {name: message[name] for name in ("tool_call_id", "name") if name in message}
+        more: dict[str, Any] = {
+            name: message[name] for name in ("tool_call_id", "name") if name in message
+        }
         if calls := message.get("tool_calls"):
             more["tool_calls"] = [_wire_call(call) for call in calls]
         text_or_pieces = content[0]["text"] if is_text else content

@@ -1,0 +1,178 @@
+"""The protocol of tool calls: the same dialogues as in JSON, and histories that servers and templates accept."""
+
+import json
+
+import pytest
+from factories.runs import SMALL, make_questions
+from hypothesis import given
+from hypothesis import strategies as st
+
+import render_agent
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.reply import ReplyForm
+from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text, split_calls
+from render_agent.runs.read import RunData
+
+FIELDS = [
+    {"rotation_angle_degrees": 90, "view": "around"},
+    {"forward_meters": 5},
+    {"look_at": [0.5, 0.5, 1.0]},
+    {"view": "top"},
+    {"answer": "B", "done": True},
+]
+TOOL_OF = {"rotation_angle_degrees": "look", "forward_meters": "move", "look_at": "look", "view": "look", "answer": "answer"}  # fmt: skip
+
+
+def hermes(name, arguments):
+    return call_text(name, arguments)
+
+
+def coder(name, arguments):
+    """Write a call as Qwen3-Coder and Qwen3.5 do."""
+    parameters = "".join(
+        f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
+        for key, value in arguments.items()
+    )
+    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
+
+
+def glm(name, arguments):
+    """Write a call as GLM does."""
+    parameters = "".join(
+        f"<arg_key>{key}</arg_key>\n<arg_value>{value if isinstance(value, str) else json.dumps(value)}</arg_value>\n"
+        for key, value in arguments.items()
+    )
+    return f"<tool_call>{name}\n{parameters}</tool_call>"
+
+
+def mistral(name, arguments):
+    return f"[TOOL_CALLS]{name}[ARGS]{json.dumps(arguments)}"
+
+
+SYNTAXES = [hermes, coder, glm, mistral]
+
+
+def calling(write):
+    """Return an engine that replies with the calls of FIELDS in turn."""
+
+    def reply(request):
+        fields = FIELDS[min(request.turn, len(FIELDS) - 1)]
+        return "I look.\n" + write(TOOL_OF[next(iter(fields))], fields)
+
+    return reply
+
+
+def play(tmp_path, engine, **options):
+    questions = make_questions(tmp_path, 2)
+    results = render_agent.run(
+        benchmark=questions, engine=engine, output=tmp_path / "runs", image_size=(96, 72), **options
+    )
+    return RunData(results.path)
+
+
+@pytest.mark.parametrize("write", SYNTAXES, ids=lambda write: write.__name__)
+def test_calls_in_any_syntax_give_the_dialogue_of_json(tmp_path, write):
+    def in_json(request):
+        return json.dumps(FIELDS[min(request.turn, len(FIELDS) - 1)])
+
+    expected = play(tmp_path, in_json)
+    called = play(tmp_path, calling(write), reply_protocol="tools")
+    assert len(called.turns) == len(expected.turns)
+    for own, other in zip(called.turns, expected.turns, strict=True):
+        assert own.views == other.views
+        assert own.outcome == other.outcome
+        assert own.camera == other.camera
+        assert own.action.answer == other.action.answer
+    assert called.rows["1"].score == expected.rows["1"].score
+
+
+def test_results_of_calls_follow_them_with_their_ids(tmp_path):
+    seen = []
+
+    def engine(request):
+        seen.append(request)
+        return calling(hermes)(request)
+
+    play(tmp_path, engine, reply_protocol="tools", limit=1)
+    last = seen[-1].messages
+    assert {tool["function"]["name"] for tool in seen[0].tools} == {"look", "move", "answer"}
+    for earlier, later in zip(seen, seen[1:], strict=False):
+        assert list(later.messages[: len(earlier.messages)]) == list(earlier.messages)
+    for number, message in enumerate(last):
+        if message["role"] == "assistant":
+            (call,) = message["tool_calls"]
+            result, views = last[number + 1 : number + 3]
+            assert (result["role"], result["tool_call_id"]) == ("tool", call["id"])
+            assert [piece["type"] for piece in result["content"]] == ["text"]
+            assert views["role"] == "user"
+            assert "image" in [piece["type"] for piece in views["content"]]
+    ids = [m["tool_call_id"] for m in last if m["role"] == "tool"]
+    assert len(set(ids)) == len(ids)
+
+
+def test_only_the_first_of_several_calls_is_carried_out(tmp_path):
+    def engine(request):
+        if request.turn:
+            return call_text("answer", {"answer": "B", "done": True})
+        calls = [
+            call_text("move", {"forward_meters": 0.5}),
+            call_text("move", {"left_meters": 0.5}),
+        ]
+        return "\n".join(calls)
+
+    run = play(tmp_path, engine, reply_protocol="tools", limit=1)
+    first, second = run.turns
+    assert first.outcome.requested == (0.5, 0.0, 0.0)
+    results = [message for message in second.messages if message["role"] == "tool"]
+    assert len(results) == 2
+    assert results[0]["content"] != results[1]["content"]
+
+
+def test_a_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
+    def engine(request):
+        if request.turn:
+            return call_text("answer", {"answer": "B", "done": True})
+        return "I would look to the left."
+
+    run = play(tmp_path, engine, reply_protocol="tools", limit=1)
+    assert [message["role"] for message in run.turns[1].messages] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        (ReplyForm(), ["look", "move", "answer"]),
+        (ReplyForm(image_size=(96, 72)), ["look", "move", "measure", "answer"]),
+        (ReplyForm("passive", ()), ["answer"]),
+    ],
+)
+def test_tools_have_the_fields_of_the_run(form, names):
+    tools = ToolsProtocol().tools(form)
+    assert [tool["function"]["name"] for tool in tools] == names
+    used = {name for tool in tools for name in tool["function"]["parameters"]["properties"]}
+    assert used == {field.name for field in form.requested_fields} - {"reasoning"}
+    for tool in tools:
+        for schema in tool["function"]["parameters"]["properties"].values():
+            assert schema["description"]
+    assert all(name in Prompt(3, 75.0, protocol=ToolsProtocol()).instructions for name in names[:1])
+
+
+@given(st.text(max_size=300))
+def test_splitting_never_raises_and_keeps_texts_without_calls(text):
+    outside, calls = split_calls(text)
+    if not calls:
+        assert outside == text.strip()
+
+
+@given(
+    st.sampled_from(SYNTAXES),
+    st.dictionaries(
+        st.sampled_from(["forward_meters", "view", "answer"]),
+        st.one_of(st.integers(-9, 9), st.sampled_from(["ego", "top", "left of it"])),
+        min_size=1,
+    ),
+)
+def test_calls_are_read_as_they_were_written(write, arguments):
+    outside, (call,) = split_calls("So.\n" + write("move", arguments))
+    assert (outside, call.name) == ("So.", "move")
+    assert dict(call.arguments) == arguments
