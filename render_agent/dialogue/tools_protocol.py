@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from render_agent.dialogue.chat import (
     Message,
     Piece,
@@ -22,7 +24,8 @@ from render_agent.dialogue.chat import (
     text,
     without_thinking,
 )
-from render_agent.dialogue.reply import ReplyForm, object_schema
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
 from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.util.safe_parse import parse_json
 
@@ -82,6 +85,15 @@ class ToolsProtocol(JsonProtocol):
             }
             tools.append({"type": "function", "function": function})
         return tools
+
+    def parse(
+        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
+    ) -> Action | Malformed:
+        """Parse a reply; a well-formed call counts as such, not as repaired JSON."""
+        action = super().parse(text, finish_reason, question, form)
+        if isinstance(action, Action) and action.repaired and split_calls(text)[1]:
+            return structs.replace(action, repaired=False)
+        return action
 
     def reply_message(self, reply: str, turn: int) -> Message:
         """Return the assistant message for a reply, with its calls as data."""

@@ -15,7 +15,7 @@ from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
@@ -134,11 +134,18 @@ class Vllm(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
+        from render_agent.engines.checkpoint.special_tokens import check_tools
         from render_agent.engines.vllm.arguments import vllm_options
         from render_agent.engines.vllm.vllm_engine import VllmEngine
 
         options = vllm_options(config, engine_options(config.engine_option), workload.max_images)
-        return VllmEngine(self.model_name(config), revision=config.revision, options=options)
+        engine = VllmEngine(self.model_name(config), revision=config.revision, options=options)
+        try:
+            check_tools(self.model_name(config), engine.prompts.processor, workload.tools)
+        except SetupError:
+            engine.close()
+            raise
+        return engine
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the model. Raises SetupError if vLLM or the model is missing."""

@@ -1,9 +1,10 @@
 """The protocol of tool calls: the same dialogues as in JSON, and histories that servers and templates accept."""
 
 import json
+from itertools import pairwise
 
 import pytest
-from factories.runs import SMALL, make_questions
+from factories.runs import make_questions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,7 +97,7 @@ def test_results_of_calls_follow_them_with_their_ids(tmp_path):
     play(tmp_path, engine, reply_protocol="tools", limit=1)
     last = seen[-1].messages
     assert {tool["function"]["name"] for tool in seen[0].tools} == {"look", "move", "answer"}
-    for earlier, later in zip(seen, seen[1:], strict=False):
+    for earlier, later in pairwise(seen):
         assert list(later.messages[: len(earlier.messages)]) == list(earlier.messages)
     for number, message in enumerate(last):
         if message["role"] == "assistant":
@@ -113,7 +114,7 @@ def test_results_of_calls_follow_them_with_their_ids(tmp_path):
 def test_only_the_first_of_several_calls_is_carried_out(tmp_path):
     def engine(request):
         if request.turn:
-            return call_text("answer", {"answer": "B", "done": True})
+            return call_text("answer", {"answer": "3", "done": True})
         calls = [
             call_text("move", {"forward_meters": 0.5}),
             call_text("move", {"left_meters": 0.5}),
@@ -131,7 +132,7 @@ def test_only_the_first_of_several_calls_is_carried_out(tmp_path):
 def test_a_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
     def engine(request):
         if request.turn:
-            return call_text("answer", {"answer": "B", "done": True})
+            return call_text("answer", {"answer": "3", "done": True})
         return "I would look to the left."
 
     run = play(tmp_path, engine, reply_protocol="tools", limit=1)

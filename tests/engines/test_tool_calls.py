@@ -1,0 +1,243 @@
+"""Native tool calls in engines: chat templates, servers, and the check before a run."""
+
+import importlib.util
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from factories.models import small_model, small_tokenizer
+from factories.runs import make_questions
+from factories.servers import StubServer, by_rule, model_server
+
+import render_agent
+from render_agent.dialogue.chat import image_piece, message, text
+from render_agent.dialogue.reply import ReplyForm
+from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text
+from render_agent.engines.checkpoint.locate import find_model
+from render_agent.engines.checkpoint.pretrained import load_processor
+from render_agent.engines.checkpoint.special_tokens import check_tools
+from render_agent.engines.transformers.model.inputs import PromptBuilder
+from render_agent.errors import SetupError
+from render_agent.runs.read import RunData
+
+# ChatML with tools, in the syntax of Hermes and Qwen.
+TEMPLATE = """
+{%- macro parts(content) -%}
+{%- if content is string -%}{{ content }}{%- else -%}
+{%- for part in content -%}
+{%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>
+{%- else -%}{{ part.text }}{%- endif -%}
+{%- endfor -%}{%- endif -%}
+{%- endmacro -%}
+{%- for message in messages -%}
+<|im_start|>{{ 'user' if message.role == 'tool' else message.role }}
+{{ '<tool_response>' if message.role == 'tool' }}{{ parts(message.content) }}
+{%- if loop.first and tools %}
+
+Tools:
+{%- for tool in tools %}
+{{ tool | tojson }}
+{%- endfor %}
+{%- endif %}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor -%}
+{{ '</tool_response>' if message.role == 'tool' }}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt -%}<|im_start|>assistant
+{% endif -%}
+"""
+
+
+@pytest.fixture(scope="module")
+def with_tools(tmp_path_factory):
+    """A small model whose chat template has tools."""
+    folder = tmp_path_factory.mktemp("tools") / "model"
+    shutil.copytree(small_model(), folder)
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    return folder
+
+
+def processor_of(folder):
+    return load_processor(find_model(str(folder)))
+
+
+TOOLS = ToolsProtocol().tools(ReplyForm())
+
+
+def test_a_template_without_tools_is_refused_before_the_run(tmp_path, with_tools):
+    check_tools("it", processor_of(with_tools), TOOLS)
+    check_tools("it", processor_of(small_model()), None)
+    with pytest.raises(SetupError, match="--reply-protocol"):
+        check_tools("it", processor_of(small_model()), TOOLS)
+    with pytest.raises(SetupError, match="--reply-protocol"):
+        render_agent.run(
+            benchmark=make_questions(tmp_path, 1),
+            model=small_model(),
+            reply_protocol="tools",
+            output=tmp_path / "runs",
+        )
+
+
+@pytest.mark.parametrize(
+    "lost", ["<|vision_start|><|image_pad|><|vision_end|>", "{{ tool | tojson }}"]
+)
+def test_a_template_that_drops_images_or_tools_is_noticed(with_tools, lost):
+    processor = processor_of(with_tools)
+    processor.chat_template = TEMPLATE.replace(lost, "")
+    with pytest.raises(SetupError):
+        check_tools("it", processor, TOOLS)
+
+
+def test_prompts_only_grow_and_contain_calls_and_images(with_tools):
+    builder = PromptBuilder(processor_of(with_tools), "qwen3_vl")
+    protocol, form = ToolsProtocol(), ReplyForm()
+    messages = [
+        message("system", text("You explore.")),
+        message("user", text("Where?"), image_piece("a")),
+    ]
+    rendered = []
+    for turn in range(3):
+        rendered.append(builder.render_template(messages, tools=TOOLS))
+        reply = "I look.\n" + call_text("look", {"view": f"<|im_end|>{turn}"})
+        feedback = text(f"Turned {turn}.")
+        messages = [
+            *messages,
+            protocol.reply_message(reply, turn),
+            *protocol.feedback_messages(reply, turn, feedback, [image_piece("b")], form),
+        ]
+    for turn, (before, after) in enumerate(pairwise(rendered)):
+        assert after.startswith(before)
+        assert after.count("<tool_call>") == after.count("<tool_response>") == turn + 1
+        assert after.count("<|image_pad|>") == turn + 2
+        # One end per message, because those inside arguments are escaped.
+        assert after.count("<|im_end|>") == 2 + 3 * (turn + 1)
+
+
+def test_batches_give_the_transcripts_of_single_questions(tmp_path, with_tools):
+    questions = make_questions(tmp_path, 3)
+    runs = [
+        render_agent.run(
+            benchmark=questions,
+            model=with_tools,
+            reply_protocol="tools",
+            max_turns=2,
+            max_new_tokens=12,
+            image_size=(64, 64),
+            batch_size=size,
+            dtype="float32",
+            output=tmp_path / "runs",
+        )
+        for size in (1, 3)
+    ]
+    single, batched = (
+        sorted(RunData(run.path).turns, key=lambda t: (t.question_id, t.number)) for run in runs
+    )
+    assert [turn.reply for turn in single] == [turn.reply for turn in batched]
+    assert len(single) == 6
+
+
+def chat_with_calls(*calls, content=None):
+    """Return the body of a chat completion that calls tools."""
+    tool_calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(calls)
+    ]
+    reply = {"role": "assistant", "content": content, "tool_calls": tool_calls}
+    choice = {"index": 0, "message": reply, "finish_reason": "tool_calls"}
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    return json.dumps({"choices": [choice], "usage": usage}).encode()
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_a_server_gets_tools_and_results(tmp_path, as_object):
+    bodies = []
+    write = (lambda value: value) if as_object else json.dumps
+
+    def reply(body):
+        bodies.append(body)
+        turn = sum(entry["role"] == "assistant" for entry in body["messages"])
+        if turn == 0:
+            calls = [("move", write({"forward_meters": 0.5})), ("look", write({"view": "top"}))]
+            return chat_with_calls(*calls, content="I go on.")
+        return chat_with_calls(("answer", write({"answer": "3", "done": True})))
+
+    with StubServer(by_rule(reply)) as server:
+        results = render_agent.run(
+            benchmark=make_questions(tmp_path, 1),
+            engine="openai",
+            model="made",
+            base_url=server.url,
+            reply_protocol="tools",
+            image_size=(64, 64),
+            output=tmp_path / "runs",
+        )
+    assert results.finished
+    first, second = RunData(results.path).turns
+    assert first.outcome.requested == (0.5, 0.0, 0.0)
+    assert second.action.answer == "3"
+    assert not first.action.repaired
+    *_, last = bodies
+    assert {tool["function"]["name"] for tool in last["tools"]} == {"look", "move", "answer"}
+    assert "response_format" not in last
+    roles = [entry["role"] for entry in last["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "user"]
+    said, *answers, shown = last["messages"][2:]
+    assert said["content"] == "I go on."
+    assert [call["id"] for call in said["tool_calls"]] == [
+        entry["tool_call_id"] for entry in answers
+    ]
+    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"forward_meters": 0.5}
+    assert all(isinstance(entry["content"], str) for entry in answers)
+    assert any(piece["type"] == "image_url" for piece in shown["content"])
+
+
+@pytest.mark.slow
+def test_a_real_server_takes_the_dialogue(tmp_path, with_tools):
+    with model_server(with_tools) as server:
+        results = render_agent.run(
+            benchmark=make_questions(tmp_path, 1),
+            engine="openai",
+            model=server.model,
+            base_url=server.url,
+            reply_protocol="tools",
+            max_turns=2,
+            max_new_tokens=12,
+            image_size=(64, 64),
+            output=tmp_path / "runs",
+        )
+    assert results.finished
+    assert len(RunData(results.path).turns) == 2
+
+
+# Published templates of vision-language models, and whether they have tool calls.
+PUBLISHED = {
+    "qwen3_vl": True,
+    "qwen3_5_nothink": True,
+    "qwen3_6": True,
+    "gemma4_v5": True,
+    "lfm2_2_5_vl": True,
+    "qwen2_5_vl": False,
+    "llava_next": False,
+    "smolvlm": False,
+    "gemma3": False,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_templates(name):
+    package = importlib.util.find_spec("trl")
+    if package is None:
+        pytest.skip("trl, which contains the templates, is not installed")
+    (folder,) = package.submodule_search_locations
+    tokenizer = small_tokenizer()
+    tokenizer.chat_template = (Path(folder) / "chat_templates" / f"{name}.jinja").read_text("utf-8")
+    if PUBLISHED[name]:
+        check_tools(name, tokenizer, TOOLS)
+    else:
+        with pytest.raises(SetupError, match=name):
+            check_tools(name, tokenizer, TOOLS)

@@ -1,0 +1,134 @@
+"""The environments for other frameworks, used as those frameworks use them."""
+
+import asyncio
+import inspect
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from factories.models import small_model
+
+import render_agent
+from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
+from render_agent.environments.trl import environment_factory
+from render_agent.environments.vagen import VagenEnvironment
+from render_agent.errors import UsageError
+
+SMALL = {"image_size": "64x48", "max_turns": 3}
+
+
+def test_vagen_gets_texts_with_a_placeholder_per_image():
+    async def episode():
+        env = VagenEnvironment({"benchmark": "rooms", "limit": 3, **SMALL})
+        system = await env.system_prompt()
+        first, _ = await env.reset(seed=2)
+        later = await env.step('{"rotation_angle_degrees": 90}')
+        last = await env.step('{"answer": "A", "done": true}')
+        answered = await env.step("{}") if not last[2] else last
+        await env.close()
+        return system, first, later, answered
+
+    system, first, later, last = asyncio.run(episode())
+    assert "<image>" not in system["obs_str"]
+    for observation in (first, later[0]):
+        images = observation["multi_modal_input"]["<image>"]
+        assert observation["obs_str"].count("<image>") == len(images) > 0
+        assert images[0].size == (64, 48)
+    assert last[2] is True
+    assert isinstance(last[3]["success"], bool)
+    assert last[3]["success"] == (last[1] == 1.0)
+
+
+def test_vagen_environments_of_one_question():
+    room = str(render_agent.bundled_rooms()["room00"])
+    env = VagenEnvironment(
+        {"scan": room, "question": "How many chairs?", "ground_truth": 4, **SMALL}
+    )
+
+    async def episode():
+        await env.reset(seed=0)
+        return await env.step('{"answer": 4, "done": true}')
+
+    _, reward, done, info = asyncio.run(episode())
+    assert (reward, done, info["success"]) == (1.0, True, True)
+
+
+def test_trl_tools_step_through_an_episode(tmp_path):
+    make = environment_factory("rooms", limit=2, record=tmp_path, rewards={"turn": 1}, **SMALL)
+    env, other = make(), make()
+    blocks = env.reset(id="1", prompt=[])
+    assert "image" in [block["type"] for block in blocks]
+    other.reset()
+    assert "image" in [block["type"] for block in env.move(forward_meters=0.5)]
+    assert "image" in [block["type"] for block in env.look(view="top")]
+    env.answer("2")
+    assert env.get_reward() == 3
+    assert "over" in env.look()[0]["text"]
+    env._env.close()
+    (path,) = tmp_path.glob("*/turns.jsonl")
+    turns = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [turn["turn"] for turn in turns] == [0, 1, 2]
+    assert turns[0]["outcome"]["requested"] == [0.5, 0, 0]
+
+
+def test_trl_refuses_agents_with_several_replies():
+    with pytest.raises(UsageError):
+        environment_factory("rooms", limit=1, agent="vote:3", temperature=1.0)
+
+
+def test_tools_of_trl_are_those_of_the_protocol():
+    patch_torchvision()
+    from transformers.utils import get_json_schema
+
+    env = environment_factory("rooms", limit=1, **SMALL)()
+    world = env._env.world
+    env._env.close()
+    declared = {tool["function"]["name"]: tool["function"] for tool in world.parts.prompt.tools}
+    methods = dict(inspect.getmembers(env, predicate=inspect.ismethod))
+    tools = {n for n in methods if not n.startswith("_")} - {"reset", "get_reward"}
+    assert tools == set(declared)
+    for name in tools:
+        function = get_json_schema(methods[name])["function"]
+        assert set(function["parameters"]["properties"]) <= set(
+            declared[name]["parameters"]["properties"]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the libraries
+def test_trl_trains_in_the_environment(tmp_path):
+    patch_torchvision()
+    trl = pytest.importorskip("trl")
+    datasets = pytest.importorskip("datasets")
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    folder = tmp_path / "model"
+    shutil.copytree(small_model(), folder)
+    template = Path(trl.__file__).parent / "chat_templates" / "qwen3_vl.jinja"
+    shutil.copy(template, folder / "chat_template.jinja")
+    rewards = {"turn": 1, "answer": 1}
+    trainer = trl.GRPOTrainer(
+        model=AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32),
+        processing_class=AutoProcessor.from_pretrained(folder),
+        train_dataset=datasets.Dataset.from_list(
+            [{"prompt": [{"role": "user", "content": "Explore."}], "id": str(n)} for n in range(2)]
+        ),
+        environment_factory=environment_factory("rooms", limit=2, rewards=rewards, **SMALL),
+        args=trl.GRPOConfig(
+            output_dir=str(tmp_path / "out"),
+            per_device_train_batch_size=2,
+            num_generations=2,
+            max_completion_length=8,
+            max_steps=1,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+        ),
+    )
+    trainer.train()
+    assert trainer.state.log_history[0]["rewards/TrlEnvironment/mean"] == 0
+    assert trainer.state.global_step == 1
