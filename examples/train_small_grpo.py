@@ -1,8 +1,8 @@
 """Train the bundled small model with TRL's GRPO in an environment, on a CPU.
 
     pip install trl datasets matplotlib
-    python examples/train_small_grpo.py --minutes 10
-    python examples/train_small_grpo.py --minutes 10 --resume
+    python train_small_grpo.py --minutes 10
+    python train_small_grpo.py --minutes 10 --resume
 
 Each prompt is the first turn of a dialogue that shows the start view and must answer at once. GRPO samples a group of
 replies to it; the environment scores each of them. The model usually replies under guided decoding; here it also has to
@@ -28,29 +28,21 @@ MAX_REPLY_TOKENS = 64
 def rows(env):
     """Return one row per question: the messages, their images and the question's id."""
     for question in env.world.questions:
-        observation, _ = env.reset(options={"id": question.id})
-        pieces = [piece for m in observation["messages"] for piece in m["content"]]
-        yield {
-            "prompt": [
-                {
-                    "role": message["role"],
-                    "content": [
-                        {"type": "image"} if piece["type"] == "image" else piece
-                        for piece in message["content"]
-                    ],
-                }
-                for message in observation["messages"]
-            ],
-            "images": [piece["image"] for piece in pieces if piece["type"] == "image"],
-            "question": question.id,
-        }
+        messages = env.reset(options={"id": question.id})[0]["messages"]
+        images = [p["image"] for m in messages for p in m["content"] if p["type"] == "image"]
+        for message in messages:
+            message["content"] = [
+                {"type": "image"} if piece["type"] == "image" else piece
+                for piece in message["content"]
+            ]
+        yield {"prompt": messages, "images": images, "question": question.id}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--steps", type=int, default=1000, help="stop after this many steps")
-    parser.add_argument("--benchmark", default="rooms", help="a file of questions by make-rooms")
+    parser.add_argument("--benchmark", default="rooms")
     parser.add_argument("--output", type=Path, default=Path("grpo"))
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     arguments = parser.parse_args()
@@ -115,11 +107,8 @@ def main():
     env.close()
     curve = [(e["step"], e["reward"]) for e in trainer.state.log_history if "reward" in e]
     write_curve(arguments.output, curve)
-    first, last = curve[:10], curve[-10:]
-    print(
-        f"{len(curve)} steps; mean reward {mean(first):.2f} in the first {len(first)},"
-        f" {mean(last):.2f} in the last {len(last)}"
-    )
+    first, last = mean(curve[:10]), mean(curve[-10:])
+    print(f"{len(curve)} steps; mean reward {first:.2f} in the first ten, {last:.2f} in the last")
 
 
 def mean(curve):

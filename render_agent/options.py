@@ -271,7 +271,7 @@ class RunConfig:
     )
     reply_protocol: str = _dialogue(
         "json",
-        "Format of replies; json is one JSON object.",
+        "Format of replies: json (one JSON object) or tools (native tool calls).",
         part="reply protocol",
     )
     start: str = _dialogue(

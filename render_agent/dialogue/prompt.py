@@ -15,7 +15,6 @@ from render_agent.dialogue.chat import Message, Piece, image_piece, message, tex
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
-from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import Camera, MapCamera, Vector
@@ -158,14 +157,6 @@ class Prompt:
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
         rest = [*view_pieces, *self._last_turn_notice(turn)]
         return self.protocol.feedback_messages(reply, turn - 1, first, rest, self.form)
-
-    def history(self, turns: Sequence[Turn]) -> list[Message]:
-        """Return the messages of some turns with the replies to them."""
-        messages: list[Message] = []
-        for turn in turns:
-            messages.extend(turn.messages)
-            messages.append(self.protocol.reply_message(turn.reply, turn.number))
-        return messages
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+from render_agent.dialogue.chat import Message
 from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
@@ -55,6 +57,7 @@ class QuestionState:
         scenes: Provides its scene.
         max_turns: Upper bound on the number of turns.
         blind: True if the model sees nothing, so that no scan is needed.
+        protocol: How replies are sent back in the dialogue.
         turns: The turns so far.
         error: The error that stopped the question, if any.
         lost_events: Engine events of requests that failed without a reply.
@@ -64,6 +67,7 @@ class QuestionState:
     scenes: SceneSource
     max_turns: int
     blind: bool = field(default=False, kw_only=True)
+    protocol: ReplyProtocol = field(default_factory=JsonProtocol, kw_only=True)
     turns: list[Turn] = field(default_factory=list)
     error: str | None = None
     lost_events: tuple[str, ...] = ()
@@ -162,6 +166,15 @@ class QuestionState:
         """The distinct views shown so far, ordered by number."""
         by_number = {view.number: view for turn in self.turns for view in turn.views}
         return [by_number[number] for number in sorted(by_number)]
+
+    @property
+    def dialogue(self) -> list[Message]:
+        """All messages so far, including replies; append-only."""
+        messages: list[Message] = []
+        for turn in self.turns:
+            messages.extend(turn.messages)
+            messages.append(self.protocol.reply_message(turn.reply, turn.number))
+        return messages
 
     @property
     def repairs(self) -> int:

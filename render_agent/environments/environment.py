@@ -307,11 +307,7 @@ class Environment:
         episode, size = self._running, self.world.config.image_size
         get_image = episode.turns.log.pictures.get
         request = episode.request
-        dialogue = (
-            self.world.parts.prompt.history(episode.state.turns)
-            if request is None
-            else request.messages
-        )
+        dialogue = episode.state.dialogue if request is None else request.messages
         conversation = [_with_images(message, get_image) for message in dialogue]
         cameras = [view.camera for view in self._views() if view.kind != "top"]
         camera = next((c for c in reversed(cameras) if isinstance(c, Camera)), Camera((0, 0, 0)))

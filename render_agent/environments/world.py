@@ -104,7 +104,13 @@ class World:
             SceneError: The scan cannot be read.
             RenderError: The scan cannot be rendered.
         """
-        state = QuestionState(question, self.scenes, self.config.max_turns, blind=self.parts.blind)
+        state = QuestionState(
+            question,
+            self.scenes,
+            self.config.max_turns,
+            blind=self.parts.blind,
+            protocol=self.parts.prompt.protocol,
+        )
         log: TurnLog = MemoryLog() if self.recorder is None else self.recorder.open(question)
         views = self._views
         if isinstance(views, FreeViews):

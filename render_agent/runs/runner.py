@@ -82,8 +82,12 @@ class Run:
         self.config = config = parts.config
         self.log = log
         self.scenes = scenes or parts.scenes(questions)
+        protocol = parts.prompt.protocol
         self.states = [
-            QuestionState(q, self.scenes, config.max_turns, blind=parts.blind) for q in questions
+            QuestionState(
+                question, self.scenes, config.max_turns, blind=parts.blind, protocol=protocol
+            )
+            for question in questions
         ]
         self.by_id = {state.id: state for state in self.states}
 

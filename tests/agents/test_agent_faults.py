@@ -80,10 +80,10 @@ class Faulty(ScriptedEngine):
         super().__init__(MixedReplies(), batch_size)
         self.failing = dialogue, turn
 
-    def _answer_one(self, request, batch_size):
+    def _answer_one(self, request, given, batch_size):
         if (request.dialogue_id, request.turn) == self.failing:
             return Reply(error="the picture is too large", events=("retried",))
-        return replace(super()._answer_one(request, batch_size), events=("mended",))
+        return replace(super()._answer_one(request, given, batch_size), events=("mended",))
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])

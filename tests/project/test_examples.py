@@ -88,8 +88,9 @@ def test_compare_views(tmp_path):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_short_and_documented(name):
     text = (EXAMPLES / name).read_text("utf-8")
-    assert len(text.splitlines()) < 50
-    assert sum(bool(line.strip()) for line in text.splitlines()) < 40
+    lines, written = (140, 120) if name.startswith("train_") else (50, 40)
+    assert len(text.splitlines()) < lines
+    assert sum(bool(line.strip()) for line in text.splitlines()) < written
     assert f"python {name}" in ast.get_docstring(ast.parse(text))
     assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text("utf-8")
 

@@ -146,10 +146,12 @@ def test_changed_batch_size_applies_immediately(tmp_path):
 class Mended(ScriptedEngine):
     """Reports two retries before every reply, and a fault before question 1 fails in turn 1."""
 
-    def _answer_one(self, request, batch_size):
+    def _answer_one(self, request, given, batch_size):
         if (request.dialogue_id, request.turn) == ("1", 1):
             return Reply(error="too much", events=("out_of_memory",))
-        return replace(super()._answer_one(request, batch_size), events=("retried", "retried"))
+        return replace(
+            super()._answer_one(request, given, batch_size), events=("retried", "retried")
+        )
 
 
 def test_engine_events_are_logged_and_totalled(tmp_path):
@@ -199,10 +201,10 @@ class Faulty(ScriptedEngine):
 
     broken = True
 
-    def _answer_one(self, request, batch_size):
+    def _answer_one(self, request, given, batch_size):
         if self.broken and (request.dialogue_id, request.turn) == ("2", 1):
             return Reply(error="the picture is too large")
-        return super()._answer_one(request, batch_size)
+        return super()._answer_one(request, given, batch_size)
 
 
 def test_failed_question_resumes_from_its_last_turn(tmp_path):

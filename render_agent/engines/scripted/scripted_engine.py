@@ -55,7 +55,7 @@ class ScriptedEngine(BatchingEngine):
         """Return the policy's reply to every request, in the same order."""
         texts = self._texts(requests)
         return [
-            self._reply(request, text, len(requests))
+            self._answer_one(request, text, len(requests))
             for request, text in zip(requests, texts, strict=True)
         ]
 
@@ -87,7 +87,7 @@ class ScriptedEngine(BatchingEngine):
     def _has_samples(self, request: Request) -> bool:
         return request.probe is None and hasattr(self.policy, "samples")
 
-    def _reply(self, request: Request, given: object, batch_size: int) -> Reply:
+    def _answer_one(self, request: Request, given: object, batch_size: int) -> Reply:
         if isinstance(given, Exception):
             question = request.question_id
             logger.error("%s failed for question %s", self.label, question, exc_info=given)

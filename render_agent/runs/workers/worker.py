@@ -131,7 +131,12 @@ class Worker:
         config = self.config
         states = [
             QuestionState(
-                question, self.scenes, config.max_turns, blind=self.parts.blind, turns=[*turns]
+                question,
+                self.scenes,
+                config.max_turns,
+                blind=self.parts.blind,
+                protocol=self.parts.prompt.protocol,
+                turns=[*turns],
             )
             for question, turns in batch.questions
         ]
