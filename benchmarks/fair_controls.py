@@ -30,13 +30,14 @@ from render_agent.tasks.rooms import BUNDLED
 from render_agent_lab.room_generator.questions.balanced import ask
 from render_agent_lab.room_generator.write import write_questions
 
-VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "oracle")
+VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "coverage", "oracle")
 
 # Pairs of --views of which the second must score higher.
 ORDER = (
     ("none", "start"),
     ("start", "free"),
     ("start", "tour"),
+    ("random-walk", "coverage"),
     ("free", "oracle"),
     ("tour", "oracle"),
 )

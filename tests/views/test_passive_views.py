@@ -1,4 +1,4 @@
-"""`--views start|four|top|random-walk|tour|oracle`: all views at once, chosen by a policy."""
+"""`--views start|four|top|random-walk|tour|coverage|oracle`: all views at once, chosen by a policy."""
 
 import hashlib
 import json
@@ -51,6 +51,7 @@ SHOWN = [
     ("random-walk", ("ego", "top", "around"), ["top"] + ["ego"] * 4),
     ("random-walk", ("ego",), ["ego"] * 4),
     ("tour", ("top", "ego"), ["top"] + ["ego"] * 4),
+    ("coverage", ("top", "ego"), ["top"] + ["ego"] * 4),
     ("tour", ("around", "ego"), ["ego"] * 4),
 ]
 
@@ -146,6 +147,7 @@ def test_schedule_does_not_change_transcripts(
         pytest.param("oracle", marks=pytest.mark.slow),
         pytest.param("four", marks=pytest.mark.slow),
         pytest.param("tour", marks=pytest.mark.slow),
+        pytest.param("coverage", marks=pytest.mark.slow),
     ],
 )
 def test_interrupted_run_resumes_identically_and_restores_images(tmp_path, views):

@@ -8,11 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import mostly_slow
+from factories.rooms import room as empty_room
 
 from render_agent.dialogue.reply import MAX_MOVE_METRES
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.start_pose import start_camera, surface
+from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.runs.build import build
 from render_agent.scans.boxes import upright_box
@@ -23,6 +25,7 @@ from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.ground_truth import load_facts, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.rooms import bundled
+from render_agent.views.view_policies.coverage import cover
 from render_agent.views.view_policies.tour import tour
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.oracles.named_objects import greedy_views
@@ -87,7 +90,37 @@ def test_tour_covers_more_than_random_walk():
     assert np.mean(differences) - 2.57 * error > 1.5  # 95 %, Student's t with 5 degrees of freedom
 
 
-@pytest.mark.parametrize("views", ["tour", "random-walk", "oracle"])
+@pytest.mark.parametrize("room", mostly_slow(ROOMS, ROOMS[2]))
+def test_coverage_sees_new_surface_in_every_view_and_at_least_as_much_as_a_tour(room):
+    context, question = context_of(room), questions_in(room)[0]
+    surface_points = Surface.of(context.scene, context.space, RENDERER)
+    shares = {}
+    for views in ("coverage", "tour"):
+        seen = np.zeros(len(surface_points.points), bool)
+        shares[views] = []
+        for camera in (context.start, *policy(views).further(question, context).cameras):
+            seen = seen | surface_points.seen(RENDERER.draw(context.scene, camera, *SIZE), camera)
+            shares[views].append(seen.mean())
+    assert (np.diff(shares["coverage"]) > 0).all()
+    assert (np.array(shares["coverage"]) >= shares["tour"]).all()
+
+
+def test_fewer_views_of_coverage_are_the_first_of_more():
+    context, question = context_of(ROOMS[7]), questions_in(ROOMS[7])[0]
+    cameras = policy("coverage").further(question, context).cameras
+    assert policy("coverage", count=3).further(question, context).cameras == cameras[:3]
+
+
+def test_coverage_starts_again_when_everything_was_seen():
+    """It still shows as many distinct views as requested."""
+    scene = empty_room(low=(-0.6, -0.6), high=(0.6, 0.6))
+    space = FreeSpace.of(scene)
+    start = start_camera(scene, RENDERER, space, "best", 100.0)
+    cameras = cover(ViewContext(scene, space, RENDERER, start, SIZE), 40)
+    assert len({start, *cameras}) == 41
+
+
+@pytest.mark.parametrize("views", ["tour", "coverage", "random-walk", "oracle"])
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
 def test_views_are_free_distinct_and_match_the_budget(views, room):
     context = context_of(room)
@@ -101,7 +134,7 @@ def test_views_are_free_distinct_and_match_the_budget(views, room):
                 assert camera.vertical_fov == context.start.vertical_fov
 
 
-@pytest.mark.parametrize("views", ["tour", "random-walk", "oracle"])
+@pytest.mark.parametrize("views", ["tour", "coverage", "random-walk", "oracle"])
 def test_choice_is_stateless(views):
     context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])[:5]
     one, other = policy(views), policy(views)

@@ -11,5 +11,6 @@ VIEW_POLICIES = {
     "four": "render_agent.views.view_policies.built_in:Four",
     "top": "render_agent.views.view_policies.built_in:Top",
     "random-walk": "render_agent.views.view_policies.built_in:RandomWalkViews",
+    "coverage": "render_agent.views.view_policies.coverage:CoverageViews",
     "tour": "render_agent.views.view_policies.tour:TourViews",
 }

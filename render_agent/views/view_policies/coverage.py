@@ -1,0 +1,90 @@
+"""Views that cover the room: each shows as much surface as possible that the earlier ones did not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from render_agent.dialogue.question import Question
+from render_agent.options import RunConfig
+from render_agent.render.start_pose import EYE_HEIGHT_METRES, HEADINGS
+from render_agent.render.visibility.coverage import REACH_METRES, Surface
+from render_agent.render.visibility.panorama import visible_points
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.standing import farthest_point_sample
+from render_agent.views.view_policies.view_policy import AdditionalViews, ViewContext, ViewPolicy
+
+PLACES = 40  # standing places compared, besides that of the first view
+PITCHES_DEGREES = (0.0, -20.0)  # level, and tilted down to nearby objects
+
+
+class CoverageViews(ViewPolicy):
+    """Each view shows the most surface not yet seen."""
+
+    name = "coverage"
+    words = "{count}, each with the most surface not yet seen"
+    shared = True
+
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> CoveragePlanner:
+        """Return the planner of the views."""
+        return CoveragePlanner(config.max_turns - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CoveragePlanner:
+    """Plans the views of a scene once, the same for all questions; `count` is the number of views after the opening."""
+
+    count: int
+    _planned: dict[str, AdditionalViews] = field(default_factory=dict)
+
+    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+        """Return the views in the order in which they were chosen."""
+        if question.scene not in self._planned:
+            self._planned[question.scene] = AdditionalViews(cover(context, self.count))
+        return self._planned[question.scene]
+
+
+def cover(context: ViewContext, count: int) -> list[Camera]:
+    """Return `count` cameras, each with the most surface that neither the first view nor an earlier one shows.
+
+    Candidates are HEADINGS headings at each place. Surface counts as in the report's share of the room seen. Once nothing
+    new can be seen, counting starts again.
+    """
+    if not count:
+        return []
+    scene, renderer, start = context.scene, context.renderer, context.start
+    points = Surface.of(scene, context.space, renderer).points
+    free = context.space.standing_places(EYE_HEIGHT_METRES)
+    places = [start.position, *farthest_point_sample(free, start.position, PLACES)]
+    headings = [
+        replace(start, yaw=360.0 * number / HEADINGS - 180.0, pitch=pitch)
+        for pitch in PITCHES_DEGREES
+        for number in range(HEADINGS)
+    ]
+    aspect = context.size[0] / context.size[1]
+    at_places = ([heading.at(place) for heading in headings] for place in places)
+    groups = [
+        [start],
+        *([camera for camera in cameras if camera != start] for cameras in at_places),
+    ]
+    candidates = [camera for cameras in groups for camera in cameras]
+    shown = np.concatenate(
+        [
+            visible_points(scene, renderer, cameras, aspect, points, REACH_METRES)
+            for cameras in groups
+        ]
+    )
+    seen, chosen = shown[0].copy(), []
+    shown[0] = False
+    for _ in range(count):
+        gains = np.count_nonzero(shown & ~seen, axis=1)
+        if not gains.any():
+            seen[:] = False
+            gains = np.count_nonzero(shown, axis=1)
+        best = int(gains.argmax())
+        seen |= shown[best]
+        shown[best] = False  # no camera is chosen twice
+        chosen.append(candidates[best])
+    return chosen
