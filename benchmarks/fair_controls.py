@@ -27,7 +27,7 @@ from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.rooms import BUNDLED
-from render_agent_lab.room_generator.questions.balanced import ask
+from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.write import write_questions
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "coverage", "oracle")
@@ -53,7 +53,9 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
         for file in (truth, truth.with_suffix(".ply")):
             (folder / file.name).symlink_to(file.resolve())
     path = folder / "questions.jsonl"
-    write_questions(ask([read_ground_truth(truth) for truth in truths], seed, each), path)
+    write_questions(
+        balanced_questions([read_ground_truth(truth) for truth in truths], seed, each), path
+    )
     return path
 
 

@@ -32,9 +32,9 @@ from render_agent.engines.engine import Request
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
-from render_agent_lab.bench.command import describe_model
+from render_agent_lab.bench.command import model_summary
 from render_agent_lab.bench.compared_engines import EngineFactory, make_tokenize
-from render_agent_lab.bench.figures import summarize
+from render_agent_lab.bench.figures import summarize_trials
 from render_agent_lab.bench.lower_bound import measure_rates
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
@@ -179,7 +179,7 @@ class Measurement:
             self.model = None
             made = random_model(name, self.config.device, dtype)
             self.model = (name, dtype, made)
-            said = describe_model(made, name)
+            said = model_summary(made, name)
             rates = measure_rates(str(made.model.device), made.model.dtype)
             self.found[f"{name}, {said['dtype']}"] = {**said, **asdict(rates)}
         return self.model[2]
@@ -210,7 +210,7 @@ class Measurement:
             trial = bench.measure(variant, config)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"
         reference = self.transcripts.setdefault(same, trial.work)
-        row = summarize([trial], {}, reference)
+        row = summarize_trials([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
         row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
         self.done.append(row)

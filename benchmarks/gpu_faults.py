@@ -29,9 +29,9 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import RunConfig
-from render_agent_lab.bench.command import describe_model
+from render_agent_lab.bench.command import model_summary
 from render_agent_lab.bench.compared_engines import EngineFactory
-from render_agent_lab.bench.figures import Trial, summarize
+from render_agent_lab.bench.figures import Trial, summarize_trials
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.variants import Variant
 from render_agent_lab.random_models.random_model import random_model
@@ -165,7 +165,7 @@ class Comparison:
         for name, rounds in self.rounds.items():
             if rounds:
                 undisturbed = self.rounds["undisturbed"][0].work
-                rows[name] = {**summarize(rounds, {}, undisturbed), **rows[name]}
+                rows[name] = {**summarize_trials(rounds, {}, undisturbed), **rows[name]}
         names = "runs filled faults seconds questions failed questions_that_differ events".split()
         names += ["aborted"]
         cells = [[name, *(row.get(key) for key in names)] for name, row in rows.items()]
@@ -202,7 +202,7 @@ def main(output: Path | None, **given: Any) -> None:
     variant = Variant("transformers", "refill", "keys", "auto")
     bench.measure(variant, replace(config, limit=2))
     comparison = Comparison(output, bench, variant, config)
-    comparison.model = describe_model(pretrained, given["model"])
+    comparison.model = model_summary(pretrained, given["model"])
     if not comparison.take("undisturbed"):
         raise SystemExit(1)
     if pretrained.model.device.type == "cuda":

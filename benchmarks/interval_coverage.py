@@ -28,7 +28,15 @@ from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import Estimate, estimates
-from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, Tally, named_means, tally
+from render_agent.score.means import (
+    MACRO,
+    MEAN_OF_TYPES,
+    MICRO,
+    Scored,
+    Tally,
+    named_means,
+    tally_scores,
+)
 
 SCENES = (4, 6, 8, 16, 64, 288)
 SEED = 9100  # seed of the rooms; not used by other benchmarks
@@ -79,7 +87,9 @@ def load_or_run(place: Path, questions: Path, name: str, seed: int) -> Tally:
 def scores_of(folder: RunData) -> Tally:
     """Return the scores of a finished run by scene and type."""
     rows = (folder.saved_results or {})["questions"]
-    return tally(Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in rows)
+    return tally_scores(
+        Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in rows
+    )
 
 
 def mixed(easy: Tally, hard: Tally, seed: int) -> Tally:

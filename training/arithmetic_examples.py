@@ -17,7 +17,7 @@ from render_agent.tasks.exact_solver import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
     BEARING_STEPS,
     Knowledge,
-    Spot,
+    PlanPoint,
     derive_direction,
     derive_nearest,
     derive_turn,
@@ -78,7 +78,7 @@ def _turn_name_drill(type_: str, labels: Sequence[str], rng: random.Random) -> D
     return Drill(f"Which sides, {kind}? {given_bearings}", "", json.dumps(reply))
 
 
-def _unique_spots(knowledge: Knowledge) -> Mapping[str, Spot]:
+def _unique_spots(knowledge: Knowledge) -> Mapping[str, PlanPoint]:
     return {name: group[0] for name, group in knowledge.spots().items() if len(group) == 1}
 
 

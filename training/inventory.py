@@ -24,7 +24,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
-from render_agent_lab.expert.derive import format_places, spot_at
+from render_agent_lab.expert.derive import format_places, plan_point
 from training.dialogue_file import DIALOGUES_FILE, Dialogues, EncodedDialogue, concatenate
 from training.encode import CHUNK, Encoder
 from training.perception_images import FIELD_DEGREES, SHOWN_FILE
@@ -42,7 +42,8 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
     """Return the dialogue about an image from its line in the file `SHOWN_FILE`."""
     rng = random.Random(f"{seed} {number}")
     shown = {
-        name: sorted(spot_at(*place) for place in places) for name, places in line["shown"].items()
+        name: sorted(plan_point(*place) for place in places)
+        for name, places in line["shown"].items()
     }
     hidden = rng.sample(line["hidden"], min(len(line["hidden"]), rng.randint(0, MAX_HIDDEN)))
     names = [*shown, *hidden]

@@ -25,7 +25,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import RoomGroundTruth, read_ground_truth
 from render_agent.scans.scene import Scene
-from render_agent.util.safe_parse import plain
+from render_agent.util.safe_parse import to_plain
 from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
 from training.image_file import SHAPE, resize
 from training.labels import CELLS, SIZE, TARGETS, CellLabeller, CellLabels, join_directions
@@ -73,7 +73,7 @@ class LabelledImage:
         hidden = sorted(set(self.names) - shown.keys())
         return {
             "kind": self.kind,
-            "camera": plain(self.camera),
+            "camera": to_plain(self.camera),
             "shown": shown,
             "hidden": hidden,
         }

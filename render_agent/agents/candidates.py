@@ -24,7 +24,7 @@ def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> 
     return (readable or candidates)[0]
 
 
-def preview(tools: Tools, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
+def preview_views(tools: Tools, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
     """Return the request to render the view that each candidate leads to; its result are the candidates with views."""
     state, observation = context.state, context.observation
     return Draw(partial(tools.views.preview, state, observation, tuple(candidates)))

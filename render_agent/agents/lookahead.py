@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from render_agent.agents.agent import Agent, Need, Tools
-from render_agent.agents.candidates import choose_best, default_candidate, preview, with_candidates
+from render_agent.agents.candidates import (
+    choose_best,
+    default_candidate,
+    preview_views,
+    with_candidates,
+)
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate, Evidence
 
@@ -33,7 +38,7 @@ class Best(Agent):
         if context.last or not default.continues_dialogue or len(moving) < 2:
             return evidence
         if self.draws:
-            moving = yield preview(tools, context, moving)
+            moving = yield preview_views(tools, context, moving)
         if self.shows_all:
             return with_candidates(evidence, moving)
         return (yield from choose_best(tools, context, evidence, moving, self.best))

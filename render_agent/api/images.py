@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.errors import RunLogError, os_errors
-from render_agent.render.png import decode, encode
+from render_agent.render.png import decode_png, encode_png
 from render_agent.render.viewer import RenderedView
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.util.web.templates import environment
@@ -55,7 +55,7 @@ class View:
     def png(self) -> bytes:
         """Return the image as PNG. Raises RunLogError if its file is missing."""
         if not isinstance(self.source, Path):
-            return encode(self.source)
+            return encode_png(self.source)
         with os_errors(
             RunLogError, f"read the image {self.source}", "resume the run to render it again"
         ):
@@ -64,7 +64,7 @@ class View:
     @property
     def pixels(self) -> NDArray[np.uint8]:
         """The image, (H, W, 3) uint8, RGB."""
-        return decode(self.png()) if isinstance(self.source, Path) else self.source
+        return decode_png(self.png()) if isinstance(self.source, Path) else self.source
 
     @property
     def image(self) -> Image.Image:

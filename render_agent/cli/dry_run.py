@@ -21,7 +21,7 @@ from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.read import find_run
 from render_agent.runs.run_estimate import estimate, sentence
-from render_agent.runs.runner import Preview, continued_config, preview
+from render_agent.runs.runner import Preview, continued_config, preview_run
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans
 from render_agent.util.console import plain_console
@@ -106,7 +106,7 @@ def _previewed(parts: Parts) -> Preview:
                 shutil.rmtree(earlier_folder)
     folder = Path(tempfile.mkdtemp(prefix=DRY_RUN))
     try:
-        return preview(parts, folder)
+        return preview_run(parts, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -23,7 +23,7 @@ from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.interrupts import Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import redact_keys
-from render_agent.util.sanitize import visible
+from render_agent.util.sanitize import escape_unsafe
 
 PREFIX = "RENDER_AGENT_"
 
@@ -350,4 +350,4 @@ def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackTy
 
 
 def _say(words: str) -> None:
-    click.echo(visible(redact_keys(words)), err=True)
+    click.echo(escape_unsafe(redact_keys(words)), err=True)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from render_agent.dialogue.reply import FIELDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.dialogue.wording import Wording
-from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrapped
+from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrap_degrees
 from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
 from render_agent.util.safe_parse import Finite
 
@@ -74,7 +74,7 @@ def apply_action(action: Action, camera: Camera, space: FreeSpace) -> tuple[Came
             clamped.append("pitch")
     else:
         heading = camera.looking_at(action.look_at)
-        turned = wrapped(heading.yaw - camera.yaw)
+        turned = wrap_degrees(heading.yaw - camera.yaw)
     clamped += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
     forward, left, up = (_clamp(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
     after, level, level_obstacle = _advance(heading, (forward, left, 0.0), space)

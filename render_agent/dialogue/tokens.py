@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from render_agent.util.safe_parse import Count, plain
+from render_agent.util.safe_parse import Count, to_plain
 
 
 class Tokens(Struct, frozen=True):
@@ -46,5 +46,5 @@ def reported_total(counted: Iterable[Tokens]) -> dict[str, int | None]:
     """Return the sum of token counts as in JSON; all None if there are counts but none was reported."""
     counts = list(counted)
     total = Tokens.total(counts)
-    values: dict[str, int | None] = plain(total)
+    values: dict[str, int | None] = to_plain(total)
     return values if total.are_reported or not counts else dict.fromkeys(values)

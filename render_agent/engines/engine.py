@@ -326,7 +326,9 @@ CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
 
 def limit_reply(reply: Reply, request: Request) -> Reply:
     """Return the reply with its samples cut to the allowed length and secrets from the environment removed."""
-    samples = tuple(truncate(redact_keys(text), request.most_tokens) for text in reply.samples)
+    samples = tuple(
+        truncate_reply(redact_keys(text), request.most_tokens) for text in reply.samples
+    )
     error = None if reply.error is None else redact_keys(reply.error)
     if samples == reply.samples and error == reply.error:
         return reply
@@ -336,7 +338,7 @@ def limit_reply(reply: Reply, request: Request) -> Reply:
     return replace(reply, samples=samples, error=error, finish="length" if cut else reply.finish)
 
 
-def truncate(text: str, tokens: int) -> str:
+def truncate_reply(text: str, tokens: int) -> str:
     """Return the text, cut and marked if it is longer than this many tokens can be."""
     max_bytes = min(reply_bytes(tokens), MAX_REPLY_BYTES)
     if len(text) * 4 <= max_bytes:  # a character has at most 4 bytes in UTF-8

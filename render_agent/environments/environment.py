@@ -20,7 +20,7 @@ from render_agent.dialogue.answer import AnswerForm, canonical_answer
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.engines.engine import Reply
-from render_agent.environments.rewards import NamedObjects
+from render_agent.environments.rewards import NamedObjectsShown
 from render_agent.environments.world import QuestionOrder, World
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig, parse_options
@@ -28,7 +28,7 @@ from render_agent.runs.episode import Episode
 from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.util.numbers import is_number
-from render_agent.util.safe_parse import plain
+from render_agent.util.safe_parse import to_plain
 
 # A chat message whose image parts hold PIL images: {"role": …, "content": [{"type": "text" | "image", …}]}.
 ChatMessage = dict[str, Any]
@@ -162,7 +162,7 @@ class Environment:
         self.world = world
         self._order = order
         self._episode: Episode | None = None
-        self._objects: NamedObjects | None = None
+        self._objects: NamedObjectsShown | None = None
         self._return: dict[str, float] = {}
 
     @property
@@ -231,7 +231,7 @@ class Environment:
         episode, objects = self._running, self._objects
         if episode.is_over or objects is None:
             raise UsageError("the episode is over. Call reset first.")
-        text = reply if isinstance(reply, str) else json.dumps(plain(reply))
+        text = reply if isinstance(reply, str) else json.dumps(to_plain(reply))
         is_over = episode.answer(Reply((text,), finish=finish))
         rewards = self.world.rewards.of(objects.step(self._views()))
         for name, value in rewards.items():
@@ -343,7 +343,7 @@ class Environment:
         if state.turns:
             last = state.turns[-1]
             info["malformed"] = getattr(last.action, "reason", None)
-            info["outcome"] = plain(last.outcome)
+            info["outcome"] = to_plain(last.outcome)
         if request is None:
             info["status"] = str(state.status)
             info["answer"] = state.answer

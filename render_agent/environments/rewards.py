@@ -19,7 +19,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer, without_colours
-from render_agent.render.visibility.room_visibility import Room, named_boxes
+from render_agent.render.visibility.room_visibility import RoomVisibility, named_boxes
 from render_agent.runs.log.row import score_of
 from render_agent.score.beliefs.matching import RADIUS_METRES
 from render_agent.score.beliefs.scored_probe import score_probe
@@ -47,7 +47,7 @@ class Step:
     before: Boxes
     after: Boxes
     now: Boxes
-    room: Room | None
+    room: RoomVisibility | None
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Rewards:
         return {name: weight * TERMS[name].compute(step) for name, weight in self.weights.items()}
 
 
-class NamedObjects:
+class NamedObjectsShown:
     """How much of the objects that a question names an episode has shown.
 
     Args:
@@ -161,7 +161,11 @@ class NamedObjects:
     """
 
     def __init__(
-        self, state: QuestionState, room: Room | None, renderer: Renderer | None, lock: Lock
+        self,
+        state: QuestionState,
+        room: RoomVisibility | None,
+        renderer: Renderer | None,
+        lock: Lock,
     ) -> None:
         self.state = state
         self.room = room

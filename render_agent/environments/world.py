@@ -14,7 +14,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import LogLine
 from render_agent.environments.recorder import Recorder
-from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjects, Rewards
+from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.render.viewer import Viewer
@@ -97,7 +97,7 @@ class World:
         """Draws the views; None if the dialogues have none."""
         return self._views.viewer if isinstance(self._views, FreeViews) else None
 
-    def start(self, question: Question) -> tuple[Episode, NamedObjects]:
+    def start(self, question: Question) -> tuple[Episode, NamedObjectsShown]:
         """Start an episode: take its first turn up to the request.
 
         Raises:
@@ -132,10 +132,10 @@ class World:
         if self.recorder is not None:
             self.recorder.close()
 
-    def _named_objects(self, state: QuestionState) -> NamedObjects:
+    def _named_objects(self, state: QuestionState) -> NamedObjectsShown:
         viewer = self.viewer
         if viewer is None or not self.rewards.needs_boxes:
-            return NamedObjects(state, None, None, self._measuring)
+            return NamedObjectsShown(state, None, None, self._measuring)
         question = state.question
         with self._measuring:
             room = self._rooms.room(
@@ -144,7 +144,7 @@ class World:
                 partial(self.scenes.space, question),
                 self.facts[question.scene],
             )
-        return NamedObjects(state, room, viewer.renderer, self._measuring)
+        return NamedObjectsShown(state, room, viewer.renderer, self._measuring)
 
     def _check_boxes(self) -> None:
         unknown = [q.scene for q in self.questions if q.scene not in self.facts]

@@ -53,12 +53,12 @@ def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
     return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER_DEGREES, *cell_size(size)))
 
 
-def cameras_of(ahead: Camera) -> list[Camera]:
+def around_cameras(ahead: Camera) -> list[Camera]:
     """Return the cameras of the four directions, given that of the direction ahead."""
     return [ahead.turned(left) for _, left in SQUARE]
 
 
-class Cell(NamedTuple):
+class PanelCell(NamedTuple):
     """One direction's cell in the image: its number, its size in pixels, and a pixel in it."""
 
     number: int
@@ -66,7 +66,7 @@ class Cell(NamedTuple):
     pixel: tuple[int, int]
 
 
-def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
+def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> PanelCell | None:
     """Return the cell that contains a pixel (column, row) of an image of this size; None if it is in a gap."""
     _, columns, rows = _layout(size)
     cell = cell_size(size)
@@ -75,7 +75,7 @@ def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
     )
     if u >= cell[0] or v >= cell[1] or column >= columns or row >= rows:
         return None
-    return Cell(row * columns + column, cell, (u, v))
+    return PanelCell(row * columns + column, cell, (u, v))
 
 
 def direction_of(ahead: Camera, size: tuple[int, int], number: int) -> Camera:

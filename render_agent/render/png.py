@@ -15,7 +15,7 @@ UP = 2  # PNG filter type: difference from the row above
 RGB_8_BIT = bytes([8, 2, 0, 0, 0])  # IHDR: bit depth, colour type, compression, filter, interlacing
 
 
-def encode(picture: NDArray[Any]) -> bytes:
+def encode_png(picture: NDArray[Any]) -> bytes:
     """Encode an image, (H, W, 3) uint8 RGB, as PNG; equal images give equal bytes.
 
     Rendered surfaces are smooth: a single filter type with run-length encoding compresses about as well as PIL's
@@ -41,7 +41,7 @@ def encode(picture: NDArray[Any]) -> bytes:
     return SIGNATURE + b"".join(chunks)
 
 
-def decode(data: bytes) -> NDArray[np.uint8]:
+def decode_png(data: bytes) -> NDArray[np.uint8]:
     """Decode a PNG file to (H, W, 3) uint8 RGB; raise ValueError if it is damaged or not a PNG."""
     from PIL import Image
 

@@ -19,7 +19,7 @@ from render_agent.render.projection import points_under
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.coverage import sample_surface
 from render_agent.render.visibility.panorama import visible_points
-from render_agent.scans.camera import Camera, Vector, wrapped
+from render_agent.scans.camera import Camera, Vector, wrap_degrees
 from render_agent.scans.formats.axis_alignment import read_alignment
 from render_agent.scans.scene import Scene
 
@@ -79,7 +79,7 @@ def question_pose(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
     position = (raw.min(axis=0) + raw.max(axis=0)) / 2 + pose.position
     x, y, _ = (float(value) for value in turn @ position + shift - origin)
     yaw = math.degrees(math.atan2(turn[1, 0], turn[0, 0]))
-    return (x, y, scene.floor + EYE_HEIGHT_METRES), wrapped(pose.yaw + yaw)
+    return (x, y, scene.floor + EYE_HEIGHT_METRES), wrap_degrees(pose.yaw + yaw)
 
 
 def start_camera(
@@ -109,7 +109,7 @@ def start_camera(
     parsed = parse_start(where) if isinstance(where, str) else where
     if not isinstance(parsed, str):
         position, yaw = parsed
-        pose = Camera(position, wrapped(yaw), 0.0, vertical_fov)
+        pose = Camera(position, wrap_degrees(yaw), 0.0, vertical_fov)
         pose = pose.mirrored(scene.mirrored_at)
         return pose.at(space.nearest_free(pose.position))
     if parsed in ("best", "most-surface"):
@@ -169,7 +169,7 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
 
 def _yaw(yaw: float, scene: Scene) -> float:
     """Return the yaw, in degrees, that corresponds to `yaw` in the scene before it was mirrored."""
-    return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
+    return wrap_degrees(yaw if scene.mirrored_at is None else 180.0 - yaw)
 
 
 def moved_start_note(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
-from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
+from render_agent.score.summary import OFFICIAL, ORDER_NOTE, means, score_figures
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_bounded
@@ -85,7 +85,7 @@ def score_predictions(
     """
     scorable = [question for question in questions if is_scorable(question)]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    scores = figures(_scored_answers(scorable, predictions, parser), macro)
+    scores = score_figures(_scored_answers(scorable, predictions, parser), macro)
     missing = sum(question.id not in predictions for question in scorable)
     empty = sum(not (predictions[q.id] or "").strip() for q in scorable if q.id in predictions)
     notes = []

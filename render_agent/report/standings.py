@@ -10,7 +10,7 @@ from render_agent.util.display import join_names
 
 
 @dataclass(frozen=True, slots=True)
-class Scorer:
+class RankedScorer:
     """A verifier, or one member of a verifier ensemble. Listed in the order of the scores."""
 
     verifier: str
@@ -42,10 +42,10 @@ class CandidateScore:
         return str(self.candidate.number + 1)
 
 
-def members(evidence: Evidence) -> tuple[Scorer, ...]:
+def members(evidence: Evidence) -> tuple[RankedScorer, ...]:
     """Return the verifiers, or their members, that scored the candidates of a turn."""
     return tuple(
-        Scorer(judgement.verifier, name)
+        RankedScorer(judgement.verifier, name)
         for judgement in evidence.judgements
         for name in judgement.members
     )

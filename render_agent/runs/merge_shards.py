@@ -23,7 +23,7 @@ from render_agent.util.display import count_noun, first_names, track
 from render_agent.util.reasons import short_repr
 
 
-def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
+def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
     """Write a new run folder with the questions, turns and images of all shards.
 
     If a shard is unfinished, the merged run is unfinished and can be resumed.

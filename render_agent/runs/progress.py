@@ -14,7 +14,7 @@ from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
 from render_agent.runs.log.row import scored_answers
 from render_agent.score.intervals import make_estimates
-from render_agent.score.means import MACRO, tally
+from render_agent.score.means import MACRO, tally_scores
 from render_agent.util.display import Display, count_noun, format_duration
 
 LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # between updates of the line and of the score
@@ -146,7 +146,7 @@ class Progress:
         """Return the score on parsed answers so far and the half-width of its interval."""
         if (now := time.monotonic()) >= self._score_due:
             self._score_due = now + SCORE_SECONDS
-            answers = tally(self._scored)
+            answers = tally_scores(self._scored)
             if len(answers.sums):
                 low, high = make_estimates(answers)[MACRO].score_interval
                 spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"

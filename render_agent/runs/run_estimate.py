@@ -20,7 +20,7 @@ JUDGE_REPLY_TOKENS = 400  # per judge reply: criteria with reasons; none in mode
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunEstimate:
     """Upper bounds on a run: every question uses all its turns, and every reply all its tokens."""
 
     requests: int
@@ -37,7 +37,7 @@ class Estimate:
     """Model of the judge; None if it is the run's."""
 
 
-def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> Estimate:
+def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEstimate:
     """Return upper bounds on the requests and tokens of a run.
 
     With a prefix cache, instructions are cached from the second question on, each turn's prompt starts with that of the
@@ -59,7 +59,7 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> Estima
     prompts = [first + step * turn for turn in range(turns)]
     dialogues = questions * agent.wordings
     reworded = questions if agent.wordings > 1 else 0
-    return Estimate(
+    return RunEstimate(
         requests=dialogues * turns + reworded,
         prompt_tokens=dialogues * agent.samples * sum(prompts) + reworded * REWORDING_TOKENS,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
@@ -85,7 +85,7 @@ def _judged(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
     }
 
 
-def sentence(estimate: Estimate) -> str:
+def sentence(estimate: RunEstimate) -> str:
     """Describe an estimate."""
     text = (
         f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"

@@ -204,7 +204,7 @@ class Preview:
     """Time to render another view of the scene."""
 
 
-def preview(parts: Parts, folder: Path) -> Preview:
+def preview_run(parts: Parts, folder: Path) -> Preview:
     """Return the questions and the first prompt of a run, with its views rendered into `folder`; loads no model.
 
     Raises:

@@ -34,7 +34,7 @@ from render_agent.runs.scheduler import engine_faults
 from render_agent.runs.turn_cost import TurnCost
 from render_agent.scans.camera import Camera
 from render_agent.views.free_views import unmade_views
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class TurnTaker:
         Raises:
             RenderAgentError: A view, a reply or a verdict failed; the state is unchanged.
         """
-        observation: Observation = yield Draw(partial(self.tools.views.observe, state))
+        observation: NextViews = yield Draw(partial(self.tools.views.observe, state))
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.pictures.get)
 
@@ -132,7 +132,7 @@ class TurnTaker:
         """The JSON schema that constrains replies; None for free text."""
         return None if self.config.no_guide else self.tools.prompt.schema
 
-    def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
+    def _messages(self, state: QuestionState, observation: NextViews) -> tuple[Message, ...]:
         """Return the new messages of the next turn."""
         prompt = self.tools.prompt
         if not state.turns:
@@ -149,7 +149,7 @@ class TurnTaker:
         )
 
     def _request(
-        self, state: QuestionState, observation: Observation, messages: Sequence[Message]
+        self, state: QuestionState, observation: NextViews, messages: Sequence[Message]
     ) -> Request:
         turn = len(state.turns)
         return Request(

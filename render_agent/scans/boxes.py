@@ -64,7 +64,7 @@ def upright_box(
     return OrientedBox(centre, high - low, turn.T)
 
 
-def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> bool:
+def boxes_overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> bool:
     """Return True if two boxes overlap by more than `slack` metres in every direction.
 
     Uses the separating axis theorem over 15 axes (Gottschalk et al. 1996).
@@ -93,7 +93,7 @@ def distance(first: OrientedBox, second: OrientedBox) -> float:
     The closest points of two convex polyhedra are on a corner and a face or on two edges, so the
     minimum over all such pairs is exact.
     """
-    if overlap(first, second):
+    if boxes_overlap(first, second):
         return 0.0
     between_edges = _segments(first.corners[EDGES], second.corners[EDGES])
     return float(

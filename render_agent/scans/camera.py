@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 MAX_PITCH = 60.0  # degrees; limit of looking up and down
 
 
-def wrapped(degrees: float) -> float:
+def wrap_degrees(degrees: float) -> float:
     """Return the angle, in degrees, wrapped to [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0
 
@@ -124,7 +124,7 @@ class Camera:
     def turned(self, left: float = 0.0, up: float = 0.0) -> Camera:
         """Return the camera turned `left` (counter-clockwise) and `up`, in degrees; the pitch is clamped."""
         pitch = min(max(self.pitch + up, -MAX_PITCH), MAX_PITCH)
-        return replace(self, yaw=wrapped(self.yaw + left), pitch=pitch)
+        return replace(self, yaw=wrap_degrees(self.yaw + left), pitch=pitch)
 
     def offset(self, forward: float, left: float, up: float) -> FloatArray:
         """Return a move as a world vector, (3,) in metres; forward and left are horizontal regardless of pitch."""
@@ -151,7 +151,7 @@ class Camera:
         level = math.hypot(x, y)
         yaw = math.degrees(math.atan2(y, x)) if level > 1e-6 else self.yaw
         pitch = math.degrees(math.atan2(z, level)) if level > 1e-6 or z else self.pitch
-        return replace(self, yaw=wrapped(yaw), pitch=min(max(pitch, -MAX_PITCH), MAX_PITCH))
+        return replace(self, yaw=wrap_degrees(yaw), pitch=min(max(pitch, -MAX_PITCH), MAX_PITCH))
 
     def mirrored(self, at: float | None) -> Camera:
         """Return the camera mirrored at the plane x = `at`, metres; the same camera if `at` is None.
@@ -161,7 +161,7 @@ class Camera:
         if at is None:
             return self
         x, y, z = self.position
-        return replace(self, position=(2 * at - x, y, z), yaw=wrapped(180.0 - self.yaw))
+        return replace(self, position=(2 * at - x, y, z), yaw=wrap_degrees(180.0 - self.yaw))
 
 
 @dataclass(frozen=True, slots=True)

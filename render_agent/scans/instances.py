@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.util.safe_parse import decode, read_bounded
+from render_agent.util.safe_parse import decode_json, read_bounded
 
 Index = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
@@ -55,8 +55,8 @@ def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None
     if scan is None or not (files := instance_files(scan)):
         return None
     try:
-        segments: _Segments = decode(read_bounded(files[0]), _Segments)
-        aggregation: _Aggregation = decode(read_bounded(files[1]), _Aggregation)
+        segments: _Segments = decode_json(read_bounded(files[0]), _Segments)
+        aggregation: _Aggregation = decode_json(read_bounded(files[1]), _Aggregation)
     except (OSError, ValueError) as error:
         raise SceneError(f"cannot read the instance labels of {scan}: {error}") from error
     segments_of_vertices = np.array(segments.segIndices, np.int64)

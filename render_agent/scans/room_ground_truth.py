@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import Array, OrientedBox, distance
-from render_agent.util.safe_parse import Count, decode, read_bounded
+from render_agent.util.safe_parse import Count, decode_json, read_bounded
 
 DATASET = "rooms"
 
@@ -230,7 +230,7 @@ def ground_truth_file(scan: Path) -> Path | None:
 def read_ground_truth(path: Path) -> RoomGroundTruth:
     """Read the ground truth file of a generated room; raise QuestionsError if it is not one."""
     try:
-        home: _Home = decode(read_bounded(path), _Home)
+        home: _Home = decode_json(read_bounded(path), _Home)
     except (OSError, ValueError) as error:
         raise QuestionsError(
             f"{path} is not a ground truth file written by make-rooms: {error}"

@@ -73,13 +73,13 @@ class Texture:
         return self.uv.nbytes + self.face_materials.nbytes + tints + sum(picture_bytes)
 
 
-def bilinear(
+def sample_bilinear(
     picture: NDArray[np.uint8], uv: NDArray[np.floating[Any]], wrap: tuple[Wrap, Wrap]
 ) -> FloatArray:
     """Sample an image, (h, w, 4), bilinearly at texture coordinates, (k, 2); return (k, 4) from 0 to 255."""
     height, width = picture.shape[:2]
     x, y = (
-        wrapped(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
+        wrap_coordinates(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
         for axis, kind, side in ((0, wrap[0], width), (1, wrap[1], height))
     )
     left, top = np.floor(x), np.floor(y)
@@ -94,7 +94,7 @@ def bilinear(
     return blended
 
 
-def wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
+def wrap_coordinates(places: FloatArray, wrap: Wrap) -> FloatArray:
     """Return texture coordinates along one axis, (k,), wrapped to 0 to 1."""
     if wrap == "clamp":
         return np.asarray(np.clip(places, 0, 1), np.float64)

@@ -23,7 +23,7 @@ from render_agent.util.numbers import is_number
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CounterpartPair:
     """Answers to a question and its counterpart, both in the letters and unit of the original question."""
 
     question_id: str
@@ -80,16 +80,16 @@ class Pair:
         return abs(float(answer) - float(other)) <= self.slack
 
 
-def _must(pair: Pair) -> bool:
+def _must(pair: CounterpartPair) -> bool:
     return pair.must
 
 
-def _must_not(pair: Pair) -> bool:
+def _must_not(pair: CounterpartPair) -> bool:
     return not pair.must
 
 
 # Condition on a pair, and the pairs it applies to, by outcome.
-ROWS: Mapping[str, tuple[Callable[[Pair], bool], Callable[[Pair], bool]]] = {
+ROWS: Mapping[str, tuple[Callable[[CounterpartPair], bool], Callable[[CounterpartPair], bool]]] = {
     "both_right": (lambda pair: all(pair.right), lambda pair: True),
     "follows": (lambda pair: pair.right[1] and not pair.same, _must),
     "keeps": (lambda pair: pair.same, _must),
@@ -107,7 +107,7 @@ WORDS = {
 }
 
 
-def verdict(pair: Pair) -> str:
+def classify_pair(pair: CounterpartPair) -> str:
     """Classify a pair: a key of ROWS, `unanswered`, or `other` if the answer changed but is incorrect."""
     if not pair.answered:
         return "unanswered"
@@ -115,7 +115,7 @@ def verdict(pair: Pair) -> str:
     return next((name for name in names if ROWS[name][0](pair)), "other")
 
 
-def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
+def causal_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of all pairs, by change and by question type, in percent."""
     by_change = {name: part(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")}
     add_holm([entry["difference"] for entry in by_change.values()])
@@ -126,7 +126,7 @@ def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     }
 
 
-def part(pairs: Sequence[Pair]) -> dict[str, Any]:
+def part(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of some pairs.
 
     Returns:
@@ -163,7 +163,7 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _scene(pair: Pair) -> tuple[str, str]:
+def _scene(pair: CounterpartPair) -> tuple[str, str]:
     return pair.dataset, pair.scene
 
 
@@ -171,15 +171,15 @@ def _mean(scores: Any) -> float | None:
     return 100 * float(scores.mean()) if len(scores) else None
 
 
-def _pairs_with(pairs: Iterable[Pair], name: str, value: str) -> list[Pair]:
+def _pairs_with(pairs: Iterable[CounterpartPair], name: str, value: str) -> list[CounterpartPair]:
     return [pair for pair in pairs if getattr(pair, name) == value]
 
 
-def _values(pairs: Iterable[Pair], name: str) -> list[str]:
+def _values(pairs: Iterable[CounterpartPair], name: str) -> list[str]:
     return list(dict.fromkeys(getattr(pair, name) for pair in pairs))
 
 
-def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
+def pair_of(first: QuestionState, second: QuestionState) -> CounterpartPair | None:
     """Pair a question with its counterpart; None if either is not done.
 
     Raises:
@@ -191,7 +191,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
     if not {first.status, second.status} <= set(SCORED):
         return None
     truth = question.ground_truth or ""
-    return Pair(
+    return CounterpartPair(
         first.id,
         second.id,
         change.kind,
@@ -208,7 +208,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
     )
 
 
-def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
+def pairs_of(states: Sequence[QuestionState]) -> list[CounterpartPair]:
     """Return all pairs of a run in which both questions are done, in run order."""
     originals, counterparts = split_counterparts(states)
     by_id = {state.id: state for state in originals}

@@ -10,7 +10,7 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
 from render_agent.score.intervals import add_holm, make_estimates
-from render_agent.score.means import MACRO, tally
+from render_agent.score.means import MACRO, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
 from render_agent.tasks.question_types import PART_TYPES
@@ -66,7 +66,7 @@ def baseline_gains(scored: Sequence[tuple[Question, float]]) -> dict[str, dict[s
     """
     scored = [(question, score) for question, score in scored if is_scorable(question)]
     answers = frequent_answers([question for question, _ in scored])
-    gained = tally(
+    gained = tally_scores(
         scored_question(q, score - score_answer(q, answers[q.id])) for q, score in scored
     )
     numbers = Counter({MACRO: len(scored)})

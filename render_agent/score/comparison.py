@@ -10,7 +10,7 @@ from typing import Any
 
 from render_agent.errors import UsageError
 from render_agent.score.intervals import Estimate, add_holm, make_estimates
-from render_agent.score.means import MACRO, Scored, tally
+from render_agent.score.means import MACRO, Scored, tally_scores
 from render_agent.score.summary import OFFICIAL, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
 from render_agent.util.display import first_names
@@ -277,8 +277,8 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     if not pairs:
         return {}
     scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
-    tallies = [tally(side).means for side in scores]
-    paired = tally(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
+    tallies = [tally_scores(side).means for side in scores]
+    paired = tally_scores(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
     return {
         OFFICIAL if name == MACRO else name: {
             "a": percent(tallies[0][name]),

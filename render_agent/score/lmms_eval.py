@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[a-z]+")
 
 
-def number(answer: str) -> float | None:
+def first_number(answer: str) -> float | None:
     """Return the first number in an answer, or None.
 
     Digits must precede the decimal point: ".5" is 5. Consecutive number words, with "and" or punctuation between them,

@@ -48,7 +48,7 @@ class Tally:
         return {name: float(value) for name, value in means.items()}
 
 
-def tally(scored: Iterable[Scored]) -> Tally:
+def tally_scores(scored: Iterable[Scored]) -> Tally:
     """Sum scores by scene and type; scenes are identified by data set and name."""
     scored = list(scored)
     present = {entry.type for entry in scored}

@@ -31,6 +31,6 @@ class Parser:
 
 PARSERS: dict[str, Parser] = {
     OFFICIAL: Parser(),
-    "lmms-eval": Parser(number=lmms_eval.number),
-    "vlmevalkit": Parser(vlmevalkit.letter, vlmevalkit.number),
+    "lmms-eval": Parser(number=lmms_eval.first_number),
+    "vlmevalkit": Parser(vlmevalkit.letter, vlmevalkit.tagged_number),
 }

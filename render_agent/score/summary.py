@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from render_agent.score.intervals import make_estimates
-from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER, Scored, tally
+from render_agent.score.means import (
+    MACRO,
+    MEAN_OF_TYPES,
+    MICRO,
+    WITHOUT_ORDER,
+    Scored,
+    tally_scores,
+)
 from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
@@ -77,7 +84,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         The means; `tasks`, the benchmark's eight, and `types`, its ten; `intervals` (95 %, over scenes) by mean, task and
         type, None with too few scenes; `errors`, the standard errors behind the intervals.
     """
-    counted = tally(scored)
+    counted = tally_scores(scored)
     estimated = make_estimates(counted)
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
@@ -102,7 +109,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     }
 
 
-def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
+def score_figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     """Return the summary of all scores, of each data set, and of the debiased subset.
 
     `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
@@ -122,7 +129,7 @@ def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
 
 def means(scored: Sequence[Scored]) -> dict[str, float | None]:
     """Return every named mean, task and type in percent, without intervals."""
-    return {name: percent(value) for name, value in tally(scored).means.items()}
+    return {name: percent(value) for name, value in tally_scores(scored).means.items()}
 
 
 def percent(score: float) -> float | None:

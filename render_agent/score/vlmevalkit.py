@@ -59,7 +59,7 @@ def letter(answer: str) -> str | None:
     )
 
 
-def number(answer: str) -> float | None:
+def tagged_number(answer: str) -> float | None:
     """Return a tagged number, otherwise the last one after the thinking, otherwise the last one, or None.
 
     Number words up to twenty count. "twenty-one" is read as 20 and -1, so its last number is -1.

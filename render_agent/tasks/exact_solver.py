@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import Array, OrientedBox, distance
-from render_agent.scans.camera import wrapped
+from render_agent.scans.camera import wrap_degrees
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import LIST_PATTERNS, NO_MATCH, subjects
 
@@ -120,7 +120,7 @@ def is_clear(question: Question, facts: Facts) -> bool:
         angle = bearing(*(box.centre for box in first))
         direction = DIRECTION_NAMES[question.type]
         is_stable = all(
-            direction(wrapped(angle + offset)) == direction(angle)
+            direction(wrap_degrees(angle + offset)) == direction(angle)
             for offset in (-MARGIN_DEGREES, MARGIN_DEGREES)
         )
         return is_stable and all(distance(a, b) >= LEAST_METRES for a, b in pairs)

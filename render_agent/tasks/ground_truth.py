@@ -13,7 +13,7 @@ import numpy as np
 from render_agent.dialogue.question import Question
 from render_agent.scans.annotation_rooms.annotations import (
     BoxedObject,
-    annotation_files,
+    find_annotation_files,
     is_annotation_file,
     read_annotations,
 )
@@ -72,7 +72,7 @@ def load_facts(
     facts = {
         scene: scene_facts
         for path in paths
-        for file in annotation_files(path)
+        for file in find_annotation_files(path)
         if file not in changed
         for scene, scene_facts in annotated_facts(file).items()
         if scene in scans
@@ -119,7 +119,7 @@ def facts_files(questions: Iterable[Question], annotations: str | None = None) -
     """
     scans = {question.scan for question in questions}
     paths = _annotation_paths(scans, annotations)
-    files = [file for path in paths for file in annotation_files(path)]
+    files = [file for path in paths for file in find_annotation_files(path)]
     next_to_scans = (ground_truth_file(scan) for scan in scans if scan is not None)
     return list(dict.fromkeys([*files, *sorted(filter(None, next_to_scans))]))
 
@@ -130,7 +130,7 @@ def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> 
     return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 
 
-class Frame(Protocol):
+class SceneFrame(Protocol):
     """How a scene's coordinates relate to those of its file; implemented by `Scene` and `Probe`."""
 
     @property
@@ -144,7 +144,7 @@ class Frame(Protocol):
         ...
 
 
-def placed(facts: Facts, scene: Frame) -> Facts:
+def placed(facts: Facts, scene: SceneFrame) -> Facts:
     """Transform the boxes of a scene from the frame of its file to that of the loaded scene.
 
     Args:

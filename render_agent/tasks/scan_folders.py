@@ -8,7 +8,7 @@ from pathlib import Path
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
-from render_agent.scans.annotation_rooms.annotations import annotation_files, read_annotations
+from render_agent.scans.annotation_rooms.annotations import find_annotation_files, read_annotations
 
 # Paths of a scene's scan relative to the root of its data set, in order of preference: meshes before clouds.
 LAYOUTS = {
@@ -196,7 +196,7 @@ def _stand_ins(annotations: str) -> dict[str, Path]:
         raise SetupError(
             f"--annotations {annotations} does not exist. Pass the folder with scannet_meta_info_val.json."
         )
-    files = annotation_files(Path(annotations))
+    files = find_annotation_files(Path(annotations))
     return {scene: file.absolute() for file in files for scene in read_annotations(file)}
 
 

@@ -17,7 +17,7 @@ from render_agent.errors import RunLogError, SetupError, os_errors
 from render_agent.util.safe_parse import (
     MAX_LINE_BYTES,
     ValidationError,
-    encode,
+    encode_line,
     parse_json,
     read_bounded,
 )
@@ -150,17 +150,17 @@ def write_all(file: FileIO, content: bytes) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Return data as indented JSON, or on one line if it is nested too deeply; see `encode`."""
+    """Return data as indented JSON, or on one line if it is nested too deeply; see `encode_line`."""
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False)
     except RecursionError:
-        return encode(data)
+        return encode_line(data)
     return (text + "\n").encode("utf-8", "backslashreplace")
 
 
 def json_lines(data: Iterable[Any]) -> bytes:
     """Return data as JSON lines, one per item."""
-    return b"".join(map(encode, data))
+    return b"".join(map(encode_line, data))
 
 
 def read_json(path: Path) -> Any:
@@ -182,7 +182,7 @@ def read_lines(
         max_bytes: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
 
     Raises:
-        RunLogError: Any other line is invalid, or `read` raises MisfitError for a line.
+        RunLogError: Any other line is invalid, or `read` raises ValidationError for a line.
     """
     lines: list[T] = []
     size, max_bytes = 0, max_bytes or MAX_LINE_BYTES

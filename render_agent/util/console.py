@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from render_agent.util.sanitize import visible
+from render_agent.util.sanitize import escape_unsafe
 
 GAP = 2  # spaces between two columns
 
@@ -37,7 +37,7 @@ class PlainConsole(Console):
     ) -> Iterator[Segment]:
         """Render with the control characters in text escaped."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
+            yield Segment(text if control else escape_unsafe(text), style, control)
 
 
 def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
@@ -46,7 +46,7 @@ def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table."""
 
     header: str
@@ -76,7 +76,7 @@ class PlainTable:
     def __init__(self, title: str | Text = "", *heads: str) -> None:
         self.title = title
         self.caption: str | Text | None = None
-        self.columns: list[Column] = []
+        self.columns: list[TableColumn] = []
         self._rows: list[list[Text]] = []
         self._sections: set[int] = set()
         for number, head in enumerate(heads):
@@ -84,7 +84,7 @@ class PlainTable:
 
     def add_column(self, header: str, *, right: bool = False) -> None:
         """Add a column, left-aligned by default."""
-        self.columns.append(Column(_text(header).plain, right))
+        self.columns.append(TableColumn(_text(header).plain, right))
 
     def add_row(self, *cells: str | Text) -> None:
         """Add a row; missing cells are empty."""
@@ -217,4 +217,4 @@ def _wrap(text: Text, width: int) -> list[Text]:
 def _text(cell: str | Text) -> Text:
     if isinstance(cell, Text):
         return cell.copy()
-    return Text(visible(cell).replace("\t", " "))
+    return Text(escape_unsafe(cell).replace("\t", " "))

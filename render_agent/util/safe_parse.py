@@ -66,8 +66,8 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def decode(text: bytes, type_: Any) -> Any:
-    """Parse JSON into a declared type; raise MisfitError if it does not match, ValueError if it is not JSON."""
+def decode_json(text: bytes, type_: Any) -> Any:
+    """Parse JSON into a declared type; raise ValidationError if it does not match, ValueError if it is not JSON."""
     try:
         return _decoder(type_).decode(text)
     except msgspec.ValidationError as error:
@@ -78,7 +78,7 @@ def decode(text: bytes, type_: Any) -> Any:
 
 
 def convert(data: Any, type_: Any) -> Any:
-    """Convert plain JSON or YAML values to a declared type; raise MisfitError if they do not match."""
+    """Convert plain JSON or YAML values to a declared type; raise ValidationError if they do not match."""
     try:
         return msgspec.convert(data, type_, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
@@ -87,14 +87,14 @@ def convert(data: Any, type_: Any) -> Any:
         raise ValidationError("it is nested too deeply") from None
 
 
-def plain(data: Any) -> Any:
+def to_plain(data: Any) -> Any:
     """Convert an instance of a declared type to plain values; the inverse of `convert`."""
     return msgspec.to_builtins(data, enc_hook=_to_plain)
 
 
-def encode(data: Any) -> bytes:
+def encode_line(data: Any) -> bytes:
     """Return data as one line of JSON, with lone surrogates escaped."""
-    text = json.dumps(data, ensure_ascii=False, default=plain) + "\n"
+    text = json.dumps(data, ensure_ascii=False, default=to_plain) + "\n"
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -13,7 +13,7 @@ _UNSAFE = re.compile(
 )
 
 
-def visible(text: str) -> str:
+def escape_unsafe(text: str) -> str:
     """Return the text with unsafe characters as JSON escapes, such as \\u001b.
 
     JSON remains equivalent, because it contains such characters only inside strings.
@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Return the text with unsafe characters and newlines escaped."""
-    return visible(text).replace("\n", "\\n")
+    return escape_unsafe(text).replace("\n", "\\n")
 
 
 def escape_name(name: str) -> str:
@@ -42,4 +42,4 @@ def printable_json(data: Any) -> str:
         text = json.dumps(data, indent=1, ensure_ascii=False)
     except RecursionError:
         text = json.dumps(data, ensure_ascii=False)
-    return visible(text)
+    return escape_unsafe(text)

@@ -24,15 +24,15 @@ from render_agent.dialogue.wording import Wording, general
 from render_agent.render.start_pose import Start, moved_start_note, question_pose, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.views.image_store import question_file, scene_file
 from render_agent.views.measurement import measured
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 from render_agent.views.stress.image_stress import ImageSink
-from render_agent.views.view_policies.view_policy import AdditionalViews, Policy, ViewContext
+from render_agent.views.view_policies.view_policy import AdditionalViews, ViewChooser, ViewContext
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class FreeViews:
     _starting: dict[str, Lock] = field(init=False, default_factory=lambda: defaultdict(Lock))
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
-    def observe(self, state: QuestionState) -> Observation:
+    def observe(self, state: QuestionState) -> NextViews:
         """Return the next views of a question.
 
         Raises:
@@ -78,9 +78,9 @@ class FreeViews:
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
         scan = () if state.turns else self._scan(state, camera)
-        return Observation(views, camera, space, time.perf_counter() - began, scan)
+        return NextViews(views, camera, space, time.perf_counter() - began, scan)
 
-    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
         """Return measurements at the places named in a reply, as text.
 
         Args:
@@ -114,7 +114,7 @@ class FreeViews:
                     self._restore_image(state, turn, candidate.view, candidate.camera, trail)
 
     def preview(
-        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return candidates with the view each would lead to; identical views share an image.
 
@@ -259,7 +259,7 @@ class FreeViews:
         for edit in edits:
             if edit.moves_all:
                 position[:2] = edit.moved(position, np.array(state.scene.origin))[:2]
-                yaw = wrapped(yaw + edit.degrees)
+                yaw = wrap_degrees(yaw + edit.degrees)
         x, y, z = map(float, space.nearest_free(position))
         return replace(camera, position=(x, y, z), yaw=yaw)
 
@@ -277,10 +277,10 @@ class PolicyViews(FreeViews):
     Questions of a scene share images where the policy allows it.
     """
 
-    policy: Policy = field(kw_only=True)
+    policy: ViewChooser = field(kw_only=True)
     _shared: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
-    def observe(self, state: QuestionState) -> Observation:
+    def observe(self, state: QuestionState) -> NextViews:
         """Return all views in turn 0 and none later.
 
         Raises:
@@ -291,7 +291,7 @@ class PolicyViews(FreeViews):
         began = time.perf_counter()
         self.restore(state)
         if state.camera is not None:
-            return Observation((), state.camera, None, time.perf_counter() - began)
+            return NextViews((), state.camera, None, time.perf_counter() - began)
         space = self.scenes.space(state.question)
         start = self._start(state, space)
         views = self._views(state, start)
@@ -299,7 +299,7 @@ class PolicyViews(FreeViews):
         policy_views = self.policy.further(state.question, context)
         additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - began
-        return Observation((*views, *additional), start, None, seconds, self._scan(state, start))
+        return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))
 
     def storing_in(self, pictures: ImageSink) -> Self:
         """Return a provider that stores images elsewhere but shares the viewer and the start poses."""

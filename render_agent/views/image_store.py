@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.errors import RunLogError
-from render_agent.render.png import encode
+from render_agent.render.png import encode_png
 from render_agent.util.atomic_files import atomic_write, make_folders
 from render_agent.util.contained_paths import image_path
 
@@ -174,7 +174,7 @@ class ImageStore:
         self._writers.shutdown()
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
-        self.store(file, encode(picture))
+        self.store(file, encode_png(picture))
 
     def _digest(self, file: str) -> str:
         """Return the SHA-256 of an image, from its file if another process wrote it."""

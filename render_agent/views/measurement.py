@@ -31,7 +31,7 @@ from render_agent.scans.camera import (
     FloatArray,
     MapCamera,
     Vector,
-    wrapped,
+    wrap_degrees,
 )
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed
@@ -53,7 +53,7 @@ class Thing(NamedTuple):
     box: OrientedBox
 
 
-class Spot(NamedTuple):
+class ScenePoint(NamedTuple):
     """A place in a scene.
 
     Attributes:
@@ -99,10 +99,10 @@ def measured(
     """
     things = things_of(facts, scene)
     found = {
-        number: spot_at(place, views, stands, scene, viewer, wording)
+        number: point_at(place, views, stands, scene, viewer, wording)
         for number, place in enumerate(places, 1)
     }
-    spots = {number: spot for number, spot in found.items() if isinstance(spot, Spot)}
+    spots = {number: spot for number, spot in found.items() if isinstance(spot, ScenePoint)}
     owners = things_at(list(spots.values()), things, scene)
     hits = {
         number: Hit(spot.point, thing)
@@ -125,7 +125,9 @@ def things_of(facts: Facts | None, scene: Scene) -> list[Thing]:
     return [Thing(label, box) for label, some in boxes.items() for box in some]
 
 
-def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> list[Thing | None]:
+def things_at(
+    spots: Sequence[ScenePoint], things: Sequence[Thing], scene: Scene
+) -> list[Thing | None]:
     """Return the object at each spot, or None.
 
     As for visibility, `box_surfaces` decides which surface belongs to an object, so the floor under a table and the
@@ -152,7 +154,7 @@ def things_at(spots: Sequence[Spot], things: Sequence[Thing], scene: Scene) -> l
     return [None if number < 0 else things[number] for number in numbers]
 
 
-def _containing(spots: Sequence[Spot], things: Sequence[Thing]) -> NDArray[np.bool_]:
+def _containing(spots: Sequence[ScenePoint], things: Sequence[Thing]) -> NDArray[np.bool_]:
     """Return which spot is in which object's box, (spots, things)."""
     points = np.array([spot.point for spot in spots]).reshape(-1, 3)
     inside = np.zeros((len(spots), len(things)), bool)
@@ -162,14 +164,14 @@ def _containing(spots: Sequence[Spot], things: Sequence[Thing]) -> NDArray[np.bo
     return inside
 
 
-def spot_at(
+def point_at(
     place: Place,
     views: Mapping[int, View],
     stands: Camera,
     scene: Scene,
     viewer: Viewer,
     wording: Wording,
-) -> Spot | str:
+) -> ScenePoint | str:
     """Return the spot that a place names, or the reason why there is none."""
     if place.view is None:
         low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
@@ -178,7 +180,7 @@ def spot_at(
             named = f"[{', '.join(f'{value:g}' for value in point)}]"
             return wording("measurement.outside", point=named)
         if place.z is not None:
-            return Spot(np.array([place.x, place.y, place.z]), stands.position)
+            return ScenePoint(np.array([place.x, place.y, place.z]), stands.position)
         cut = viewer.map_camera(scene, stands).height
         above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
         middle = PROBE_PIXELS // 2
@@ -214,7 +216,7 @@ def camera_under(
 
 def surface_spot(
     scene: Scene, camera: AnyCamera, size: tuple[int, int], pixel: tuple[int, int], viewer: Viewer
-) -> Spot | None:
+) -> ScenePoint | None:
     """Return the spot under a pixel (column, row); None if nothing was scanned there."""
     u, v = pixel
     frame = viewer.renderer.draw(scene, camera, *size)
@@ -223,7 +225,7 @@ def surface_spot(
         return None
     point = points_under(camera, np.array([u]), np.array([v]), np.array([depth]), size)[0]
     piece = None if frame.primitive is None else int(frame.primitive[v, u])
-    return Spot(point, viewpoint(camera), piece)
+    return ScenePoint(point, viewpoint(camera), piece)
 
 
 def viewpoint(camera: AnyCamera) -> Vector:
@@ -276,7 +278,7 @@ def _angle(points: Sequence[FloatArray], wording: Wording) -> str:
     """Return the angle at the first point from the second to the third, seen from above, as text."""
     vertex, first_end, second_end = (point[:2] for point in points)
     yaws = [math.degrees(math.atan2(*(end - vertex)[::-1])) for end in (first_end, second_end)]
-    degrees = wrapped(yaws[1] - yaws[0])
+    degrees = wrap_degrees(yaws[1] - yaws[0])
     side = "left" if degrees > 0 else "right"
     return wording(f"measurement.{side}", degrees=f"{abs(degrees):.0f}")
 

@@ -15,7 +15,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class NextViews:
     """The views for the next turn of a question."""
 
     views: tuple[View, ...]
@@ -34,17 +34,17 @@ class Observation:
 class ViewProvider(Protocol):
     """Renders the views of questions, and stores their images in the background. Owned by one thread."""
 
-    def observe(self, state: QuestionState) -> Observation:
+    def observe(self, state: QuestionState) -> NextViews:
         """Return the next views of a question."""
         ...
 
     def preview(
-        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return candidates with the view each would lead to; `now` is what the question is shown."""
         ...
 
-    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
         """Return measurements at the places named in a reply, as text; `now` is what the model was shown."""
         ...
 
@@ -64,16 +64,16 @@ class ViewProvider(Protocol):
 class NoViews(ViewProvider):
     """Shows nothing: the camera stays at the origin."""
 
-    def observe(self, state: QuestionState) -> Observation:
+    def observe(self, state: QuestionState) -> NextViews:
         """Return no views."""
-        return Observation((), Camera((0.0, 0.0, 0.0)), None)
+        return NextViews((), Camera((0.0, 0.0, 0.0)), None)
 
     def preview(
-        self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
+        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return the candidates without views."""
         return list(candidates)
 
-    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
         """Return no measurements."""
         return ""

@@ -12,7 +12,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.ground_truth import Facts
-from render_agent.views.provider import NoViews, Observation
+from render_agent.views.provider import NextViews, NoViews
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class GraphTold(NoViews):
     facts: Mapping[str, Facts]
     wording: Wording
 
-    def observe(self, state: QuestionState) -> Observation:
+    def observe(self, state: QuestionState) -> NextViews:
         """Return no views, and the scene graph in the first turn."""
         told = "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
         return replace(super().observe(state), told=told)

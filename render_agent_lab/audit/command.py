@@ -62,7 +62,7 @@ def audit_command(
     from render_agent.util.atomic_files import atomic_write
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
-    from render_agent_lab.audit.audit import audit, overlap
+    from render_agent_lab.audit.audit import audit, compare_exclusions
 
     if to is not None and Path(to).is_dir():
         raise UsageError(f"--to {to} is a folder. Name a file.")
@@ -78,7 +78,7 @@ def audit_command(
     others = None if against is None else read_ids(Path(against))
     figures = audit(chosen, folds, seed)
     if others is not None:
-        figures["overlap"] = overlap(figures, others)
+        figures["overlap"] = compare_exclusions(figures, others)
     if to is not None and not figures["falling"]:
         click.echo(f"no questions to prune; {to} not written", err=True)
     elif to is not None:

@@ -100,7 +100,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
 
     config = _run_config(context, options)
     progress = plain_console(stderr=True)
-    figures = compare(config, options, lambda words: progress.print(words, soft_wrap=True))
+    figures = measure_variants(config, options, lambda words: progress.print(words, soft_wrap=True))
     if options["folder"]:
         target = Path(options["folder"])
         with os_errors(SetupError, f"write to {target}"):
@@ -113,7 +113,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
         plain_console().print(table(figures["variants"]))
 
 
-def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
+def measure_variants(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
     """Measure all variants.
 
     Args:
@@ -128,7 +128,11 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
         SetupError: The model or the questions are missing.
     """
     from render_agent.runs.build import build
-    from render_agent_lab.bench.compared_engines import EngineFactory, load_model, make_tokenize
+    from render_agent_lab.bench.compared_engines import (
+        EngineFactory,
+        load_benchmark_model,
+        make_tokenize,
+    )
     from render_agent_lab.bench.measure import Bench
     from render_agent_lab.bench.report import describe_environment
     from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
@@ -138,7 +142,9 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     ways = make_variants(options["engines"], options["schedules"], options["reuse"], sizes)
     random_weights = "small" if options["small"] else options["random_weights"]
     pretrained = (
-        load_model(config, random_weights) if "transformers" in options["engines"] else None
+        load_benchmark_model(config, random_weights)
+        if "transformers" in options["engines"]
+        else None
     )
     lengths = LengthDistributions(
         (1, config.max_turns), options["reply_tokens"], most=config.max_new_tokens
@@ -151,7 +157,7 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     return {
         **describe_environment(
             shlex.join(["render-agent", *sys.argv[1:]]),
-            describe_model(pretrained, random_weights or parts.model_name),
+            model_summary(pretrained, random_weights or parts.model_name),
             workload=_describe_workload(len(questions), config, options, lengths),
         ),
         "rounds": options["rounds"],
@@ -187,7 +193,7 @@ def _parse_batch_size(text: str) -> int | str:
     return int(text)
 
 
-def describe_model(pretrained: Any, name: str) -> dict[str, Any]:
+def model_summary(pretrained: Any, name: str) -> dict[str, Any]:
     """Describe a model for the results: size, dtype and device."""
     if pretrained is None:
         return {"name": name}

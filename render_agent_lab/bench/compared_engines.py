@@ -58,7 +58,7 @@ class EngineFactory:
         return build_engine(loaded, rows, options, tokens)
 
 
-def load_model(config: RunConfig, random_weights: str | None) -> Pretrained:
+def load_benchmark_model(config: RunConfig, random_weights: str | None) -> Pretrained:
     """Load the model of the transformers engine, as configured or with random weights.
 
     Raises SetupError if it is missing.

@@ -100,7 +100,7 @@ def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> RunStatis
     )
 
 
-def summarize(
+def summarize_trials(
     trials: Sequence[Trial], baselines: Mapping[str, float], agreed: RunStatistics
 ) -> dict[str, Any]:
     """Summarize the rounds of one variant.

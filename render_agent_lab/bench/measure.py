@@ -16,7 +16,7 @@ from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent_lab.bench.compared_engines import EngineFactory
-from render_agent_lab.bench.figures import Trial, baseline_seconds, read_work, summarize
+from render_agent_lab.bench.figures import Trial, baseline_seconds, read_work, summarize_trials
 from render_agent_lab.bench.variants import Variant
 
 WARM_UP_QUESTIONS = 2
@@ -52,7 +52,7 @@ class Bench:
                 self.report(f"  {trial.seconds:.1f} s, {trial.cpu_seconds:.1f} s of CPU time")
         bases = baseline_seconds(trials)
         by_variant = [[trial for trial in trials if trial.variant == v] for v in variants]
-        return [summarize(repeated, bases, trials[0].work) for repeated in by_variant]
+        return [summarize_trials(repeated, bases, trials[0].work) for repeated in by_variant]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
         """Measure one run in a temporary run folder, from the finished engine to the last reply."""

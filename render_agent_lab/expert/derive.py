@@ -18,7 +18,7 @@ from typing import NamedTuple
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox, distance
-from render_agent.scans.camera import wrapped
+from render_agent.scans.camera import wrap_degrees
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
 from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
@@ -36,7 +36,7 @@ LEG_PATTERN = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.|
 NameTurn = Callable[[float], str]  # names a turn given in degrees, positive to the left
 
 
-class Spot(NamedTuple):
+class PlanPoint(NamedTuple):
     """Position of an object on the floor plan in metres, rounded to one decimal."""
 
     x: float
@@ -52,7 +52,7 @@ class Knowledge:
     extents: Sequence[tuple[float, float]] = ()
     """Size along x and y in metres of the bounding rectangle of each room, largest first."""
 
-    def spots(self) -> dict[str, list[Spot]]:
+    def spots(self) -> dict[str, list[PlanPoint]]:
         """Return the positions of the objects by category, sorted by x, then y."""
         return {name: sorted(map(spot_of, boxes)) for name, boxes in self.boxes.items()}
 
@@ -64,14 +64,14 @@ class Reasoning(NamedTuple):
     rest: str
 
 
-def spot_of(box: OrientedBox) -> Spot:
+def spot_of(box: OrientedBox) -> PlanPoint:
     """Return the centre of a box, rounded."""
-    return spot_at(*box.centre[:2])
+    return plan_point(*box.centre[:2])
 
 
-def spot_at(x: float, y: float) -> Spot:
+def plan_point(x: float, y: float) -> PlanPoint:
     """Round a position on the floor plan, given in metres."""
-    return Spot(round(float(x), 1) + 0.0, round(float(y), 1) + 0.0)  # no -0.0
+    return PlanPoint(round(float(x), 1) + 0.0, round(float(y), 1) + 0.0)  # no -0.0
 
 
 def question_categories(question: Question) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def question_categories(question: Question) -> tuple[str, ...]:
     return names
 
 
-def format_positions(question: Question, spots: Mapping[str, Sequence[Spot]]) -> str:
+def format_positions(question: Question, spots: Mapping[str, Sequence[PlanPoint]]) -> str:
     """Describe where the named objects are, e.g. `sofa 1.2 3.4; clock ?`."""
     return "; ".join(
         f"{name} {format_places(spots.get(name, ()))}" for name in question_categories(question)
@@ -155,13 +155,13 @@ def omniscient_reply(question: Question, knowledge: Knowledge) -> tuple[str, str
     return final_reply(question, knowledge, question.ground_truth)
 
 
-def bearing_of(start: Spot, end: Spot) -> float:
+def bearing_of(start: PlanPoint, end: PlanPoint) -> float:
     """Return the bearing from one position to another in tenths of a full turn, 0.0 to 9.9, from +x."""
     turns = math.atan2(end.y - start.y, end.x - start.x) / (2 * math.pi)
     return round(turns * BEARING_STEPS) % BEARING_STEPS / 10
 
 
-def format_way(start: Spot, end: Spot) -> str:
+def format_way(start: PlanPoint, end: PlanPoint) -> str:
     """Write the way between two positions: start, end and difference along x, then along y."""
     return " ".join(_format_step(a, b) for a, b in zip(start, end, strict=True))
 
@@ -173,7 +173,7 @@ def _format_step(start: float, end: float) -> str:
 
 def turn_between(first: float, other: float) -> float:
     """Return the turn from one bearing to another in degrees, -180.0 to 176.4, positive to the left."""
-    return wrapped(round(10 * (other - first)) * BEARING_STEP_DEGREES)
+    return wrap_degrees(round(10 * (other - first)) * BEARING_STEP_DEGREES)
 
 
 def format_turn(ahead: float, there: float, word: NameTurn) -> str:
@@ -181,7 +181,7 @@ def format_turn(ahead: float, there: float, word: NameTurn) -> str:
     return f"turn {_format_step(ahead, there)}: {word(turn_between(ahead, there))}"
 
 
-def format_places(spots: Iterable[Spot]) -> str:
+def format_places(spots: Iterable[PlanPoint]) -> str:
     """Write the positions of a category, or `?` if there are none."""
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
@@ -211,7 +211,7 @@ def _separation(knowledge: Knowledge, start: str, end: str) -> Separation:
     return Separation(format_way(*map(spot_of, pairs[nearest])), distances[nearest])
 
 
-def derive_direction(names: Sequence[str], spots: Mapping[str, Spot], word: NameTurn) -> str:
+def derive_direction(names: Sequence[str], spots: Mapping[str, PlanPoint], word: NameTurn) -> str:
     """Write the way and bearing to the faced object and to the target, then the name of the turn between them."""
     stand, faced, target = names
     ahead = bearing_of(spots[stand], spots[faced])
@@ -221,7 +221,7 @@ def derive_direction(names: Sequence[str], spots: Mapping[str, Spot], word: Name
     return f"{places}, {format_turn(ahead, there, word)}"
 
 
-def _derive_route(question: Question, spots: Mapping[str, Spot]) -> str:
+def _derive_route(question: Question, spots: Mapping[str, PlanPoint]) -> str:
     """Write every turn to fill in, with the bearings of both legs; then the list of all turns."""
     legs = re.findall(LEG_PATTERN, question.text)
     names = question_categories(question)
@@ -242,7 +242,9 @@ def _derive_route(question: Question, spots: Mapping[str, Spot]) -> str:
     return f"{'; '.join(turns)}. {', '.join(words)}" if turns else ""
 
 
-def derive_turn(goal: str, before: tuple[Spot, Spot], leg: tuple[Spot, Spot]) -> str:
+def derive_turn(
+    goal: str, before: tuple[PlanPoint, PlanPoint], leg: tuple[PlanPoint, PlanPoint]
+) -> str:
     """Write the turn between two legs of a route, with the bearing of each; the second leg leads to `goal`."""
     ahead, there = bearing_of(*before), bearing_of(*leg)
     way, next_way = format_way(*before), format_way(*leg)

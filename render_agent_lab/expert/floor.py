@@ -46,7 +46,7 @@ class Paths:
     before: NDArray[np.int32]
 
 
-class Floor:
+class WalkableFloor:
     """Walkable floor of a home, in the frame of the loaded scene.
 
     Args:

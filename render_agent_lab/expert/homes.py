@@ -17,16 +17,16 @@ from render_agent.scans.room_ground_truth import (
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent_lab.expert.derive import Knowledge
-from render_agent_lab.expert.floor import Floor
+from render_agent_lab.expert.floor import WalkableFloor
 
 
 @dataclass(eq=False)
-class Home:
+class SceneTruth:
     """Ground truth of a scene, in the frame of its file. `truth` is None unless `make-rooms` wrote the scene."""
 
     facts: Facts
     truth: RoomGroundTruth | None
-    _floor: tuple[tuple[object, ...], Floor] | None = None
+    _floor: tuple[tuple[object, ...], WalkableFloor] | None = None
 
     @property
     def extents(self) -> tuple[tuple[float, float], ...]:
@@ -46,24 +46,24 @@ class Home:
         boxes = {name.lower(): tuple(some) for name, some in self.facts.boxes.items()}
         return Knowledge(boxes, self.extents)
 
-    def floor_in(self, scene: Scene) -> Floor | None:
+    def floor_in(self, scene: Scene) -> WalkableFloor | None:
         """Return the floor in the frame of a loaded scene, None if unknown."""
         if self.truth is None:
             return None
         frame = scene.origin, scene.mirrored_at
         if self._floor is None or self._floor[0] != frame:
-            self._floor = frame, Floor(self.truth, scene)
+            self._floor = frame, WalkableFloor(self.truth, scene)
         return self._floor[1]
 
 
-def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
+def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[str, SceneTruth]:
     """Return the homes of the questions' scenes, without unknown scenes.
 
     Raises QuestionsError like `load_facts`.
     """
     scans = {question.scene: question.scan for question in questions}
     return {
-        scene: Home(facts, _read_ground_truth(scans[scene]))
+        scene: SceneTruth(facts, _read_ground_truth(scans[scene]))
         for scene, facts in load_facts(questions, annotations).items()
     }
 

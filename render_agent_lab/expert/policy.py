@@ -15,7 +15,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import Room
+from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
@@ -28,7 +28,7 @@ from render_agent_lab.expert.derive import (
     make_reasoning,
     question_categories,
 )
-from render_agent_lab.expert.homes import Home, load_homes
+from render_agent_lab.expert.homes import SceneTruth, load_homes
 from render_agent_lab.expert.search import Move, is_wrong_turn, standing_cameras, wrong_turn
 from render_agent_lab.expert.sightings import Sightings, make_knowledge, measure_sightings
 from render_agent_lab.expert.situation import Situation
@@ -84,7 +84,7 @@ class Expert:
         questions: Sequence[Question],
         seed: int,
         eyes: QuestionVisibility | None,
-        homes: Mapping[str, Home],
+        homes: Mapping[str, SceneTruth],
         *,
         walks: bool,
         blind: bool = False,
@@ -135,7 +135,7 @@ class Expert:
             question_categories(question) or ("",)
         )
 
-    def _true(self, question: Question, room: Room | None) -> str:
+    def _true(self, question: Question, room: RoomVisibility | None) -> str:
         """Return the ground truth (in a mirrored room, the mirrored one), or else the best available guess."""
         mirrored = (
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
@@ -150,7 +150,7 @@ class Expert:
         return answer or self._frequent[question.id]
 
     def _move(
-        self, question: Question, room: Room, sighted: Sightings, request: ExpertRequest
+        self, question: Question, room: RoomVisibility, sighted: Sightings, request: ExpertRequest
     ) -> Move | None:
         """Return the next move, None if it is time to answer."""
         cameras = standing_cameras(request.views)

@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from render_agent.dialogue.view import View
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent_lab.expert.floor import Floor, Point
+from render_agent_lab.expert.floor import Point, WalkableFloor
 
 Move = dict[str, Any]  # reply fields that move the camera or choose the next view
 
@@ -66,12 +66,12 @@ def all_overhead(names: Collection[str]) -> bool:
     return set(names) <= set(CEILING_CATEGORIES)
 
 
-def look_around(names: Collection[str]) -> Move:
+def first_look(names: Collection[str]) -> Move:
     """Return the first look around for some categories, at the ceiling if all of them hang there."""
     return AROUND_UP if all_overhead(names) else AROUND
 
 
-def look_up(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
+def look_at_ceiling(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
     """Return a look at the ceiling if all missing categories hang there, None if it was done already."""
     looked = any(camera.pitch > 0 for camera in cameras)
     return None if looked or not all_overhead(missing) else AROUND_UP
@@ -84,7 +84,7 @@ def level_camera(camera: Camera, move: Move) -> Move:
 
 def has_faced(cameras: Sequence[Camera], point: Point) -> bool:
     """Return True if one of the cameras looked towards a point."""
-    return any(abs(wrapped(_bearing(c, point) - c.yaw)) <= FACING_DEGREES for c in cameras)
+    return any(abs(wrap_degrees(_bearing(c, point) - c.yaw)) <= FACING_DEGREES for c in cameras)
 
 
 def approach(camera: Camera, point: Point, space: FreeSpace) -> Move:
@@ -98,7 +98,7 @@ def approach(camera: Camera, point: Point, space: FreeSpace) -> Move:
 
 
 def explore(
-    views: Sequence[View], floor: Floor | None, space: FreeSpace, *, within: bool = True
+    views: Sequence[View], floor: WalkableFloor | None, space: FreeSpace, *, within: bool = True
 ) -> Move | None:
     """Return a step towards the next place not looked at yet, None if there is none.
 
@@ -134,12 +134,12 @@ def _next_quarter(views: Sequence[View]) -> Move | None:
         and math.dist(view.camera.position, here.position) < SAME_PLACE_METRES
     ]
     for degrees in (90, 180, -90):
-        if all(abs(wrapped(here.yaw + degrees - yaw)) > 45 for yaw in looked):
+        if all(abs(wrap_degrees(here.yaw + degrees - yaw)) > 45 for yaw in looked):
             return {"rotation_angle_degrees": degrees}
     return None
 
 
-def _path_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+def _path_to_rooms(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
     """Return the path to the middle of the nearest room not yet entered, None if there is none."""
     seen = {floor.room_of(_position(camera)) for camera in cameras}
     new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
@@ -153,7 +153,7 @@ def _path_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | Non
     return floor.path_to(paths, goals[nearest])
 
 
-def _path_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
+def _path_to_farthest(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
     """Return the path to the position farthest from all earlier ones, None if it is too near."""
     paths = floor.paths_from(_position(cameras[-1]))
     cell = floor.farthest_node([_position(camera) for camera in cameras], paths)
@@ -188,7 +188,7 @@ def _with_step(here: Camera, move: Move, space: FreeSpace) -> Move:
 def _rotate_towards(camera: Camera, point: Point, aside: int = 0) -> Move:
     """Return the rounded rotation towards a point plus `aside` degrees; empty if it is zero."""
     degrees = (
-        round(wrapped(_bearing(camera, point) - camera.yaw) / ROTATION_STEP_DEGREES)
+        round(wrap_degrees(_bearing(camera, point) - camera.yaw) / ROTATION_STEP_DEGREES)
         * ROTATION_STEP_DEGREES
         + aside
     )

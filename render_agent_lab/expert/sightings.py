@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import Room
+from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import MapCamera
 from render_agent_lab.expert.derive import Knowledge
 
@@ -49,7 +49,7 @@ class Sightings:
         return in_image
 
 
-def measure_sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
+def measure_sightings(room: RoomVisibility, views: Iterable[View], renderer: Renderer) -> Sightings:
     """Measure the visibility of a room's boxes in some views. Raises RenderError if one cannot be rendered."""
     on_map, in_image = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
@@ -60,7 +60,7 @@ def measure_sightings(room: Room, views: Iterable[View], renderer: Renderer) -> 
 
 
 def make_knowledge(
-    room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]
+    room: RoomVisibility, sighted: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
     """Return what the views of a room have shown. Pass the `extents` of its rooms if one of the views was a map."""
     boxes = [box for group in room.facts.boxes.values() for box in group]

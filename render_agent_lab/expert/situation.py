@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from render_agent.dialogue.view import View
-from render_agent.render.visibility.room_visibility import Room
+from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent_lab.expert.derive import spot_of
-from render_agent_lab.expert.floor import Floor
-from render_agent_lab.expert.homes import Home
+from render_agent_lab.expert.floor import WalkableFloor
+from render_agent_lab.expert.homes import SceneTruth
 from render_agent_lab.expert.search import (
     Move,
     all_overhead,
     approach,
     explore,
+    first_look,
     has_faced,
     level_camera,
-    look_around,
-    look_up,
+    look_at_ceiling,
     standing_cameras,
 )
 from render_agent_lab.expert.sightings import CLEAR_MAP_SHARE, MIN_MAP_SHARE, Sightings
@@ -32,10 +32,10 @@ class Situation:
     """A turn of a dialogue: the named objects, and how well the views have shown the room so far."""
 
     names: Sequence[str]
-    room: Room
+    room: RoomVisibility
     sighted: Sightings
     views: Sequence[View]
-    home: Home
+    home: SceneTruth
 
     def next_counting_move(self) -> Move | None:
         """Return the next move for a counting question, None if it is time to answer.
@@ -43,7 +43,7 @@ class Situation:
         Looks around first, then into every room unless the map shows every object of the category seen so far.
         """
         if not self._looked_around:
-            return look_around(self.names)
+            return first_look(self.names)
         if self.shown_boxes and all(
             self.sighted.on_map[number] >= MIN_MAP_SHARE for number in self.shown_boxes
         ):
@@ -54,9 +54,9 @@ class Situation:
         """Return the next move to find a missing object or to see one better, None if there is nothing left to do."""
         missing = set(self.names) - {self.room.labels[number] for number in self.shown_boxes}
         if missing and not self._looked_around:
-            return look_around(missing)
+            return first_look(missing)
         if missing:
-            up = look_up(self.cameras, missing)
+            up = look_at_ceiling(self.cameras, missing)
             return up or self._explore(missing)
         return self._level(self._look_closer())
 
@@ -74,7 +74,7 @@ class Situation:
         ]
 
     @cached_property
-    def floor(self) -> Floor | None:
+    def floor(self) -> WalkableFloor | None:
         """The floor in the frame of the scene, None if unknown."""
         assert self.room.scene is not None, "the room is open"
         return self.home.floor_in(self.room.scene)

@@ -23,14 +23,14 @@ from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
 from render_agent.render.projection import points_under
-from render_agent.render.visibility.room_visibility import Room
+from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import AnyCamera, FloatArray
 from render_agent.scans.scene import Scene
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
 from render_agent.tasks.mentions import base_question_type, subjects
 from render_agent.views.measurement import (
-    Spot,
+    ScenePoint,
     Thing,
     camera_under,
     things_at,
@@ -127,7 +127,9 @@ class Surveyor:
                 return {"view": view.number, "x": int(u), "y": int(v)}
         return [round(float(value), 2) for value in thing.box.centre]
 
-    def _surface(self, view: View, room: Room, scene: Scene) -> tuple[FloatArray, list[Spot]]:
+    def _surface(
+        self, view: View, room: RoomVisibility, scene: Scene
+    ) -> tuple[FloatArray, list[ScenePoint]]:
         """Return sampled pixels of a view, (n, 2) columns and rows, and the spots that they show."""
         assert self.guide.eyes is not None
         renderer, (width, height) = self.guide.eyes.renderer, room.size
@@ -156,7 +158,7 @@ class Surveyor:
                     continue
                 pixels.append((u, v))
                 piece = None if primitive is None else int(primitive[row, column])
-                spots.append(Spot(point, viewpoint(camera), piece))
+                spots.append(ScenePoint(point, viewpoint(camera), piece))
         return np.array(pixels).reshape(-1, 2), spots
 
 

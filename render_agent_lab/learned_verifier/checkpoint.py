@@ -13,7 +13,7 @@ from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS, read_card
 from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
 from render_agent_lab.learned_verifier.history import NUMBERS
-from render_agent_lab.learned_verifier.shape import Shape
+from render_agent_lab.learned_verifier.shape import VerifierShape
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
@@ -61,7 +61,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise SetupError(f"cannot read {path} as safetensors: {error}") from error
 
 
-def _read_shape(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:
+def _read_shape(folder: Path, card: Mapping[str, Any]) -> tuple[VerifierShape, int]:
     """Return the shape and the number of members from a card."""
     if card["format"] != FORMAT or card["numbers_of_a_move"] != list(NUMBERS):
         raise SetupError(
@@ -71,6 +71,6 @@ def _read_shape(folder: Path, card: Mapping[str, Any]) -> tuple[Shape, int]:
     if not isinstance(members, int) or members < 1:
         raise SetupError(f"{folder / CARD}: members must be a positive integer, not {members!r}")
     try:
-        return Shape.from_json(card["shape"]), members
+        return VerifierShape.from_json(card["shape"]), members
     except (TypeError, ValueError) as error:
         raise SetupError(f"{folder / CARD}: {error}") from error

@@ -13,7 +13,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from render_agent_lab.learned_verifier.history import Histories
 from render_agent_lab.learned_verifier.network import MemberNetwork, extract, shared_moves
-from render_agent_lab.learned_verifier.shape import Features, Shape
+from render_agent_lab.learned_verifier.shape import Features, VerifierShape
 
 FloatArray = NDArray[np.float32]
 
@@ -32,7 +32,7 @@ class Ensemble:
     """
 
     def __init__(
-        self, shape: Shape, parameters: Parameters, network: MemberNetwork | None = None
+        self, shape: VerifierShape, parameters: Parameters, network: MemberNetwork | None = None
     ) -> None:
         self.shape = shape
         self.parameters = parameters
@@ -42,7 +42,7 @@ class Ensemble:
         self.network = network
 
     @classmethod
-    def fresh(cls, shape: Shape, members: int, seed: int) -> Ensemble:
+    def fresh(cls, shape: VerifierShape, members: int, seed: int) -> Ensemble:
         """Return untrained members. Each depends only on the seed and its index."""
         networks = [MemberNetwork(shape) for _ in range(members)]
         for number, network in enumerate(networks):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import KINDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
-from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
+from render_agent.scans.camera import MAX_PITCH, Camera, wrap_degrees
 
 ENDS = ("from", "to")  # the poses before and after a move
 
@@ -98,7 +98,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     rotation, pitch = action.rotation, action.pitch
     if action.look_at is not None and camera is not None:
         turned = camera.looking_at(action.look_at)
-        rotation, pitch = wrapped(turned.yaw - camera.yaw), turned.pitch - camera.pitch
+        rotation, pitch = wrap_degrees(turned.yaw - camera.yaw), turned.pitch - camera.pitch
     steps = np.array([action.forward, action.left, action.up]) / MAX_MOVE_METRES
     if not np.isfinite([rotation, pitch, *steps]).all():
         raise ValueError("a move contains a non-finite number")

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from render_agent_lab.learned_verifier.shape import Shape
+from render_agent_lab.learned_verifier.shape import VerifierShape
 
 # Softmax temperature of the attention of text tokens over patches; fixed, not learned.
 TEMPERATURE = 0.07
 
 
-def positions(rows: int, columns: int, features: int) -> torch.Tensor:
+def patch_positions(rows: int, columns: int, features: int) -> torch.Tensor:
     """Return sinusoidal position embeddings of the patches, (rows * columns, features).
 
     The first half of the features encodes the row, the second the column.
@@ -34,7 +34,7 @@ def positions(rows: int, columns: int, features: int) -> torch.Tensor:
 
 
 def extract(
-    shape: Shape, patches: torch.Tensor, text: torch.Tensor
+    shape: VerifierShape, patches: torch.Tensor, text: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attend from text tokens to patches; parameter-free, so the same for all members.
 
@@ -49,7 +49,7 @@ def extract(
     Returns:
         The attended patches with positions, and the text, both standardised, (B, T, D).
     """
-    place = positions(shape.rows, shape.columns, shape.features).to(patches.device)
+    place = patch_positions(shape.rows, shape.columns, shape.features).to(patches.device)
     unit_text, unit_patches = (functional.normalize(x, dim=-1) for x in (text, patches))
     likeness = unit_text @ unit_patches.transpose(1, 2) / TEMPERATURE
     seen = likeness.softmax(-1) @ (_standardised(patches) + place)
@@ -71,7 +71,7 @@ FIRST_TEMPERATURE = 0.07
 class FeedForward(nn.Module):
     """Residual feed-forward block on x (..., W)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(shape.width)
         self.up = nn.Linear(shape.width, shape.inner)
@@ -86,7 +86,7 @@ class FeedForward(nn.Module):
 class PoolingBlock(nn.Module):
     """Cross-attention from a query (B, W) to tokens (B, T, D), followed by a feed-forward block."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.heads = shape.heads
         self.norm = nn.LayerNorm(shape.width)
@@ -121,7 +121,7 @@ class PoolingBlock(nn.Module):
 class AttentionPooling(nn.Module):
     """Pools tokens (B, T, D) to one vector each, (B, W), with a learned query and several cross-attention blocks."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.query = nn.Parameter(torch.empty(shape.width))
         self.blocks = nn.ModuleList(PoolingBlock(shape) for _ in range(shape.blocks))
@@ -139,7 +139,7 @@ class AttentionPooling(nn.Module):
 class TowerLayer(nn.Module):
     """Causal transformer layer over moves (N, moves, W)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.heads = shape.heads
         self.norm = nn.LayerNorm(shape.width)
@@ -177,7 +177,7 @@ class ActionTower(nn.Module):
     share the computation for all earlier moves.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.layers = nn.ModuleList(TowerLayer(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
@@ -205,7 +205,7 @@ class ActionTower(nn.Module):
 class MemberNetwork(nn.Module):
     """Contrastive head over frozen features: maps matching contexts and histories close to each other."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: VerifierShape) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.empty(()))
         self.positions = nn.Parameter(torch.empty(shape.history, shape.width))

@@ -13,7 +13,7 @@ from render_agent_lab.learned_verifier.history import NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class VerifierShape:
     """Sizes of an ensemble member. The defaults fit SigLIP2 ViT-L-16 at 384 x 384 pixels.
 
     Attributes:
@@ -67,7 +67,7 @@ class Shape:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Shape:
+    def from_json(cls, data: Mapping[str, Any]) -> VerifierShape:
         """Return the shape written by `to_json`. Raises ValueError if a size is missing or unknown."""
         names = {field.name for field in fields(cls)}
         if set(data) != names:
@@ -86,7 +86,7 @@ class Features:
     patches: NDArray[np.float32]
     text: NDArray[np.float32]
 
-    def check(self, shape: Shape) -> None:
+    def check(self, shape: VerifierShape) -> None:
         """Raise ValueError if the features do not fit a shape or are not finite."""
         expected = {
             "patches": (shape.patches, shape.features),

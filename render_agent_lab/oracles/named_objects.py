@@ -10,7 +10,7 @@ import numpy as np
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.options import RunConfig
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts, placed
 from render_agent.tasks.input_files import InputFile, annotation_files
@@ -18,7 +18,7 @@ from render_agent.tasks.mentions import named_categories
 from render_agent.views.view_policies.tour import Tour, shortest_order
 from render_agent.views.view_policies.view_policy import (
     AdditionalViews,
-    Policy,
+    ViewChooser,
     ViewContext,
     ViewPolicy,
 )
@@ -33,7 +33,7 @@ SAME_VIEW_DEGREES = 45.0  # degrees; cameras at one position that differ by less
 
 
 @dataclass(eq=False)
-class NamedObjects:
+class NamedObjectsPolicy:
     """Shows every object named in the question, best views first, then continues like the tour.
 
     Falls back to the tour for unknown scenes and for questions that name no known object.
@@ -104,7 +104,7 @@ def _is_same_view(camera: Camera, other: Camera) -> bool:
     """Return True if two cameras show about the same."""
     return (
         camera.position == other.position
-        and abs(wrapped(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
+        and abs(wrap_degrees(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
     )
 
 
@@ -122,9 +122,9 @@ class OracleViews(ViewPolicy):
         """Return the annotation files."""
         return annotation_files(config, questions)
 
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
         """Return the policy that looks at named objects. Raises SetupError like `check`."""
-        return NamedObjects(config.max_turns - 1, known_boxes(config, questions))
+        return NamedObjectsPolicy(config.max_turns - 1, known_boxes(config, questions))
 
 
 def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:

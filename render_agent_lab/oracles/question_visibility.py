@@ -11,8 +11,8 @@ from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import (
-    Room,
     Rooms,
+    RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
 )
@@ -25,7 +25,7 @@ from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TY
 Thing = str | int  # a category, or the index of a box if every object of the category counts
 
 
-def as_things(question: Question, room: Room, boxes: Iterable[int]) -> frozenset[Thing]:
+def as_things(question: Question, room: RoomVisibility, boxes: Iterable[int]) -> frozenset[Thing]:
     """Map boxes to the things of a question: the boxes themselves when counting, else their categories."""
     if base_question_type(question) == COUNTING_TYPE:
         return frozenset(boxes)
@@ -60,7 +60,7 @@ class QuestionVisibility:
         """Renders the frames to inspect."""
         return make_renderer()
 
-    def room(self, question: Question) -> Room:
+    def room(self, question: Question) -> RoomVisibility:
         """Return the room of a known scene. Raises SceneError if the scan cannot be read."""
         scene, space = partial(self.scenes.get, question), partial(self.scenes.space, question)
         return self.rooms.room(question.scene, scene, space, self.facts[question.scene])

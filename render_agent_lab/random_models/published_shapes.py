@@ -10,7 +10,7 @@ from render_agent.errors import SetupError
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """The parameters in which the sizes of Qwen3-VL differ."""
 
     text: Mapping[str, Any]
@@ -59,8 +59,8 @@ SMALL = "small"  # half a million weights, for machines without a GPU
 MEDIUM = "medium"
 
 # By model name; from the published config.json of each.
-SHAPES: dict[str, Shape] = {
-    SMALL: Shape(
+SHAPES: dict[str, ModelShape] = {
+    SMALL: ModelShape(
         text={
             "hidden_size": 64,
             "intermediate_size": 128,
@@ -84,7 +84,7 @@ SHAPES: dict[str, Shape] = {
         initializer_range=0.2,
         shortest_edge=32 * 32,
     ),
-    MEDIUM: Shape(
+    MEDIUM: ModelShape(
         text={
             "hidden_size": 512,
             "intermediate_size": 2048,
@@ -108,19 +108,19 @@ SHAPES: dict[str, Shape] = {
         initializer_range=0.05,
         shortest_edge=32 * 32,
     ),
-    "Qwen/Qwen3-VL-2B-Instruct": Shape(
+    "Qwen/Qwen3-VL-2B-Instruct": ModelShape(
         _text(2048, 6144, 28, 16), _vision(24, 1024, 4096, 2048, [5, 11, 17]), tied=True
     ),
-    "Qwen/Qwen3-VL-4B-Instruct": Shape(
+    "Qwen/Qwen3-VL-4B-Instruct": ModelShape(
         _text(2560, 9728, 36, 32), _vision(24, 1024, 4096, 2560, [5, 11, 17]), tied=True
     ),
-    "Qwen/Qwen3-VL-8B-Instruct": Shape(
+    "Qwen/Qwen3-VL-8B-Instruct": ModelShape(
         _text(4096, 12288, 36, 32), _vision(27, 1152, 4304, 4096, [8, 16, 24]), tied=False
     ),
 }
 
 
-def find_shape(name: str) -> Shape:
+def find_shape(name: str) -> ModelShape:
     """Return the shape of a model by its full name or the part after the slash. Raises SetupError if unknown."""
     shapes = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
     if not shapes:

@@ -15,7 +15,7 @@ from render_agent.engines.checkpoint.pretrained import (
 )
 from render_agent.errors import SetupError
 from render_agent.util.safe_parse import parse_json
-from render_agent_lab.random_models.published_shapes import Shape, find_shape
+from render_agent_lab.random_models.published_shapes import ModelShape, find_shape
 
 # English text that the small tokenizer is trained on.
 FILLER = (
@@ -97,7 +97,7 @@ def random_model(
     return Pretrained(processor, model, top_k=0, top_p=1.0)
 
 
-def make_config(shape: Shape, tokenizer: Any) -> Any:
+def make_config(shape: ModelShape, tokenizer: Any) -> Any:
     """Return the Qwen3-VL configuration of a shape and a tokenizer."""
     from transformers import Qwen3VLConfig
 
@@ -161,7 +161,7 @@ def build_tokenizer(**named: str) -> Any:
     return tokenizer
 
 
-def save(loaded: Pretrained, folder: Path) -> Path:
+def save_model(loaded: Pretrained, folder: Path) -> Path:
     """Save a model and its processor in the format of transformers; return the folder."""
     loaded.processor.save_pretrained(folder)
     loaded.model.save_pretrained(folder)
@@ -185,7 +185,7 @@ def _load_published(folder: Path) -> tuple[Any, Any]:
     return config, _processor(tokenizer, (256 * 256, 4096 * 4096))
 
 
-def _pixel_limits(shape: Shape) -> tuple[int, int]:
+def _pixel_limits(shape: ModelShape) -> tuple[int, int]:
     return shape.shortest_edge, shape.longest_edge
 
 

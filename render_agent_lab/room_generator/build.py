@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from render_agent.errors import SetupError
-from render_agent_lab.room_generator.floor_plan.plan import Plan
+from render_agent_lab.room_generator.floor_plan.plan import HomePlan
 from render_agent_lab.room_generator.floor_plan.random_plans import flat, l_shaped_room, single_room
 from render_agent_lab.room_generator.floor_plan.structure import build_shell
 from render_agent_lab.room_generator.furnishing.furnish import furnish
 from render_agent_lab.room_generator.furnishing.placing import Placer, Unfurnishable
 from render_agent_lab.room_generator.item import Item
 from render_agent_lab.room_generator.light import Light, bake_light
-from render_agent_lab.room_generator.shapes import Mesh, merge
+from render_agent_lab.room_generator.shapes import Mesh, merge_meshes
 
 KINDS = (  # built in turn
     "living room",
@@ -33,7 +33,7 @@ class Home:
     """A furnished room or flat; `mesh` is its lit surface in metres, z up, floor at 0."""
 
     kind: str
-    plan: Plan
+    plan: HomePlan
     items: list[Item]
     mesh: Mesh
 
@@ -59,12 +59,12 @@ def build_home(seed: int, number: int, spacing: float) -> Home:
         except Unfurnishable:
             continue
         parts = build_shell(plan, rng, spacing)
-        mesh = merge([*parts, *(item.mesh for item in placer.items)])
+        mesh = merge_meshes([*parts, *(item.mesh for item in placer.items)])
         return Home(kind, plan, placer.items, bake_light(mesh, _lights(plan, placer.items), rng))
     raise SetupError(f"cannot furnish home {number} ({kind}) of seed {seed}. Use another seed.")
 
 
-def _plan(rng: np.random.Generator, kind: str) -> Plan:
+def _plan(rng: np.random.Generator, kind: str) -> HomePlan:
     if kind.startswith("flat of"):
         return flat(rng, int(kind.split()[2]))
     if kind.startswith("L-shaped"):
@@ -72,7 +72,7 @@ def _plan(rng: np.random.Generator, kind: str) -> Plan:
     return single_room(rng, kind)
 
 
-def _lights(plan: Plan, items: list[Item]) -> list[Light]:
+def _lights(plan: HomePlan, items: list[Item]) -> list[Light]:
     """Return daylight for every window, and every ceiling light."""
     lights = []
     for opening in plan.openings:

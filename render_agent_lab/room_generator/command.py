@@ -43,14 +43,14 @@ def make_rooms(
     Raises:
         SetupError: The folder cannot be written.
     """
-    from render_agent_lab.room_generator.questions.balanced import ask
+    from render_agent_lab.room_generator.questions.balanced import balanced_questions
     from render_agent_lab.room_generator.write import write_questions
 
     with os_errors(SetupError, f"write rooms to {output}"):
         output.mkdir(parents=True, exist_ok=True)
         truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
         if questions:
-            write_questions(ask(truths, seed, questions), output / QUESTIONS)
+            write_questions(balanced_questions(truths, seed, questions), output / QUESTIONS)
     written = [
         output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")
     ]

@@ -57,7 +57,7 @@ class Mesh:
         return Mesh(self.points @ rotation(degrees).T, self.colours, self.faces)
 
 
-def merge(meshes: Sequence[Mesh]) -> Mesh:
+def merge_meshes(meshes: Sequence[Mesh]) -> Mesh:
     """Concatenate meshes in order."""
     starts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
     return Mesh(
@@ -67,7 +67,7 @@ def merge(meshes: Sequence[Mesh]) -> Mesh:
     )
 
 
-def marks(low: float, high: float, step: float, *between: float) -> Array:
+def subdivide(low: float, high: float, step: float, *between: float) -> Array:
     """Return coordinates from `low` to `high`, at most `step` apart, that include `between`."""
     stops = sorted({low, high, *(value for value in between if low < value < high)})
     pieces = [
@@ -77,7 +77,7 @@ def marks(low: float, high: float, step: float, *between: float) -> Array:
     return np.concatenate([*pieces, [high]])
 
 
-def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> Mesh:
+def lattice_surface(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> Mesh:
     """Return the surface through a lattice of points.
 
     Args:
@@ -91,7 +91,7 @@ def grid(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> 
 def paint_lattices(
     lattices: Sequence[tuple[Array, NDArray[np.bool_] | None]], paint: Paint
 ) -> Mesh:
-    """Return the surfaces through several lattices (see `grid`) as one mesh with one paint."""
+    """Return the surfaces through several lattices (see `lattice_surface`) as one mesh with one paint."""
     parts, faces, start = [], [], 0
     for points, keep in lattices:
         flat, cells = points.reshape(-1, 3), _triangles(points.shape[0], points.shape[1], keep)
@@ -122,7 +122,7 @@ def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
         step: Vertex spacing in metres.
         paint: Colours of the points.
     """
-    return grid(_parallelogram(origin, right, up, step), paint)
+    return lattice_surface(_parallelogram(origin, right, up, step), paint)
 
 
 def _parallelogram(origin: Any, right: Any, up: Any, step: float) -> Array:
@@ -164,7 +164,7 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
     radius = min(radius, float((high - low).min()) / 2)
     parts: list[tuple[Array, NDArray[np.bool_] | None]] = []
     cuts = [
-        marks(a, b, step, a + radius * 0.35, a + radius, b - radius, b - radius * 0.35)
+        subdivide(a, b, step, a + radius * 0.35, a + radius, b - radius, b - radius * 0.35)
         for a, b in zip(low, high, strict=True)
     ]
     for axis, top in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)):
@@ -196,13 +196,13 @@ def revolve(profile: Any, sides: int, paint: Paint) -> Mesh:
         ],
         -1,
     )
-    return grid(points, paint)
+    return lattice_surface(points, paint)
 
 
 def cylinder(radius: float, low: float, high: float, sides: int, step: float, paint: Paint) -> Mesh:
     """Return a closed upright cylinder about the z axis; radius and heights in metres."""
-    heights = marks(low, high, step)
-    inner = marks(0, radius, max(step, radius / 3))
+    heights = subdivide(low, high, step)
+    inner = subdivide(0, radius, max(step, radius / 3))
     profile = [
         *((r, low) for r in inner[:-1]),
         *((radius, low),),
@@ -212,7 +212,7 @@ def cylinder(radius: float, low: float, high: float, sides: int, step: float, pa
     ]
     bottom = len(inner)
     top = bottom + len(heights)
-    return merge(
+    return merge_meshes(
         [
             revolve(profile[:bottom], sides, paint),
             revolve(profile[bottom:top], sides, paint),
@@ -245,7 +245,7 @@ def ellipsoid(centre: Any, radii: Any, step: float, paint: Paint, squareness: fl
         ],
         -1,
     )
-    return grid(np.asarray(centre, float) + unit * radii, paint)
+    return lattice_surface(np.asarray(centre, float) + unit * radii, paint)
 
 
 def rod(start: Any, end: Any, radius: float, step: float, paint: Paint, sides: int = 6) -> Mesh:
@@ -258,5 +258,5 @@ def rod(start: Any, end: Any, radius: float, step: float, paint: Paint, sides: i
     up = np.cross(along, right)
     angle = np.linspace(0, 2 * math.pi, sides + 1)
     ring = radius * (np.cos(angle)[:, None] * right + np.sin(angle)[:, None] * up)
-    stops = marks(0, 1, step / float(np.linalg.norm(end - start)))
-    return grid(start + stops[:, None, None] * (end - start) + ring[None], paint)
+    stops = subdivide(0, 1, step / float(np.linalg.norm(end - start)))
+    return lattice_surface(start + stops[:, None, None] * (end - start) + ring[None], paint)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from render_agent_lab.learned_verifier.network import extract
-from render_agent_lab.learned_verifier.shape import Shape
+from render_agent_lab.learned_verifier.shape import VerifierShape
 from render_agent_lab.verifier_training.examples import Example
 
 Integers = NDArray[np.int64]
@@ -42,7 +42,9 @@ class Batch:
 class PreparedExamples:
     """Examples on the device, storing each of the C distinct pairs of view and question once."""
 
-    def __init__(self, shape: Shape, examples: Sequence[Example], device: torch.device) -> None:
+    def __init__(
+        self, shape: VerifierShape, examples: Sequence[Example], device: torch.device
+    ) -> None:
         self._device = device
         distinct = {id(example.features): example.features for example in examples}
         places = {key: place for place, key in enumerate(distinct)}

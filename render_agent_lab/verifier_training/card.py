@@ -14,7 +14,7 @@ from render_agent.score.intervals import FEW_SCENES
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS
 from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
 from render_agent_lab.learned_verifier.history import NUMBERS
-from render_agent_lab.learned_verifier.shape import Shape
+from render_agent_lab.learned_verifier.shape import VerifierShape
 
 HEAD = """# A verifier of camera moves
 
@@ -28,7 +28,7 @@ CEILING = (
 )
 
 
-def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
+def save_verifier(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
     """Write a verifier to a folder.
 
     Args:
@@ -58,7 +58,7 @@ def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
         (folder / CARD).write_text(text, "utf-8")
 
 
-def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
+def card_text(learned: Mapping[str, Any], shape: VerifierShape) -> str:
     """Return the card as Markdown. `learned` is the result of `train`."""
     settings, source, held = learned["settings"], learned["learned_from"], learned["held_out"]
     encoder = ", ".join(f"{name} {value}" for name, value in learned["encoder"].items())
@@ -144,5 +144,5 @@ def _settings(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings.items())
 
 
-def _sizes(shape: Shape) -> str:
+def _sizes(shape: VerifierShape) -> str:
     return ", ".join(f"{name} {value}" for name, value in shape.to_json().items())

@@ -22,7 +22,7 @@ from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import (
     NOTHING,
-    Room,
+    RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
 )
@@ -167,7 +167,7 @@ def _apply_move(context: TurnContext, number: int, action: Action) -> Candidate:
 
 
 def _gains(
-    room: Room, renderer: Renderer, context: TurnContext, candidates: Sequence[Candidate]
+    room: RoomVisibility, renderer: Renderer, context: TurnContext, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
     """Return for each candidate the number of named things and the share of surface it would show for the first time."""
     question = context.state.question

@@ -13,7 +13,7 @@ import torch
 
 from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.ensemble import Ensemble
-from render_agent_lab.learned_verifier.shape import Shape
+from render_agent_lab.learned_verifier.shape import VerifierShape
 from render_agent_lab.verifier_training.batches import Integers, PreparedExamples
 from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
 from render_agent_lab.verifier_training.examples import Example
@@ -51,8 +51,8 @@ class FitResult:
     epochs: list[dict[str, Any]]
 
 
-def fit(
-    shape: Shape,
+def fit_ensemble(
+    shape: VerifierShape,
     examples: Sequence[Example],
     held_out: Sequence[Example],
     settings: Settings,

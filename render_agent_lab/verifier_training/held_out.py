@@ -41,7 +41,7 @@ def measure_success(
     return {name: np.array(values) for name, values in rates.items()}
 
 
-def summarize(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
+def summarize_held_out(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
     """Return the mean success of each method, and the differences between `learned` and the baselines, as JSON.
 
     `scenes` has the scene of every decision. Intervals are 95 % confidence intervals over scenes, None if there are too

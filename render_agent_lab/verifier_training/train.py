@@ -18,14 +18,14 @@ from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder
 from render_agent_lab.learned_verifier.ensemble import Ensemble, torch_device
-from render_agent_lab.learned_verifier.shape import Shape
-from render_agent_lab.verifier_training.card import card_text, save
+from render_agent_lab.learned_verifier.shape import VerifierShape
+from render_agent_lab.verifier_training.card import card_text, save_verifier
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.examples import Example, make_examples
-from render_agent_lab.verifier_training.fit import Settings, fit
-from render_agent_lab.verifier_training.held_out import measure_success, summarize
+from render_agent_lab.verifier_training.fit import Settings, fit_ensemble
+from render_agent_lab.verifier_training.held_out import measure_success, summarize_held_out
 
 MIN_DECISIONS = 20  # minimum number of training decisions with good and bad moves
 
@@ -88,7 +88,7 @@ def train(
     )
     shape = _shape(encoder)
     examples = make_examples([*learning, *testing], encoder, shape.history)
-    fitted = fit(
+    fitted = fit_ensemble(
         shape,
         examples[: len(learning)],
         examples[len(learning) :],
@@ -103,7 +103,7 @@ def train(
         "epochs": fitted.epochs,
         "held_out": _evaluate(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
     }
-    save(fitted.ensemble, output, learned)
+    save_verifier(fitted.ensemble, output, learned)
     with os_errors(SetupError, f"write {output / README}"):
         (output / README).write_text(card_text(learned, shape), "utf-8")
     return learned
@@ -149,9 +149,9 @@ def _check_enough(learning: Sequence[Decision], testing: Sequence[Decision]) -> 
         )
 
 
-def _shape(encoder: Encoder) -> Shape:
+def _shape(encoder: Encoder) -> VerifierShape:
     sizes = LARGE if encoder.features >= LARGE_FEATURES else SMALL
-    return Shape(
+    return VerifierShape(
         rows=encoder.rows,
         columns=encoder.columns,
         text=encoder.text,
@@ -202,7 +202,7 @@ def _evaluate(
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]
     measured: dict[str, Any] = {
         "scenes": sorted(held),
-        "good": summarize(measure_success(decisions, scores), names),
+        "good": summarize_held_out(measure_success(decisions, scores), names),
         "named": None,
     }
     if finding:
@@ -211,5 +211,5 @@ def _evaluate(
             [scores[place] for place in finding],
             named=True,
         )
-        measured["named"] = summarize(rows, [names[place] for place in finding])
+        measured["named"] = summarize_held_out(rows, [names[place] for place in finding])
     return measured

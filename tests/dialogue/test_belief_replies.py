@@ -17,7 +17,7 @@ from render_agent.engines.transformers.constrained_decoding import build_grammar
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.util.safe_parse import convert, plain
+from render_agent.util.safe_parse import convert, to_plain
 
 EVERYTHING = ("map", "counts", "pose", "seen")
 
@@ -46,7 +46,7 @@ def test_complete_reply_is_parsed():
     assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip
     assert (belief.position, belief.yaw, belief.unseen, belief.area) == ((0.5, 1), -90, ("lamp",), 14.5)  # fmt: skip
     assert (belief.count("office chair"), belief.notes) == (1, ())
-    assert convert(plain(belief), Belief) == belief
+    assert convert(to_plain(belief), Belief) == belief
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_read_belief_never_raises_and_round_trips(reply, cut):
             assert read.reason
         else:
             assert len(read.notes) <= MAX_NOTES
-            assert convert(json.loads(json.dumps(plain(read))), Belief) == read
+            assert convert(json.loads(json.dumps(to_plain(read))), Belief) == read
 
 
 def test_probes_without_views_or_moves_are_rejected():

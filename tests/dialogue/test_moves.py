@@ -15,7 +15,7 @@ from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, A
 from render_agent.dialogue.wording import general
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.util.safe_parse import decode, encode
+from render_agent.util.safe_parse import decode_json, encode_line
 
 SIZE = (12.0, 10.0, 2.7)
 START = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)
@@ -239,7 +239,7 @@ def test_outcome_is_consistent_with_action_and_poses(action, start):
 @settings(max_examples=50, deadline=None)
 def test_outcome_round_trips_through_the_log(action):
     camera, outcome, feedback = move(action)
-    logged = decode(encode(outcome), Outcome)
+    logged = decode_json(encode_line(outcome), Outcome)
     assert logged == outcome
     assert describe_outcome(action, START, camera, logged, general()) == feedback
 

@@ -16,7 +16,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.lines import line_to_json, read_line
 from render_agent.scans.camera import Camera
-from render_agent.util.safe_parse import convert, encode, plain
+from render_agent.util.safe_parse import convert, encode_line, to_plain
 
 OPTIONS = ("A. left", "B. right", "C. back")
 WHOLE = {
@@ -242,7 +242,7 @@ def test_lone_surrogates_and_nuls_are_replaced():
     text = '{"reasoning": "\\ud800\\u0000", "answer": "\\udfff", "view": "\\ud800"}'
     malformed = read(text, "letter", OPTIONS)
     assert "\ufffd" in malformed.reason
-    encode(malformed).decode()
+    encode_line(malformed).decode()
     assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
 
 
@@ -295,7 +295,7 @@ def check(text, wanted):
         assert action.moves or action.view is not None or action.answer is not None or action.done
         assert action.view is None or action.view in KINDS or action.view >= 0
         assert action.answer is None or action.answer_text is not None
-    assert convert(json.loads(json.dumps(plain(action))), ReadReply) == action
+    assert convert(json.loads(json.dumps(to_plain(action))), ReadReply) == action
     survives_the_log(text, action)
 
 
@@ -308,4 +308,4 @@ def survives_the_log(text, action):
     state.take(turn)
     assert not state.active
     assert state.answer == action.answer
-    assert read_line(encode(line_to_json(turn))) == turn
+    assert read_line(encode_line(line_to_json(turn))) == turn

@@ -8,7 +8,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.runs.run_estimate import FOLLOWING_TOKENS, Estimate, estimate
+from render_agent.runs.run_estimate import FOLLOWING_TOKENS, RunEstimate, estimate
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),
@@ -39,7 +39,7 @@ def sum_prompts(turns, questions, image=100, reply=50):
 def test_estimate_is_the_sum_over_all_prompts(turns, questions):
     result = estimate(config(max_turns=turns), questions, OPENING)
     total, cached = sum_prompts(turns, questions)
-    assert result == Estimate(turns * questions, total, cached, turns * questions * 50)
+    assert result == RunEstimate(turns * questions, total, cached, turns * questions * 50)
 
 
 def test_blind_run_has_no_image_tokens():

@@ -4,10 +4,10 @@ import numpy as np
 
 from render_agent.dialogue.reply import Action
 from render_agent_lab.learned_verifier.history import Histories, encode_history, stack
-from render_agent_lab.learned_verifier.shape import Features, Shape
+from render_agent_lab.learned_verifier.shape import Features, VerifierShape
 from render_agent_lab.verifier_training.examples import Example
 
-SMALL = Shape(
+SMALL = VerifierShape(
     rows=2,
     columns=2,
     text=3,

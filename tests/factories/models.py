@@ -19,7 +19,7 @@ from factories.families import SMALL_FAMILIES, small_family
 from render_agent.engines.bundled_models import bundled_model as bundled_folder
 from render_agent.engines.checkpoint.pretrained import Pretrained
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
-from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, make_config, save
+from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, make_config, save_model
 
 __all__ = ["CHAT_TEMPLATE"]
 
@@ -91,7 +91,7 @@ def _saved(directory: Path, made: Pretrained) -> Path:
     """Write a processor and a model with published sampling defaults; return the directory."""
     published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
     made.model.generation_config.update(**published)
-    return save(made, directory)
+    return save_model(made, directory)
 
 
 def small_tokenizer(**more: Any) -> Any:

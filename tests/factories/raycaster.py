@@ -21,7 +21,7 @@ from render_agent.render.renderer import (
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.scene import Scene
 from render_agent.scans.srgb import to_linear, to_srgb
-from render_agent.scans.texture import Material, Wrap, bilinear
+from render_agent.scans.texture import Material, Wrap, sample_bilinear
 
 Levels = list[NDArray[np.uint8]]
 
@@ -215,7 +215,7 @@ def _trilinear(
     whole = np.minimum(detail.astype(np.int64), max(len(levels) - 2, 0))
     for level in np.unique(whole):
         here = whole == level
-        finer = bilinear(levels[level], places[here], wrap)
-        coarser = bilinear(levels[min(level + 1, len(levels) - 1)], places[here], wrap)
+        finer = sample_bilinear(levels[level], places[here], wrap)
+        coarser = sample_bilinear(levels[min(level + 1, len(levels) - 1)], places[here], wrap)
         texels[here] = finer + (detail[here] - level)[:, None] * (coarser - finer)
     return texels

@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from render_agent.render.map_view.camera_path import Stop, arrange_marks
+from render_agent.render.map_view.camera_path import MapPose, arrange_marks
 from render_agent.render.map_view.cut_faces import FACE_COLOUR, _fill_cut_faces, cut_faces
 from render_agent.render.map_view.distances import downscale, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys
 from render_agent.render.map_view.map_view import TopView
-from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
+from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, PlotArea, write
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
 RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)
@@ -107,7 +107,7 @@ def test_grid_lines_are_at_whole_metres(renderer, size):
 def test_axis_labels_give_the_position_of_a_box(renderer):
     size = 640, 480
     picture, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
-    plot = Plot.inside(*size)
+    plot = PlotArea.inside(*size)
     red = where_is(picture, RED, 60)
     columns, rows = (
         grid_lines(picture[400], FLOOR) + 0.5,
@@ -141,7 +141,7 @@ def wedge(top, camera):
 @pytest.mark.parametrize("yaw", mostly_slow([0, 45, 90, 180, -90, -150], 45, -150))
 def test_wedge_points_in_the_viewing_direction(renderer, yaw):
     u, v = wedge(TopView(renderer, (640, 480)), Camera((2.0, 0.3, 1.6), yaw)).mean(axis=0)
-    assert wrapped(math.degrees(math.atan2(-v, u)) - yaw) == pytest.approx(0, abs=0.6)
+    assert wrap_degrees(math.degrees(math.atan2(-v, u)) - yaw) == pytest.approx(0, abs=0.6)
 
 
 def test_wedge_has_the_angle_of_the_field_of_view(renderer):
@@ -177,8 +177,8 @@ def test_stops_are_numbered_at_their_positions(renderer):
     )
 )
 def test_marks_show_every_stop_once_without_overlap(poses):
-    stops = [Stop(n, (u, v), yaw, 75) for n, (u, v, yaw) in enumerate(poses, 1)]
-    marks = arrange_marks(stops, Plot.inside(640, 480), 1.0)
+    stops = [MapPose(n, (u, v), yaw, 75) for n, (u, v, yaw) in enumerate(poses, 1)]
+    marks = arrange_marks(stops, PlotArea.inside(640, 480), 1.0)
     assert sorted(s.number for mark in marks for s in mark.stops) == list(range(1, len(stops) + 1))
     boxes = [mark.box(mark.spot) for mark in marks]
     for index, a in enumerate(boxes):
@@ -189,9 +189,10 @@ def test_marks_show_every_stop_once_without_overlap(poses):
 def test_stops_at_one_place_share_a_mark():
     numbers = [1, 2, 3, 5, 7, 8]
     stops = [
-        Stop(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75) for n in range(1, 9)
+        MapPose(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75)
+        for n in range(1, 9)
     ]
-    words = {mark.label for mark in arrange_marks(stops, Plot.inside(640, 480), 1.0)}
+    words = {mark.label for mark in arrange_marks(stops, PlotArea.inside(640, 480), 1.0)}
     assert words == {"1-3,5,7,8", "4", "6"}
 
 
@@ -340,7 +341,7 @@ def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
 def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
     picture, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
     words = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
-    plot = Plot.inside(640, 480)
+    plot = PlotArea.inside(640, 480)
     place = (plot.left + 20, plot.top / 2)
     assert read_label(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
 
@@ -350,7 +351,7 @@ def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
 )
 def test_key_is_omitted_on_very_small_maps(renderer, size, has_key):
     picture, _ = TopView(renderer, size).draw(room(), None, ())
-    above = picture[: Plot.inside(*size).top - 1]
+    above = picture[: PlotArea.inside(*size).top - 1]
     assert bool(len(where_is(above, FACE_COLOUR, 3))) == has_key
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from render_agent.render.png import decode, encode
+from render_agent.render.png import decode_png, encode_png
 
 images = arrays.arrays(
     np.uint8,
@@ -21,17 +21,17 @@ images = arrays.arrays(
 @settings(max_examples=60, deadline=None)
 @given(images)
 def test_round_trip_is_exact(image):
-    assert np.array_equal(decode(encode(image)), image)
+    assert np.array_equal(decode_png(encode_png(image)), image)
 
 
 def test_strided_arrays_are_encoded_correctly():
     image = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
     for view in (image[::2, ::-1], image.transpose(1, 0, 2), image[..., ::-1]):
-        assert np.array_equal(decode(encode(view)), view)
+        assert np.array_equal(decode_png(encode_png(view)), view)
 
 
 def test_pil_verifies_every_chunk():
-    data = encode(np.random.default_rng(1).integers(0, 256, (33, 47, 3), dtype=np.uint8))
+    data = encode_png(np.random.default_rng(1).integers(0, 256, (33, 47, 3), dtype=np.uint8))
     with Image.open(io.BytesIO(data)) as image:
         image.verify()
     with Image.open(io.BytesIO(data)) as image:
@@ -41,8 +41,8 @@ def test_pil_verifies_every_chunk():
 def test_smooth_images_are_compressed_deterministically():
     ramp = np.linspace(0, 255, 640).astype(np.uint8)
     image = np.broadcast_to(ramp[None, :, None], (480, 640, 3))
-    assert encode(image) == encode(image.copy())
-    assert len(encode(image)) < image.size / 50
+    assert encode_png(image) == encode_png(image.copy())
+    assert len(encode_png(image)) < image.size / 50
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_smooth_images_are_compressed_deterministically():
 )
 def test_arrays_that_are_not_images_are_rejected(array):
     with pytest.raises(ValueError, match="image"):
-        encode(array)
+        encode_png(array)
 
 
 def test_damaged_png_files_are_rejected():
-    data = encode(np.arange(300, dtype=np.uint8).reshape(10, 10, 3) * 7)
+    data = encode_png(np.arange(300, dtype=np.uint8).reshape(10, 10, 3) * 7)
     flipped = bytearray(data)
     flipped[50] ^= 255
     for damaged in (b"", b"hello", data[:40], data[:-20], bytes(flipped)):
         with pytest.raises(ValueError, match="PNG"):
-            decode(damaged)
+            decode_png(damaged)

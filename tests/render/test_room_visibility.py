@@ -7,11 +7,11 @@ import pytest
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.view import View
-from render_agent.render.around import camera_ahead, cameras_of, cell_size
+from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility import room_visibility
 from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.room_visibility import NEAR_METRES, Room, Rooms
+from render_agent.render.visibility.room_visibility import NEAR_METRES, Rooms, RoomVisibility
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
@@ -71,7 +71,7 @@ def all_results(room, renderer):
 
 def test_views_are_drawn_once(scene, space):
     renderer = Counting()
-    room = Room(scene, lambda: space, FACTS, SIZE)
+    room = RoomVisibility(scene, lambda: space, FACTS, SIZE)
     assert room.labels == ["lamp", "plant"]
     first = all_results(room, renderer)
     num_frames = renderer.num_frames
@@ -84,7 +84,7 @@ def test_views_are_drawn_once(scene, space):
 
 def test_results_agree_with_the_frames(scene, space):
     renderer = Rasteriser(1)
-    room = Room(scene, lambda: space, FACTS, SIZE)
+    room = RoomVisibility(scene, lambda: space, FACTS, SIZE)
     surface = Surface.of(scene, space, renderer)
     for view in VIEWS:
         covered, look = room.covered_by(view, renderer), room.look(view, renderer)
@@ -92,7 +92,7 @@ def test_results_agree_with_the_frames(scene, space):
             assert not covered.any()
             assert (look.near, look.nearest, look.empty) == (0, np.inf, 0)
             continue
-        cameras = cameras_of(view.camera) if view.kind == "around" else [view.camera]
+        cameras = around_cameras(view.camera) if view.kind == "around" else [view.camera]
         size = CELL if view.kind == "around" else SIZE
         frames = [renderer.draw(scene, camera, *size) for camera in cameras]
         each = [surface.seen(frame, camera) for frame, camera in zip(frames, cameras, strict=True)]
@@ -121,7 +121,7 @@ def test_reopened_rooms_give_the_same_results(scene, space, monkeypatch):
     assert all_results(first, renderer) == expected
     assert renderer.num_frames == num_frames
     new = View(9, "ego", "", STAND.turned(100))
-    fresh = Room(scene, lambda: space, FACTS, SIZE)
+    fresh = RoomVisibility(scene, lambda: space, FACTS, SIZE)
     assert first.sightings(new, [0, 1], renderer) == fresh.sightings(new, [0, 1], renderer)
     assert (first.covered_by(new, renderer) == fresh.covered_by(new, renderer)).all()
     assert loaded == ["a", "b", "c", "a"]
@@ -129,7 +129,7 @@ def test_reopened_rooms_give_the_same_results(scene, space, monkeypatch):
 
 def test_surface_may_be_requested_after_the_boxes(scene, space):
     renderer = Rasteriser(1)
-    first, later = (Room(scene, lambda: space, FACTS, SIZE) for _ in range(2))
+    first, later = (RoomVisibility(scene, lambda: space, FACTS, SIZE) for _ in range(2))
     for view in VIEWS:
         later.look(view, renderer)
     assert all_results(later, renderer) == all_results(first, renderer)

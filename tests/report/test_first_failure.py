@@ -12,7 +12,7 @@ from factories.reports import question_html
 
 import render_agent
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
+from render_agent.report.pages.maps.floor_plan import bare_plan, camera_poses
 from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
 from render_agent.report.pages.question.question_view import QuestionView
@@ -55,7 +55,7 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     _, folder = runs("misperceiver")
     state = next(state for state in folder.states if state.id == "63")
     diagnosis = diagnose_run(folder, 1, [state])["63"]
-    plan = bare_plan(cameras_of(state), diagnosis)
+    plan = bare_plan(camera_poses(state), diagnosis)
     part = QuestionView(state, row_of(state), diagnosis, plan, folder.parts)
     page = question_html({"name": "run", "stamps": [], "notes": []}, part)
     svgs = re.findall(

@@ -27,8 +27,7 @@ from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
-from render_agent.runs import merge_shards
-from render_agent.runs.merge_shards import merge
+from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
@@ -447,7 +446,7 @@ def test_shards_of_other_questions_are_not_merged(made, tmp_path):
     questions.write_text(questions.read_text().replace('"B"', '"A"', 1))
     (_, second) = shards(tmp_path, questions)
     with pytest.raises(UsageError, match=str(questions)):
-        merge(tmp_path / "merged", [first, second])
+        merge_shards(tmp_path / "merged", [first, second])
     assert not (tmp_path / "merged").exists()
 
 
@@ -461,7 +460,7 @@ def test_overlapping_or_incomplete_shards_are_not_merged(made, tmp_path):
         (second.path / "questions.jsonl").write_text(content)
         edit_record(second.path, lambda record: record["sha256"].pop("questions.jsonl", None))
         with pytest.raises(UsageError, match=said):
-            merge(tmp_path / "merged", [first, RunData(second.path)])
+            merge_shards(tmp_path / "merged", [first, RunData(second.path)])
     assert not (tmp_path / "merged").exists()
 
 
@@ -471,7 +470,7 @@ def test_shards_must_agree_in_every_digest(made, tmp_path, section):
     for run, digest in zip(both := shards(tmp_path, questions), "ab", strict=True):
         edit_record(run.path, lambda record: record["sha256"][section].update(shared=digest))  # noqa: B023
     with pytest.raises(UsageError, match="shared"):
-        merge(tmp_path / "merged", [RunData(run.path) for run in both])
+        merge_shards(tmp_path / "merged", [RunData(run.path) for run in both])
 
 
 def test_weights_that_older_shards_recorded_must_agree(made, tmp_path):
@@ -484,7 +483,7 @@ def test_weights_that_older_shards_recorded_must_agree(made, tmp_path):
 
         edit_record(run.path, record_weights)
     with pytest.raises(UsageError, match="had different inputs"):
-        merge(tmp_path / "merged", [RunData(run.path) for run in both])
+        merge_shards(tmp_path / "merged", [RunData(run.path) for run in both])
 
 
 def test_failed_merge_leaves_nothing_behind(made, tmp_path, monkeypatch):
@@ -494,9 +493,9 @@ def test_failed_merge_leaves_nothing_behind(made, tmp_path, monkeypatch):
     def full(source, target):
         raise RunLogError("no space left")
 
-    monkeypatch.setattr(merge_shards, "_copy_pictures", full)
+    monkeypatch.setattr("render_agent.runs.merge_shards._copy_pictures", full)
     with pytest.raises(RunLogError, match="no space"):
-        merge(tmp_path / "merged", both)
+        merge_shards(tmp_path / "merged", both)
     assert list((tmp_path / "merged").iterdir()) == []
 
 
@@ -506,13 +505,13 @@ def test_damaged_shard_is_named(made, tmp_path):
     lines = (second.path / "turns.jsonl").read_text().splitlines(keepends=True)
     (second.path / "turns.jsonl").write_text("".join(lines + lines[:1]))
     with pytest.raises(RunLogError, match=second.name):
-        merge(tmp_path / "merged", [first, RunData(second.path)])
+        merge_shards(tmp_path / "merged", [first, RunData(second.path)])
     assert not (tmp_path / "merged").exists()
 
 
 def test_merged_run_has_the_digest_of_its_questions(made, tmp_path):
     path, questions = made
-    merged, _ = merge(tmp_path / "merged", shards(tmp_path, questions))
+    merged, _ = merge_shards(tmp_path / "merged", shards(tmp_path, questions))
     assert RunData(merged).changed_questions is None
     assert "selection" not in RunData(merged).record
     assert transcripts(merged) == transcripts(path)

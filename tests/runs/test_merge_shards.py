@@ -19,7 +19,7 @@ from factories.runs import (
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.runs.merge_shards import merge
+from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.tasks.selection import shard_of
 
@@ -68,7 +68,7 @@ def parts(questions):
 
 def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
     assert all(part.saved_results["status"] == "partial" for part in parts)
-    path, result = merge(tmp_path / "merged", parts[::-1])
+    path, result = merge_shards(tmp_path / "merged", parts[::-1])
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
     assert result["status"] == "complete"
@@ -81,7 +81,7 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
 def test_merged_unfinished_shard_can_be_resumed(tmp_path, whole, parts):
     unfinished = RunData(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
     cut(unfinished.path, 3)
-    path, result = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
+    path, result = merge_shards(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert result["official"] is None
     assert RunData(path).saved_results is None
     go_on(path, walking(8))
@@ -98,5 +98,5 @@ def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, whole, pa
         ([other, *parts[1:]], "different options"),
     ):
         with pytest.raises(UsageError, match=said):
-            merge(tmp_path / "merged", wrong)
+            merge_shards(tmp_path / "merged", wrong)
     assert not (tmp_path / "merged").exists()

@@ -15,7 +15,7 @@ from render_agent.runs.turn import respond
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 
 KINDS = ("ego", "top", "around")
 HERE = Camera((2.5, 2.0, 1.6))
@@ -28,7 +28,7 @@ def context():
     points, colours, faces = room()
     bounds = np.array([points.min(0), points.max(0)], float)
     space = FreeSpace.of(Scene("room", points, colours, faces, 0.0, 2.5, bounds))
-    return Observation((View(0, "top", "0.png", HERE), View(1, "ego", "1.png", HERE)), HERE, space)
+    return NextViews((View(0, "top", "0.png", HERE), View(1, "ego", "1.png", HERE)), HERE, space)
 
 
 def respond_to(context, reply, kinds=KINDS, **more):

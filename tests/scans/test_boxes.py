@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from render_agent.scans.boxes import OrientedBox, distance, overlap, rotation, upright_box
+from render_agent.scans.boxes import OrientedBox, boxes_overlap, distance, rotation, upright_box
 
 
 def random_boxes(seed, count):
@@ -36,7 +36,7 @@ def test_distance_is_exact_and_symmetric():
 
 def test_boxes_overlap_if_their_distance_is_zero():
     for first, second in random_boxes(1, 150):
-        assert overlap(first, second) == (expected_distance(first, second) < 1e-9)
+        assert boxes_overlap(first, second) == (expected_distance(first, second) < 1e-9)
 
 
 def test_rotated_box_has_the_right_corners_and_axes():

@@ -13,9 +13,9 @@ from render_agent.scans.camera import (
     Camera,
     MapCamera,
     vertical_from_horizontal,
-    wrapped,
+    wrap_degrees,
 )
-from render_agent.util.safe_parse import convert, plain
+from render_agent.util.safe_parse import convert, to_plain
 
 angles = st.floats(-720, 720)
 metres = st.floats(-50, 50)
@@ -52,7 +52,7 @@ def test_turning_left_looks_left(camera, angle):
     assert depths[0] > 0
     assert pixels[0, 0] < 320
     assert np.allclose(ahead.offset(0, 1, 0), left)
-    assert math.isclose(math.cos(math.radians(wrapped(angle) - angle)), 1)
+    assert math.isclose(math.cos(math.radians(wrap_degrees(angle) - angle)), 1)
 
 
 @given(poses, st.floats(-180, 180), metres, metres, metres)
@@ -61,7 +61,7 @@ def test_opposite_moves_cancel_out(camera, angle, forward, left, up):
     moved = turned.at(np.asarray(turned.position) + turned.offset(forward, left, up))
     back = moved.at(np.asarray(moved.position) + moved.offset(-forward, -left, -up)).turned(-angle)
     assert np.allclose(back.position, camera.position, atol=1e-9)
-    assert abs(wrapped(back.yaw - camera.yaw)) < 1e-9
+    assert abs(wrap_degrees(back.yaw - camera.yaw)) < 1e-9
     assert back.pitch == camera.pitch
 
 
@@ -114,9 +114,9 @@ def test_map_camera_has_x_right_and_y_up():
 
 @given(poses)
 def test_camera_round_trips_through_json(camera):
-    assert convert(plain(camera), AnyCamera) == camera
+    assert convert(to_plain(camera), AnyCamera) == camera
 
 
 def test_map_camera_round_trips_through_json():
     camera = MapCamera((0.1, -3.7), 2.05, 0.0123)
-    assert convert(plain(camera), AnyCamera) == camera
+    assert convert(to_plain(camera), AnyCamera) == camera

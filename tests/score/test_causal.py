@@ -7,10 +7,10 @@ from fractions import Fraction
 import pytest
 from factories.metrics import VSI_BENCH
 
-from render_agent.score.causal import Pair, causal_figures, verdict
+from render_agent.score.causal import CounterpartPair, causal_figures, classify_pair
 from render_agent.score.metrics import ExactMatch, RefinedMatch
 
-MUST = Pair(
+MUST = CounterpartPair(
     "0",
     "0-move",
     "move",
@@ -22,7 +22,7 @@ MUST = Pair(
     ("A", "B"),
     VSI_BENCH["object_rel_direction_easy"],
 )
-STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"), VSI_BENCH["object_abs_distance"])  # fmt: skip
+STAY = CounterpartPair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"), VSI_BENCH["object_abs_distance"])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", Fals
 )
 def test_verdict_of_pair(pair, answers, expected, right):
     pair = replace(pair, answers=answers)
-    assert (verdict(pair), pair.right) == (expected, right)
+    assert (classify_pair(pair), pair.right) == (expected, right)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from render_agent.score.intervals import Estimate, estimates, holm, make_estimates, ratio
-from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally
+from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally_scores
 from render_agent.score.summary import summary
 from render_agent.tasks.question_types import DIRECTION_TYPES, TYPES
 
@@ -100,8 +100,8 @@ def test_no_interval_with_few_scenes():
     assert result["intervals"]["object_counting"] is not None
     assert result["intervals"]["route_planning"] is None
     assert result["errors"]["route_planning"]["scenes"] == 1
-    assert np.isnan(make_estimates(tally(rows(5)))[MICRO].p)
-    assert make_estimates(tally([])) == {}
+    assert np.isnan(make_estimates(tally_scores(rows(5)))[MICRO].p)
+    assert make_estimates(tally_scores([])) == {}
     assert ratio([], []) is None
 
 
@@ -176,4 +176,4 @@ def test_estimates_do_not_depend_on_answer_order():
     result = summary(rows)
     assert result == summary(list(reversed(rows)))
     for name, (low, high) in result["intervals"].items():
-        assert low < 100 * tally(rows).means[MACRO if name == "official" else name] < high
+        assert low < 100 * tally_scores(rows).means[MACRO if name == "official" else name] < high

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from render_agent.score.means import Scored, tally
-from render_agent.score.summary import figures
+from render_agent.score.means import Scored, tally_scores
+from render_agent.score.summary import score_figures
 from render_agent.tasks.question_types import TYPES
 
 
@@ -13,7 +13,7 @@ def scores(**types):
 
 def test_overall_score_is_the_mean_of_eight_tasks():
     values = dict(zip(TYPES, [0.4, 0.3, 0.2, 0.1, 0.5, 0.9, 0.6, 0.3, 0.7, 0.8], strict=True))
-    means = tally(scores(**values)).means
+    means = tally_scores(scores(**values)).means
     tasks = [0.4, 0.3, 0.2, 0.1, 0.5, (0.9 + 0.6 + 0.3) / 3, 0.7, 0.8]
     assert means["macro"] == pytest.approx(sum(tasks) / 8, abs=1e-15)
     assert means["without_order"] == pytest.approx(sum(tasks[:-1]) / 7, abs=1e-15)
@@ -23,9 +23,9 @@ def test_overall_score_is_the_mean_of_eight_tasks():
 
 
 def test_missing_tasks_do_not_count():
-    means = tally(scores(object_rel_direction_easy=1.0, object_counting=0.0)).means
+    means = tally_scores(scores(object_rel_direction_easy=1.0, object_counting=0.0)).means
     assert means["macro"] == 0.5
-    order = tally(scores(obj_appearance_order=1.0)).means
+    order = tally_scores(scores(obj_appearance_order=1.0)).means
     assert order["macro"] == 1
     assert np.isnan(order["without_order"])
 
@@ -33,21 +33,21 @@ def test_missing_tasks_do_not_count():
 def test_tasks_have_equal_weight():
     scored = [Scored("object_counting", "d", "s", 1.0)] * 99
     scored += [Scored("route_planning", "d", "s", 0.0), Scored("mine", "d", "s", 0.5)]
-    counted = tally(reversed(scored))
+    counted = tally_scores(reversed(scored))
     assert counted.types == ("object_counting", "route_planning", "mine")
     assert counted.means["macro"] == counted.means["mean_of_types"] == 0.5
     assert counted.means["micro"] == 99.5 / 101
 
 
 def test_means_without_scores_are_none():
-    result = figures([])
+    result = score_figures([])
     assert (result["n"], result["official"], result["micro"]) == (0, None, None)
     assert (result["types"], result["intervals"], result["debiased"]) == ({}, {}, None)
 
 
 def test_scenes_are_distinguished_by_dataset():
     both = [Scored("object_counting", dataset, "1", 1.0) for dataset in "ab"]
-    assert len(tally(both).sums) == 2
+    assert len(tally_scores(both).sums) == 2
 
 
 def test_summaries_by_dataset_and_debiased_subset():
@@ -56,8 +56,8 @@ def test_summaries_by_dataset_and_debiased_subset():
         Scored("object_counting", "a", "2", 0.0, pruned=False),
         Scored("object_counting", "b", "3", 0.5, pruned=False),
     ]
-    result = figures(scored)
+    result = score_figures(scored)
     assert (result["official"], result["debiased"]["official"]) == (50, 25)
     assert {name: one["official"] for name, one in result["datasets"].items()} == {"a": 50, "b": 50}
     assert result["debiased"]["n"] == 2
-    assert figures([Scored("object_counting", "a", "1", 1.0)])["debiased"] is None
+    assert score_figures([Scored("object_counting", "a", "1", 1.0)])["debiased"] is None

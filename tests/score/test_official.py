@@ -6,7 +6,7 @@ import pytest
 from conftest import test_data
 from factories.metrics import VSI_BENCH
 
-from render_agent.score.means import Scored, tally
+from render_agent.score.means import Scored, tally_scores
 from render_agent.score.metrics import FirstWord
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.tasks.question_types import CHOICE_TYPES, NUMBER_TYPES, TYPES
@@ -94,5 +94,5 @@ def test_ground_truth_scores_1_on_all_vsibench_questions():
         )
         for row in rows
     ]
-    assert set(tally(scored).means.values()) == {1.0}
-    assert tally(scored).types == TYPES
+    assert set(tally_scores(scored).means.values()) == {1.0}
+    assert tally_scores(scored).types == TYPES

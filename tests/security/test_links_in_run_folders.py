@@ -16,7 +16,7 @@ from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.build import build_report
-from render_agent.runs.merge_shards import merge
+from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
@@ -211,7 +211,7 @@ def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     log.close()
     linked_picture(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):
-        merge(tmp_path / "merged", [RunData(log.path)])
+        merge_shards(tmp_path / "merged", [RunData(log.path)])
 
 
 # A PostScript image, which Pillow would pass to Ghostscript.

@@ -22,7 +22,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.pages.build import build_report
-from render_agent.report.pages.watch import routes
+from render_agent.report.pages.watch import report_routes
 from render_agent.runs.read import RunData
 from render_agent.util.web.checks import TOKEN_HEADER
 from render_agent.util.web.server import LocalServer
@@ -200,7 +200,7 @@ def test_injected_markup_is_blocked_on_served_pages(hostile, watched, tmp_path):
     index = build_report(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    with served(routes(RunData(run))) as server:
+    with served(report_routes(RunData(run))) as server:
         address = f"{server.address}report/questions/{page.name}"
         with urllib.request.urlopen(address) as got:
             assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
@@ -216,7 +216,7 @@ def test_live_page_does_not_violate_its_policy(hostile, watched, tmp_path):
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     build_report(RunData(run), processes=1, diagnose=False)
-    with served(routes(RunData(run))) as server:
+    with served(report_routes(RunData(run))) as server:
         with watched.expect_response(lambda got: got.request.resource_type == "fetch"):
             watched.goto(f"{server.address}report/index.html")
         assert watched.evaluate("window.forbidden") == []

@@ -18,7 +18,13 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.console import plain_console
 from render_agent.util.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
-from render_agent.util.sanitize import escape_line, escape_name, is_plain, printable_json, visible
+from render_agent.util.sanitize import (
+    escape_line,
+    escape_name,
+    escape_unsafe,
+    is_plain,
+    printable_json,
+)
 
 COMMANDING = [
     "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x9b2J", "\x1b]52;c;ZXZpbA==\x07", "\x08\x08\x08", "\rfake",
@@ -30,7 +36,7 @@ MARKUP = "[/red] [bold]x[/] [link=http://evil.example]y[/link] :warning: [unclos
 
 @pytest.mark.parametrize("text", COMMANDING)
 def test_control_characters_are_escaped(text):
-    seen = visible(f"a{text}b")
+    seen = escape_unsafe(f"a{text}b")
     assert seen.encode().decode() == seen
     assert not [sign for sign in seen if not sign.isprintable()]
     assert seen.startswith("a")
@@ -40,17 +46,17 @@ def test_control_characters_are_escaped(text):
 
 @given(st.text())
 def test_visible_text_is_unchanged(text):
-    seen = visible(text)
-    assert visible(seen) == seen
+    seen = escape_unsafe(text)
+    assert escape_unsafe(seen) == seen
     assert is_plain(escape_name(text))
     assert "\n" not in escape_line(text)
     assert json.loads(printable_json([text, {text: text}])) == [text, {text: text}]
-    assert visible(printable_json(text)) == printable_json(text)
+    assert escape_unsafe(printable_json(text)) == printable_json(text)
 
 
 def test_ordinary_text_is_unchanged():
     text = "Größe 3 m²: “schön”, 漢字, עברית, हिन्दी, 👩‍🚀\n\tnext"
-    assert visible(text) == text
+    assert escape_unsafe(text) == text
 
 
 def test_console_does_not_interpret_markup(capsys):

@@ -9,7 +9,7 @@ from factories.runs import make_config
 
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.runs.build import build
-from render_agent.scans.boxes import overlap
+from render_agent.scans.boxes import boxes_overlap
 from render_agent.tasks.counterfactual.pairs import left_out
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import load_facts
@@ -92,7 +92,7 @@ def test_moved_objects_overlap_nothing(family):
     facts = load_facts(questions)
     for question in questions:
         boxes = [box for group in facts[question.scene].boxes.values() for box in group]
-        assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+        assert not any(boxes_overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
         corners = np.concatenate([box.bounds[:, :2] for box in boxes])
         assert ((corners > -1e-3) & (corners < (5.001, 4.001))).all()
         hanging = facts[question.scene].boxes["clock"]

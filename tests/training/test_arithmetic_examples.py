@@ -11,7 +11,7 @@ from factories.derivations import NUMBER, WAY, called, turn_said
 
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
-from render_agent_lab.expert.derive import Spot, bearing_of
+from render_agent_lab.expert.derive import PlanPoint, bearing_of
 from render_agent_lab.expert.homes import load_knowledge
 from training import arithmetic_examples as drills
 from training.text_examples import drill_examples, rotate_room
@@ -43,7 +43,7 @@ def drilled(known, seed=0):
         assert (reply["answer"], reply["done"]) == (None, False)
         places, said = reply["reasoning"].split(". ", 1)
         found = re.findall(rf"([a-z][a-z ]*) ({NUMBER}) ({NUMBER})(?:; |$)", places)
-        made[asked] = {name: Spot(float(x), float(y)) for name, x, y in found}, said
+        made[asked] = {name: PlanPoint(float(x), float(y)) for name, x, y in found}, said
     return room, made
 
 

@@ -15,7 +15,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.families.images import QwenImages
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder
-from render_agent.render.png import encode as png
+from render_agent.render.png import encode_png as png
 from render_agent.runs.read import RunData
 from training.dialogue_file import DIALOGUES_FILE, IMAGES_FILE, load_dialogues
 from training.encode import Encoder, encode_files

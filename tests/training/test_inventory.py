@@ -6,14 +6,14 @@ import re
 import pytest
 
 from render_agent.scans.camera import Camera
-from render_agent.util.safe_parse import plain
+from render_agent.util.safe_parse import to_plain
 from training.dialogue_file import DIALOGUES_FILE, load_dialogues
 from training.inventory import MAX_HIDDEN, MAX_NAMES, inventory, write
 from training.perception_images import SHOWN_FILE
 from training.processor import IMAGE_TOKENS, small_processor
 from training.tokenizer import small_tokenizer
 
-CAMERA = plain(Camera((1.0, 2.0, 1.4), 90.0))
+CAMERA = to_plain(Camera((1.0, 2.0, 1.4), 90.0))
 SHOWN = {"chair": [[2.04, 3.11], [0.96, 3.0]], "tv stand": [[4.0, -0.04]], "sofa": [[1.26, 0.5]]}
 ABSENT = ["bed", "clock", "door", "stove", "table", "window"]
 LINES = [

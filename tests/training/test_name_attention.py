@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from render_agent.scans.camera import Camera
-from render_agent.util.safe_parse import plain
+from render_agent.util.safe_parse import to_plain
 from training.name_attention import NameFinder, read_places
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model
@@ -21,7 +21,13 @@ torch = pytest.importorskip("torch")
 def shown_file(
     folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[float]]]
 ) -> Path:
-    line = {"kind": kind, "home": "room00", "camera": plain(camera), "shown": shown, "hidden": []}
+    line = {
+        "kind": kind,
+        "home": "room00",
+        "camera": to_plain(camera),
+        "shown": shown,
+        "hidden": [],
+    }
     file = folder / "shown.jsonl"
     file.write_text(json.dumps(line) + "\n")
     return file

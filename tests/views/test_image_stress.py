@@ -24,12 +24,12 @@ from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import DIRECTION_TYPES
-from render_agent.views.stress.blank import noise
+from render_agent.views.stress.blank import noise_image
 from render_agent.views.stress.mirrored import (
     SIDE_OF_THE_ROOM,
     mirrored_ground_truth,
@@ -142,8 +142,8 @@ def test_noise_is_deterministic(tmp_path):
     after = read_images(path)
     assert before.keys() == after.keys()
     assert all((before[name] == after[name]).all() for name in before)
-    assert (noise((4, 5, 3), "a", 3) != noise((4, 5, 3), "a", 4)).any()
-    assert (noise((4, 5, 3), "a", 3) != noise((4, 5, 3), "b", 3)).any()
+    assert (noise_image((4, 5, 3), "a", 3) != noise_image((4, 5, 3), "a", 4)).any()
+    assert (noise_image((4, 5, 3), "a", 3) != noise_image((4, 5, 3), "b", 3)).any()
 
 
 def three_rooms(folder):
@@ -234,7 +234,7 @@ def test_mirrored_dialogue_starts_at_mirrored_pose(number):
         expected = camera.mirrored(other.mirrored_at)
         result = start_camera(other, renderer, theirs, where, 60.0)
         assert result.position == pytest.approx(expected.position, abs=1e-9)
-        assert abs(wrapped(result.yaw - expected.yaw)) < 1e-9
+        assert abs(wrap_degrees(result.yaw - expected.yaw)) < 1e-9
 
 
 def as_cloud(scene, count=300_000):

@@ -30,7 +30,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent.views.measurement import Spot, measured, things_at, things_of
+from render_agent.views.measurement import ScenePoint, measured, things_at, things_of
 from render_agent.views.scene_graph import scene_graph
 from render_agent_lab.expert.surveyor import MEASURED_TYPES
 
@@ -154,13 +154,13 @@ def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
         points = points_under(camera, u, v, frame.depth[v, u].astype(float), (120, 90))
         pieces = frame.primitive[v, u]
         spots = [
-            Spot(point, camera.position, int(piece))
+            ScenePoint(point, camera.position, int(piece))
             for point, piece in zip(points, pieces, strict=True)
         ]
         owned = np.array([thing is not None for thing in things_at(spots, things, scene)])
         floor = (np.abs(scene.points[scene.faces[pieces], 2] - scene.floor) < 1e-3).all(axis=1)
         assert not owned[floor].any()
-        named = [Spot(point, camera.position) for point in points[floor][::25]]
+        named = [ScenePoint(point, camera.position) for point in points[floor][::25]]
         assert not any(things_at(named, things, scene))
         in_box = [
             (np.abs(each.box.local(points[floor])) <= each.box.size / 2 + 0.01).all(axis=1)

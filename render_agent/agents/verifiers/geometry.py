@@ -29,8 +29,8 @@ from render_agent.render.visibility.object_visibility import (
 )
 from render_agent.render.visibility.room_visibility import (
     NOTHING,
-    Room,
     Rooms,
+    RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
 )
@@ -162,7 +162,9 @@ class GeometryVerifier(Verifier):
         if "renderer" in self.__dict__:
             self.renderer.close()
 
-    def _coverage(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
+    def _coverage(
+        self, room: RoomVisibility, question: Question, views: Sequence[View]
+    ) -> Coverage:
         seen_boxes = clearly_visible_boxes(question, room, views, self.renderer)
         every = base_question_type(question) == COUNTING_TYPE
         seen_labels = set() if every else {room.labels[number] for number in seen_boxes}
@@ -173,7 +175,9 @@ class GeometryVerifier(Verifier):
         }
         return Coverage(room.covered(views, self.renderer), wanted, every)
 
-    def _gain(self, room: Room, coverage: Coverage, view: View, earlier: Sequence[View]) -> Gain:
+    def _gain(
+        self, room: RoomVisibility, coverage: Coverage, view: View, earlier: Sequence[View]
+    ) -> Gain:
         if any(view.file == other.file or _is_same_view(view, other) for other in earlier):
             return Gain(REPEATED_VIEW_SCORE, "shown before")
         if not isinstance(view.camera, Camera):

@@ -19,7 +19,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.choice import Choice
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 
 if TYPE_CHECKING:
     from render_agent.engines.engine import Engine
@@ -39,7 +39,7 @@ class TurnContext:
     """
 
     state: QuestionState
-    observation: Observation
+    observation: NextViews
     picture: Callable[[str], Image]
 
     @classmethod
@@ -55,7 +55,7 @@ class TurnContext:
             picture: Returns the RGB image for a view's file.
         """
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
-        return cls(before, Observation(turn.views, turn.camera_before, space), picture)
+        return cls(before, NextViews(turn.views, turn.camera_before, space), picture)
 
     @property
     def turn(self) -> int:

@@ -1,4 +1,4 @@
-"""`merge`: join the shards of a run."""
+"""`merge_shards`: join the shards of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
       render-agent merge SHARD_1 SHARD_2
     """
     from render_agent.cli.commands.run import program
-    from render_agent.runs.merge_shards import merge
+    from render_agent.runs.merge_shards import merge_shards
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
     from render_agent.util.display import count_noun
 
-    path, results = merge(Path(output), [find_run(Path(output), name) for name in runs])
+    path, results = merge_shards(Path(output), [find_run(Path(output), name) for name in runs])
     unfinished = results["counts"]["active"] + results["counts"]["failed"]
     console = plain_console(stderr=True)
     console.print(score_tables(results))

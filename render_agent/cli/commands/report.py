@@ -128,7 +128,7 @@ def serve_report(
     from render_agent.util.web.browser import open_page
 
     require("a live view", "starlette", "uvicorn", "matplotlib")
-    from render_agent.report.pages.watch import watch
+    from render_agent.report.pages.watch import watch_run
     from render_agent.report.pages.watch_all import watch_all
 
     def started(address: str) -> None:
@@ -144,4 +144,4 @@ def serve_report(
     folder = find_run(Path(output), run)
     name = folder.name
     click.echo("writing the first report", err=True)
-    watch(folder, port, started, processes=processes, diagnose=not no_diagnosis)
+    watch_run(folder, port, started, processes=processes, diagnose=not no_diagnosis)

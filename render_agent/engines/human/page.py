@@ -17,7 +17,7 @@ from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.reply import FIELDS
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
-from render_agent.render.png import encode
+from render_agent.render.png import encode_png
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.util.safe_parse import parse_json
 from render_agent.util.web.checks import PageFiles, image_response
@@ -141,7 +141,9 @@ class PlayPage:
         files = image_files(list(shown[1].messages))
         if index >= len(files):
             raise HTTPException(404)
-        return image_response(encode(np.asarray(shown[1].load_image(files[index]).convert("RGB"))))
+        return image_response(
+            encode_png(np.asarray(shown[1].load_image(files[index]).convert("RGB")))
+        )
 
 
 @dataclass(frozen=True, slots=True)

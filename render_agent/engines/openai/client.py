@@ -80,7 +80,7 @@ def make_client(endpoint: Endpoint, options: OpenAIOptions, timeout: float | Non
     )
 
 
-def reason_of(error: Exception, endpoint: Endpoint) -> str:
+def describe_error(error: Exception, endpoint: Endpoint) -> str:
     """Describe an error of the SDK, without secrets."""
     import openai
 
@@ -143,7 +143,7 @@ def error_body(error: Exception) -> Any:
         return response.text
 
 
-def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
+def query_server(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
     """Return what a server reports about itself and the model.
 
     Returns:
@@ -194,7 +194,9 @@ async def _served(client: Any, endpoint: Endpoint) -> dict[str, dict[str, Any]]:
         return {entry["id"]: entry for entry in data if isinstance(entry["id"], str)}
     except openai.OpenAIError as error:
         _raise_if_unusable(error, endpoint)
-        LOG.warning("%s does not list its models: %s", endpoint.url, reason_of(error, endpoint))
+        LOG.warning(
+            "%s does not list its models: %s", endpoint.url, describe_error(error, endpoint)
+        )
     except (ValueError, KeyError, TypeError):
         excerpt = first_words(raw.text, endpoint.secrets)
         LOG.warning("%s does not list its models: %r", endpoint.url, excerpt)
@@ -205,7 +207,7 @@ def _raise_if_unusable(error: Exception, endpoint: Endpoint) -> None:
     """Raise SetupError if an error means that the server cannot answer any request."""
     import openai
 
-    status, reason = getattr(error, "status_code", 0), reason_of(error, endpoint)
+    status, reason = getattr(error, "status_code", 0), describe_error(error, endpoint)
     if status == 401:
         raise SetupError(f"{endpoint.url} rejected the request ({reason}).") from None
     if status == 403:

@@ -25,11 +25,11 @@ from render_agent.engines.openai.chat_format import (
     wire_messages,
 )
 from render_agent.engines.openai.client import (
+    describe_error,
     error_body,
     first_words,
-    look_up,
     make_client,
-    reason_of,
+    query_server,
     rejects,
 )
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
@@ -320,7 +320,7 @@ class OpenAIEngine:
                 else:
                     self._record_error(server, error)
                 if server.lost is None or is_filtered:
-                    reason = reason_of(error, server.endpoint)
+                    reason = describe_error(error, server.endpoint)
                     raise RequestError(f"{server.endpoint.url} did not answer ({reason})") from None
                 events.append("retried")
                 continue
@@ -366,7 +366,7 @@ class OpenAIEngine:
             return False
         if event not in server.adaptations:
             server.adaptations.add(event)
-            reason = reason_of(error, server.endpoint)
+            reason = describe_error(error, server.endpoint)
             LOG.warning("%s: %s from now on, because of %s", server.endpoint.url, event, reason)
         return True
 
@@ -384,7 +384,9 @@ class OpenAIEngine:
         )
         if is_rejected and not is_final and server.answered:
             return  # a problem of this request, such as its length
-        server.record_failure(reason_of(error, server.endpoint), is_final=is_final or unreachable)
+        server.record_failure(
+            describe_error(error, server.endpoint), is_final=is_final or unreachable
+        )
 
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
         """Return the converted messages of a request. Raises any error that an image causes."""
@@ -417,7 +419,7 @@ def describe(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -
 def _look_up_all(
     endpoints: Sequence[Endpoint], config: RunConfig, model: str, options: OpenAIOptions
 ) -> list[dict[str, Any]]:
-    servers = [look_up(entry, model, options) for entry in endpoints]
+    servers = [query_server(entry, model, options) for entry in endpoints]
     notes = [server["note"] for server in servers if "note" in server]
     if notes and config.model is None:
         raise SetupError(f"{notes[0]}. Set --model to one of these.")

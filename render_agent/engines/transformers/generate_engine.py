@@ -36,7 +36,7 @@ PROBE_ROWS = 4  # rows of the first call, which measures the memory that a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BatchRow:
     """One row of a batch: one sample of a request."""
 
     request: Request
@@ -125,7 +125,7 @@ class TransformersEngine(BatchingEngine):
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in the same order; the batch is split if it does not fit."""
         parts: list[list[Reply]] = []
-        rows: list[Row] = []
+        rows: list[BatchRow] = []
         for request in requests:
             prompt = self._prepare(request)
             self._prompts.pop(id(request), None)
@@ -133,7 +133,7 @@ class TransformersEngine(BatchingEngine):
             if not isinstance(prompt, str):
                 limit = self.loaded.reply_limit(request, len(prompt.ids))
                 samples = range(request.distinct_samples)
-                rows += [Row(request, sample, prompt, limit) for sample in samples]
+                rows += [BatchRow(request, sample, prompt, limit) for sample in samples]
         row_replies = iter(self._generate(rows))
         for request, own in zip(requests, parts, strict=True):
             if not own:
@@ -183,7 +183,7 @@ class TransformersEngine(BatchingEngine):
             self._prompts[id(request)] = self.loaded.prepare(request)
         return self._prompts[id(request)]
 
-    def _generate(self, rows: Sequence[Row]) -> list[Reply]:
+    def _generate(self, rows: Sequence[BatchRow]) -> list[Reply]:
         """Return the reply or the error of each row.
 
         The first call is preceded by one that generates a single token, to measure the memory that rows need.
@@ -208,7 +208,7 @@ class TransformersEngine(BatchingEngine):
             for row, result in zip(rows, results, strict=True)
         ]
 
-    def _generate_measured(self, rows: Sequence[Row]) -> list[Reply]:
+    def _generate_measured(self, rows: Sequence[BatchRow]) -> list[Reply]:
         """Return the reply of each row; measure the memory if no larger batch was measured before."""
         owners = [(row.request.dialogue_id, row.prompt.pixel_rows) for row in rows]
         ownership = nullcontext() if self.vision is None else self.vision.owned_by(owners)
@@ -223,7 +223,7 @@ class TransformersEngine(BatchingEngine):
         return replies
 
 
-def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Reply]:
+def generate_rows(loaded: LoadedModel, rows: Sequence[BatchRow]) -> list[Reply]:
     """Return the reply of each row from one call of the library's `generate`. Raises any error of that call."""
     began = time.perf_counter()
     device = loaded.model.device

@@ -60,7 +60,7 @@ def chunk_end(prompt: PreparedPrompt, start: int, max_tokens: int) -> int:
     return end
 
 
-def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
+def token_positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
     """Return the positions of a prompt's tokens, (axes, tokens) int64.
 
     Three axes (time, height, width) are those of Qwen-VL: text advances by one on all axes, the tokens of an image are at
@@ -135,7 +135,8 @@ def prefill(
     bounds = np.cumsum([0, *(len(entry.ids) - entry.start for entry in entries)])
     slots = [entry.sequence.slots(0, total) for entry, total in zip(entries, totals, strict=True)]
     new_positions = [
-        positions(entry.prompt, family.axes)[:, entry.start : len(entry.ids)] for entry in entries
+        token_positions(entry.prompt, family.axes)[:, entry.start : len(entry.ids)]
+        for entry in entries
     ]
     device = model.device
     ids, token_positions, new_slots, all_slots, last, new_bounds, all_bounds = _to_device(

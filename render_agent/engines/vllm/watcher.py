@@ -27,7 +27,7 @@ def start_watcher() -> subprocess.Popen[bytes]:
     )
 
 
-def watch(parent: int) -> None:
+def kill_descendants(parent: int) -> None:
     """Record the descendants of a process while it is alive, then kill them."""
     descendants: set[psutil.Process] = set()
     while os.getppid() == parent:
@@ -40,4 +40,4 @@ def watch(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    watch(int(sys.argv[1]))
+    kill_descendants(int(sys.argv[1]))

@@ -17,7 +17,7 @@ from render_agent.render.map_view.overlay import (
     SMOOTH,
     Colour,
     Pixel,
-    Plot,
+    PlotArea,
     font,
     unit,
     write,
@@ -29,7 +29,7 @@ WEDGE_PIXELS, WEDGE_HERE_PIXELS = 27.0, 56.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class MapPose:
     """A pose on the map: its number, pixel and viewing direction (degrees, 0 is right, 90 is up)."""
 
     number: int
@@ -42,7 +42,7 @@ class Stop:
 class Mark:
     """The disc with the numbers of all stops at one place; it is moved aside if the place is crowded."""
 
-    stops: list[Stop]
+    stops: list[MapPose]
     last: bool
     scale: float
     spot: Pixel = field(init=False)
@@ -79,7 +79,7 @@ class Mark:
         return u - wide, v - high, u + wide, v + high
 
 
-def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
+def draw_trail(image: Image.Image, plot: PlotArea, stops: Sequence[MapPose]) -> None:
     """Draw the stops, oldest first, into the plot of a map; the last one is the current pose."""
     if not stops:
         return
@@ -105,7 +105,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
         start = end
 
 
-def _group_stops(stops: Sequence[Stop], scale: float) -> list[Mark]:
+def _group_stops(stops: Sequence[MapPose], scale: float) -> list[Mark]:
     """Return one mark per place, newest first."""
     marks: list[Mark] = []
     for stop in reversed(stops):
@@ -118,7 +118,7 @@ def _group_stops(stops: Sequence[Stop], scale: float) -> list[Mark]:
     return marks
 
 
-def arrange_marks(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
+def arrange_marks(stops: Sequence[MapPose], plot: PlotArea, scale: float) -> list[Mark]:
     """Return the marks of all stops, newest first, each at its place or at a free spot nearby.
 
     The newest mark stays at its place. A spot must be closer to the mark's own place than to any other, to avoid
@@ -163,7 +163,7 @@ def _overlap(box: Box, other: Box) -> bool:
     return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
-def _shade(stop: Stop, stops: Sequence[Stop]) -> Colour:
+def _shade(stop: MapPose, stops: Sequence[MapPose]) -> Colour:
     """Return the colour of a stop: lighter with age, and a separate one for the last."""
     if stop is stops[-1]:
         return HERE
@@ -188,7 +188,7 @@ class _Shapes:
         self.corner = corner
         self.scale = scale * SMOOTH
 
-    def draw(self, stops: Sequence[Stop], marks: Sequence[Mark]) -> None:
+    def draw(self, stops: Sequence[MapPose], marks: Sequence[Mark]) -> None:
         """Draw the wedges, then the path, then the outlines, then the discs."""
         for stop in stops:
             self.pen.polygon(self.wedge(stop, stops), fill=(*_shade(stop, stops), 90))
@@ -208,7 +208,7 @@ class _Shapes:
         """Convert a pixel of the image to the layer."""
         return (pixel[0] - self.corner[0]) * SMOOTH, (pixel[1] - self.corner[1]) * SMOOTH
 
-    def wedge(self, stop: Stop, stops: Sequence[Stop]) -> list[Pixel]:
+    def wedge(self, stop: MapPose, stops: Sequence[MapPose]) -> list[Pixel]:
         """Return the corners of a stop's wedge on the layer."""
         u, v = self.at(stop.place)
         reach = (WEDGE_HERE_PIXELS if stop is stops[-1] else WEDGE_PIXELS) * self.scale

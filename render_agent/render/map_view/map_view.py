@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.render.map_view.camera_path import Stop, draw_trail
+from render_agent.render.map_view.camera_path import MapPose, draw_trail
 from render_agent.render.map_view.cut_faces import (
     FACE_COLOUR,
     cut_faces,
@@ -21,7 +21,15 @@ from render_agent.render.map_view.cut_faces import (
     wall_reach,
 )
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
-from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
+from render_agent.render.map_view.overlay import (
+    SMOOTH,
+    PlotArea,
+    Ticks,
+    axes,
+    draw_grid,
+    key,
+    scale_bar,
+)
 from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
@@ -49,7 +57,7 @@ class TopView:
     def __init__(self, renderer: Renderer, size: tuple[int, int]) -> None:
         self.renderer = renderer
         self.size = size
-        self.plot = Plot.inside(*size)
+        self.plot = PlotArea.inside(*size)
         self._planning = Lock()
         self._storeys = Storeys()
         self._plans: WeakKeyDictionary[Scene, dict[MapCamera, FloorPlan]] = WeakKeyDictionary()
@@ -112,7 +120,7 @@ class TopView:
         each = (0,) * SMOOTH
         image_array = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
         x_ticks, y_ticks, step = _ticks(camera, plot, self.size)
-        grid(image_array, plot, x_ticks, y_ticks)
+        draw_grid(image_array, plot, x_ticks, y_ticks)
         image = Image.fromarray(image_array)
         axes(image, plot, x_ticks, y_ticks)
         end = scale_bar(image, plot, step, step / camera.metres_per_pixel)
@@ -120,10 +128,10 @@ class TopView:
         key(image, plot, labels, end, FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
-    def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
+    def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> MapPose:
         pixels, _ = plan.camera.project(np.array([pose.position]), *self.size)
         pixel = float(pixels[0, 0]), float(pixels[0, 1])
-        return Stop(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
+        return MapPose(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
 
 
 def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -133,7 +141,7 @@ def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def frame_room(
-    bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]
+    bounds: NDArray[np.float64], cut: float, plot: PlotArea, size: tuple[int, int]
 ) -> MapCamera:
     """Return the map camera that fits a room into `plot`.
 
@@ -153,7 +161,7 @@ def frame_room(
     return MapCamera((float(x - offset_x), float(y + offset_y)), cut, scale)
 
 
-def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks, Ticks, float]:
+def _ticks(camera: MapCamera, plot: PlotArea, size: tuple[int, int]) -> tuple[Ticks, Ticks, float]:
     """Return the grid lines along x and along y, and their spacing in metres."""
     width, height = size
     scale = camera.metres_per_pixel

@@ -74,7 +74,7 @@ def write(
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class PlotArea:
     """The part of a map that shows the room, as pixel edges; the axis labels are around it."""
 
     left: int
@@ -83,7 +83,7 @@ class Plot:
     bottom: int
 
     @classmethod
-    def inside(cls, width: int, height: int) -> Plot:
+    def inside(cls, width: int, height: int) -> PlotArea:
         """Return the plot of an image of this size, which leaves space for labels and the scale bar."""
         scale = unit(width, height)
         return cls(
@@ -112,7 +112,7 @@ class Ticks:
     pixels: Sequence[float]
 
 
-def grid(picture: NDArray[np.uint8], plot: Plot, x_ticks: Ticks, y_ticks: Ticks) -> None:
+def draw_grid(picture: NDArray[np.uint8], plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:
     """Tint the pixels of an image, (H, W, 3), on grid lines, in place."""
     for ticks, vertical in ((x_ticks, True), (y_ticks, False)):
         for pixel in ticks.pixels:
@@ -126,7 +126,7 @@ def grid(picture: NDArray[np.uint8], plot: Plot, x_ticks: Ticks, y_ticks: Ticks)
             picture[pixels] = np.rint(tinted)
 
 
-def axes(image: Image.Image, plot: Plot, x_ticks: Ticks, y_ticks: Ticks) -> None:
+def axes(image: Image.Image, plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:
     """Clear the area around the plot and draw the axes: x at the bottom, y on the left."""
     width, height = image.size
     scale = unit(width, height)
@@ -151,7 +151,7 @@ def axes(image: Image.Image, plot: Plot, x_ticks: Ticks, y_ticks: Ticks) -> None
     write(image, (3 * scale, plot.top / 2), "y (m)", 13 * scale, anchor="lm", edge=None)
 
 
-def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> float:
+def scale_bar(image: Image.Image, plot: PlotArea, metres: float, pixels: float) -> float:
     """Draw a scale bar of `metres`, `pixels` long, with its label, above the plot's right end; return where the label starts."""
     scale = unit(*image.size)
     draw = ImageDraw.Draw(image)
@@ -166,7 +166,12 @@ def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> f
 
 
 def key(
-    image: Image.Image, plot: Plot, labels: Sequence[str], end: float, fill: Colour, edge: Colour
+    image: Image.Image,
+    plot: PlotArea,
+    labels: Sequence[str],
+    end: float,
+    fill: Colour,
+    edge: Colour,
 ) -> None:
     """Draw the key of cut faces above the plot's left end: a square in their colours and its meaning.
 

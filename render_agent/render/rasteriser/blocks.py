@@ -117,7 +117,7 @@ def cloud_blocks(scene: Scene) -> CloudBlocks:
     return CloudBlocks(points, scene.colours[order], order, radii, around)
 
 
-def visible(boxes: FloatArray, projected: Projection, width: int, height: int) -> Visible:
+def visible_boxes(boxes: FloatArray, projected: Projection, width: int, height: int) -> Visible:
     """Return the potentially visible boxes out of (b, 6) in metres, world frame, nearest first."""
     blocks, rectangles, nearest = _cull(
         boxes, projected.matrix, projected.perspective, projected.near, width, height

@@ -20,7 +20,7 @@ from render_agent.render.rasteriser.blocks import (
     POINTS_PER_BLOCK,
     MeshBlocks,
     mesh_blocks,
-    visible,
+    visible_boxes,
 )
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
@@ -120,7 +120,7 @@ class Rasteriser:
             renderer.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
-        seen = visible(mesh.boxes, view, width, height)
+        seen = visible_boxes(mesh.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
         coloured = self._coloured
 
@@ -146,7 +146,7 @@ class Rasteriser:
     def _cloud(
         self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int
     ) -> Frame:
-        seen = visible(cloud.blocks.boxes, view, width, height)
+        seen = visible_boxes(cloud.blocks.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
         other_keys, other_nearest, _ = _buffers(width, height)
         radii = cloud.blocks.radii

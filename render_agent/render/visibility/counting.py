@@ -117,7 +117,7 @@ def face_areas(points: Any, faces: Any) -> Any:
 
 
 @kernel
-def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
+def tally_pixels(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
     """Return the number of pixels of each group, (count,), and their total solid angle, (count,) steradians.
 
     Group 0, which is in no box, is not counted.

@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.dialogue.view import View
-from render_agent.render.around import camera_ahead, cameras_of, cell_size
+from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.projection import points_under, projection
 from render_agent.render.renderer import Frame, Renderer
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
@@ -164,7 +164,7 @@ class ObjectVisibility:
         if view.kind != "around":
             return [(self, view.camera)]
         quarter = self.with_size(cell_size(self.size))
-        return [(quarter, each) for each in cameras_of(camera_ahead(view.camera, self.size))]
+        return [(quarter, each) for each in around_cameras(camera_ahead(view.camera, self.size))]
 
     def with_size(self, size: tuple[int, int]) -> ObjectVisibility:
         """Return a Sight for images of another size, with the same downscaling."""
@@ -177,14 +177,14 @@ class ObjectVisibility:
     def _sums(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector, angle: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        from render_agent.render.visibility.counting import tally
+        from render_agent.render.visibility.counting import tally_pixels
 
         surfaces, pieces = self._surfaces, frame.primitive
         if pieces is None:
             surfaces, pieces = self._assign_pixels(frame, camera)
         weights = surfaces.seen_from(position).astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas, angles = tally(surfaces.groups, pieces.ravel(), angle, len(weights))
+        areas, angles = tally_pixels(surfaces.groups, pieces.ravel(), angle, len(weights))
         return (areas @ weights) * scale, np.asarray(angles @ weights)
 
     def _assign_pixels(

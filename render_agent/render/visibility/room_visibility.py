@@ -51,7 +51,7 @@ class PoseVisibility:
     sightings: dict[int, ObjectSighting] = field(default_factory=dict)
 
 
-class Room:
+class RoomVisibility:
     """A scene and its ground truth; used by the thread that owns the renderers passed to its methods.
 
     Args:
@@ -189,7 +189,7 @@ class Rooms:
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, RoomVisibility] = {}
 
     def room(
         self,
@@ -197,7 +197,7 @@ class Rooms:
         scene: Callable[[], Scene],
         space: Callable[[], FreeSpace],
         facts: Facts = NOTHING,
-    ) -> Room:
+    ) -> RoomVisibility:
         """Return the room of a scene, open.
 
         Args:
@@ -212,7 +212,7 @@ class Rooms:
         room = self._rooms.pop(name, None)
         if room is None:
             opened = scene()
-            room = Room(opened, space, placed(facts, opened), self.size)
+            room = RoomVisibility(opened, space, placed(facts, opened), self.size)
         room.open(scene, space)
         self._rooms[name] = room  # now the most recently used
         for least_used in list(self._rooms.values())[:-MAX_OPEN_ROOMS]:
@@ -220,14 +220,14 @@ class Rooms:
         return room
 
 
-def named_boxes(question: Question, room: Room) -> list[int]:
+def named_boxes(question: Question, room: RoomVisibility) -> list[int]:
     """Return the numbers of the boxes whose category a question names."""
     names = named_categories(question)
     return [number for number, label in enumerate(room.labels) if label in names]
 
 
 def clearly_visible_boxes(
-    question: Question, room: Room, views: Iterable[View], renderer: Renderer
+    question: Question, room: RoomVisibility, views: Iterable[View], renderer: Renderer
 ) -> frozenset[int]:
     """Return the numbers of the boxes that a question names and at least one of the views shows clearly.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import TurnDiagnosis
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 
 NEAR_METRES = 0.3  # positions closer than this count as the same place
 SAME_HEADING_DEGREES = 15.0  # headings closer than this show the same view
@@ -56,7 +56,7 @@ def _came_back(before: Sequence[Camera], end: Camera) -> bool:
 
 def _turned_back(before: Sequence[Camera], end: Camera) -> bool:
     """Return True if a rotation undid the previous rotation at the same place."""
-    rotation = wrapped(end.yaw - before[-1].yaw)
+    rotation = wrap_degrees(end.yaw - before[-1].yaw)
     if (
         abs(rotation) < MIN_TURN_DEGREES
         or math.dist(before[-1].position, end.position) > NEAR_METRES
@@ -65,8 +65,8 @@ def _turned_back(before: Sequence[Camera], end: Camera) -> bool:
     for earlier, later in zip(before[-2::-1], before[:0:-1], strict=True):
         if math.dist(earlier.position, end.position) > NEAR_METRES:
             return False
-        previous_rotation = wrapped(later.yaw - earlier.yaw)
+        previous_rotation = wrap_degrees(later.yaw - earlier.yaw)
         if abs(previous_rotation) >= MIN_TURN_DEGREES:
             is_opposite = (previous_rotation > 0) != (rotation > 0)
-            return is_opposite and abs(wrapped(end.yaw - earlier.yaw)) <= SAME_HEADING_DEGREES
+            return is_opposite and abs(wrap_degrees(end.yaw - earlier.yaw)) <= SAME_HEADING_DEGREES
     return False

@@ -18,7 +18,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.render.visibility.object_visibility import ObjectSighting
-from render_agent.render.visibility.room_visibility import NOTHING, Room
+from render_agent.render.visibility.room_visibility import NOTHING, RoomVisibility
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import steps
 from render_agent.scans.camera import Camera, Vector
@@ -59,7 +59,7 @@ def measure_scene(
     Raises:
         RenderError: The scene cannot be rendered.
     """
-    room, renderer = Room(scene, space, facts or NOTHING, size), without_colours(renderer)
+    room, renderer = RoomVisibility(scene, space, facts or NOTHING, size), without_colours(renderer)
     named = {state.id: named_categories(state.question) for state in states}
     boxes = boxes_by_name(facts, {name for names in named.values() for name in names})
     return {
@@ -72,7 +72,7 @@ def measure_scene(
 
 
 def _measure_turns(
-    state: QuestionState, named: Sequence[str], room: Room, renderer: Renderer
+    state: QuestionState, named: Sequence[str], room: RoomVisibility, renderer: Renderer
 ) -> list[TurnDiagnosis]:
     box_indices = [n for name in named for n, label in enumerate(room.labels) if label == name]
     covered = room.covered((), renderer)

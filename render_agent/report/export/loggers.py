@@ -26,7 +26,7 @@ from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
 from render_agent.score.intervals import make_estimates
-from render_agent.score.means import MACRO, tally
+from render_agent.score.means import MACRO, tally_scores
 from render_agent.util.reasons import MAX_REASON_CHARS, truncate
 from render_agent.util.redact import redact_keys
 
@@ -253,7 +253,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
     }
     if tokens.prompt or not turns:  # else the server reports none
         figures |= {"tokens/in": tokens.prompt, "tokens/out": tokens.reply, "tokens/from_cache": tokens.cached}  # fmt: skip
-    answers = tally(scored_answers(states))
+    answers = tally_scores(scored_answers(states))
     if len(answers.sums):
         figures["score"] = 100 * float(answers.means[MACRO])
         low, high = (100 * float(end) for end in make_estimates(answers)[MACRO].score_interval)

@@ -7,7 +7,7 @@ from pathlib import Path
 from render_agent.extras import require
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import describe_run, write_index
-from render_agent.report.pages.maps.floor_plan import cameras_of
+from render_agent.report.pages.maps.floor_plan import camera_poses
 from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
 from render_agent.runs.read import RunData
@@ -50,7 +50,7 @@ def missing_assets(run: RunData, pages: Path) -> list[str]:
         run: The run.
         pages: The folder of its report.
     """
-    with_poses = [state for state in run.states if next(cameras_of(state), None)]
+    with_poses = [state for state in run.states if next(camera_poses(state), None)]
     scenes = {state.question.scene for state in with_poses}
     no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
     files = {file for state in with_poses for turn in state.turns for file in turn.image_files}

@@ -20,7 +20,7 @@ PAGE_SUFFIXES = (".html", ".js", ".css", ".svg", ".png")  # of the files of a re
 WAIT_FACTOR = 3  # wait this many times the duration of the last update, to leave the CPU to the run
 
 
-def routes(run: RunData) -> list[BaseRoute]:
+def report_routes(run: RunData) -> list[BaseRoute]:
     """Return the routes of a run's report and its images."""
     return [
         Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
@@ -29,7 +29,7 @@ def routes(run: RunData) -> list[BaseRoute]:
     ]
 
 
-def watch(
+def watch_run(
     run: RunData,
     port: int,
     on_start: Callable[[str], None],
@@ -47,7 +47,7 @@ def watch(
         diagnose: As for `build_report`.
     """
     with closing(LocalServer(port)) as server:
-        server.start(routes(run))
+        server.start(report_routes(run))
         started = False
         while True:
             start = time.monotonic()

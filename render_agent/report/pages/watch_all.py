@@ -78,7 +78,7 @@ def is_stale(run: Path) -> bool:
     return any(file.stat().st_mtime > written for file in inputs if file.is_file())
 
 
-def routes(output: Path, reports: ReportQueue) -> list[BaseRoute]:
+def overview_routes(output: Path, reports: ReportQueue) -> list[BaseRoute]:
     """Return the routes of the page over all runs, their reports and images."""
 
     def runs_page(request: Request) -> Response:
@@ -138,6 +138,6 @@ def watch_all(
     page_values(output, lambda run: True)
     reports = ReportQueue(processes, diagnose=diagnose)
     with closing(LocalServer(port)) as server:
-        server.start(routes(output, reports))
+        server.start(overview_routes(output, reports))
         on_start(server.address)
         reports.serve()

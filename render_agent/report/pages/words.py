@@ -71,7 +71,7 @@ def type_words(name: str) -> str:
     return TYPE_WORDS.get(name, name.replace("_", " "))
 
 
-def outcome(row: Row | None) -> str:
+def outcome_word(row: Row | None) -> str:
     """Return `right`, `wrong` or `open` (not scored, or no row) for a row of the results."""
     if row is None or row.score is None:
         return "open"
@@ -79,7 +79,7 @@ def outcome(row: Row | None) -> str:
 
 
 def result_words(score: float | None) -> str:
-    """Describe the score of an answer, 0 to 1, in the words of `outcome`; "partly right" counts as right."""
+    """Describe the score of an answer, 0 to 1, in the words of `outcome_word`; "partly right" counts as right."""
     if score is None:
         return "not scored"
     return "right" if score == 1 else "partly right" if score >= RIGHT else "wrong"

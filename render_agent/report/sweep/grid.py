@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig
-from render_agent.report.sweep.plan import Cell, Sweep
+from render_agent.report.sweep.plan import Sweep, SweepRun
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
@@ -67,7 +67,7 @@ def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool 
             raise type(error)(f"{cell.label}: {error}") from error
 
 
-def run_cell(cell: Cell, started: RunData | None, watch: Watch) -> None:
+def run_cell(cell: SweepRun, started: RunData | None, watch: Watch) -> None:
     """Run a cell to completion, resuming it if it was started.
 
     Args:

@@ -38,7 +38,7 @@ class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SweepRun:
     """One run of a sweep."""
 
     label: str
@@ -52,14 +52,14 @@ class Sweep:
     """A sweep with its cells in order."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SweepRun, ...]
     baseline: str
     """Label of the row that the others are compared with."""
 
     @property
-    def rows(self) -> dict[str, list[Cell]]:
+    def rows(self) -> dict[str, list[SweepRun]]:
         """Cells of each row of the table, in order."""
-        rows: dict[str, list[Cell]] = {}
+        rows: dict[str, list[SweepRun]] = {}
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
         return rows
@@ -100,7 +100,7 @@ def _read(file: Path) -> SweepFile:
     return sweep
 
 
-def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[Cell]:
+def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[SweepRun]:
     common = _options(plan.options, "options")
     seeds = [_options({"seed": seed}, "seeds") for seed in plan.seeds or ()]
     labels: set[str] = set()
@@ -114,7 +114,7 @@ def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[
                 flag = f"--{conflicts[0].replace('_', '-')}"
                 raise UsageError(f"{flag} is set in the file ({truncate(row, 200)}). Omit it on the command line.")  # fmt: skip
             label = ", ".join([row, *([_label(seed)] if seed else [])])
-            cell = Cell(label, _config({**common, **cell_options, **typed}, label, output), row)
+            cell = SweepRun(label, _config({**common, **cell_options, **typed}, label, output), row)
             if duplicate := runs.get(cell.config.fingerprint):
                 raise UsageError(f"{truncate(duplicate, 200)} and {truncate(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
             if label in labels:
@@ -173,7 +173,7 @@ def _as_typed(name: str, value: Any) -> str:
     return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[Cell, ...]) -> str:
+def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[SweepRun, ...]) -> str:
     """Return the first row with the label or the options of `baseline`; the first row if it is None."""
     options = _options(baseline, "baseline") if isinstance(baseline, dict) else {}
     for cell in cells:

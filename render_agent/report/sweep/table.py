@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.report.sweep.grid import is_complete
-from render_agent.report.sweep.plan import Cell, Sweep
+from render_agent.report.sweep.plan import Sweep, SweepRun
 from render_agent.runs.inputs import question_inputs
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
@@ -64,7 +64,7 @@ def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
     return rows
 
 
-def _runs(cells: Sequence[Cell], started: Mapping[str, RunData]) -> list[RunData]:
+def _runs(cells: Sequence[SweepRun], started: Mapping[str, RunData]) -> list[RunData]:
     runs = [started[cell.label] for cell in cells if cell.label in started]
     return [run for run in runs if run.has_questions]
 

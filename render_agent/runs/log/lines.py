@@ -13,7 +13,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine, Turn
 from render_agent.util.atomic_files import json_lines
 from render_agent.util.reasons import short_repr
-from render_agent.util.safe_parse import ValidationError, convert, decode, plain
+from render_agent.util.safe_parse import ValidationError, convert, decode_json, to_plain
 from render_agent.util.sanitize import is_plain
 
 LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")  # omitted from a line if empty
@@ -24,15 +24,15 @@ class _Head(Struct):
 
 
 def read_line(text: bytes) -> LogLine:
-    """Parse a line of `turns.jsonl`. Raises ValueError if it is not a line, MisfitError with the field if invalid."""
-    head: _Head = decode(text, _Head)
-    line: LogLine = decode(text, Turn if head.error is None else Failure)
+    """Parse a line of `turns.jsonl`. Raises ValueError if it is not a line, ValidationError with the field if invalid."""
+    head: _Head = decode_json(text, _Head)
+    line: LogLine = decode_json(text, Turn if head.error is None else Failure)
     return line
 
 
 def line_to_json(line: LogLine) -> dict[str, Any]:
     """Convert to a line of `turns.jsonl`; errors have the fields of a turn, empty."""
-    fields: dict[str, Any] = plain(line)
+    fields: dict[str, Any] = to_plain(line)
     if isinstance(line, Turn):
         return {k: value for k, value in fields.items() if value or k not in LEFT_OUT_EMPTY}
     del fields["of_scene"]
@@ -69,7 +69,7 @@ _FIELDS = {name: field for field, name in SAVED_NAMES.items()}
 
 def question_to_json(question: Question) -> dict[str, Any]:
     """Convert to a line of `questions.jsonl`."""
-    values = plain(question).items()
+    values = to_plain(question).items()
     return {
         SAVED_NAMES.get(name, name): value
         for name, value in values
@@ -83,7 +83,7 @@ def questions_text(questions: Iterable[Question]) -> bytes:
 
 
 def question_from_json(line: Any) -> Question:
-    """Parse a line written by `question_to_json`. Raises MisfitError if it is invalid."""
+    """Parse a line written by `question_to_json`. Raises ValidationError if it is invalid."""
     if isinstance(line, dict):
         line = {_FIELDS.get(name, name): value for name, value in line.items()}
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from render_agent.util.redact import redact_keys
-from render_agent.util.sanitize import visible
+from render_agent.util.sanitize import escape_unsafe
 
 
 @contextmanager
@@ -56,4 +56,4 @@ class _Entry(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(redact_keys(super().format(record))).replace("\n", "\n  ")
+        return escape_unsafe(redact_keys(super().format(record))).replace("\n", "\n  ")

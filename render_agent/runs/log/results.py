@@ -31,8 +31,8 @@ from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
     ORDER_NOTE,
-    figures,
     means,
+    score_figures,
     summary,
 )
 from render_agent.tasks.ground_truth import Facts, load_facts
@@ -69,7 +69,7 @@ def results(
     """
     scored = [state for state in states if score_of(state, marks=marks) is not None]
     official = means(scored_answers(scored, marks=marks))[MACRO]
-    chosen = figures(
+    chosen = score_figures(
         scored_answers(scored, parser, marks=marks), OFFICIAL if parser == OFFICIAL else MACRO
     )
     raw = summary(scored_answers(scored, raw=True, marks=marks), OFFICIAL_RAW)
@@ -103,7 +103,7 @@ def results(
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
         **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
-        "counts": counts(states),
+        "counts": count_statuses(states),
         "totals": totals(states, rows),
         "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
@@ -149,7 +149,7 @@ def _known(
     return facts(questions), truths
 
 
-def counts(states: Sequence[QuestionState]) -> dict[str, int]:
+def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
     """Return the number of questions by status, the number of unreadable replies, and of questions that had any.
 
     These are the keys `repairs` and `repaired`.

@@ -30,7 +30,7 @@ from render_agent.util.atomic_files import (
     write_all,
     write_errors,
 )
-from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
+from render_agent.util.safe_parse import MAX_LINE_BYTES, encode_line
 from render_agent.views.image_store import ImageStore
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the second
@@ -143,7 +143,7 @@ class RunLog:
 
     def append_line(self, line: Mapping[str, Any]) -> None:
         """Append a line unchanged, e.g. from the log of another run."""
-        encoded = encode(dict(line))
+        encoded = encode_line(dict(line))
         if len(encoded) > MAX_LINE_BYTES:  # readers would reject the line, and with it the log
             raise RenderAgentError(
                 f"turn {line.get('turn')} has {len(encoded):,} bytes, more than the maximum of"

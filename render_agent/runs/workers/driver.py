@@ -187,7 +187,7 @@ class Driver:
             return [self.returned.pop(0)] if self.returned else []
         free = sum(not other.scenes for other in working)
         remaining = sum(len(self._active(scene)) for scene in (*self.fresh, *self.returned))
-        target = share(remaining, slot.batch_size, len(working), free)
+        target = worker_share(remaining, slot.batch_size, len(working), free)
         scenes = [self.fresh.pop(0)]
         count = len(self._active(scenes[0]))
         while self.fresh and count + len(self._active(self.fresh[0])) <= target:
@@ -293,7 +293,7 @@ class Driver:
         return "batched" if len(state.turns) < batched else "finishing"
 
 
-def share(questions: int, batch_size: int, workers: int, free: int) -> int:
+def worker_share(questions: int, batch_size: int, workers: int, free: int) -> int:
     """Return the number of questions for an idle worker: half its share, in full batches if possible.
 
     Less than a batch only if other idle workers would get nothing; at most MAX_BATCHES_PER_TASK batches.

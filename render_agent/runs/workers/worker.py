@@ -23,7 +23,7 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
-from render_agent.render.png import encode
+from render_agent.render.png import encode_png
 from render_agent.runs.build import Parts, build
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.phase_controller import NullObserver, Observer
@@ -180,7 +180,7 @@ class ForwardingPictures(ImageStore):
         self._send = send
 
     def _write(self, file: str, picture: NDArray[Any]) -> None:
-        png = encode(picture)
+        png = encode_png(picture)
         self.store(file, png)
         self._send(Drawn(file, png))
 

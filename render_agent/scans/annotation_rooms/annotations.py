@@ -73,7 +73,7 @@ def is_annotation_file(path: Path) -> bool:
     return path.suffix == ".json"
 
 
-def annotation_files(path: Path) -> list[Path]:
+def find_annotation_files(path: Path) -> list[Path]:
     """Return the annotation files in a folder, or the file itself; raise QuestionsError if there are none."""
     files = sorted(path.glob(FILES)) if path.is_dir() else [path]
     if not files:
@@ -90,7 +90,7 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
         QuestionsError: There are no annotations, or a file is not in the official format.
     """
     annotations: dict[str, SceneAnnotation] = {}
-    for file in annotation_files(path):
+    for file in find_annotation_files(path):
         try:
             annotations |= _read(file, read_bounded(file))
         except (OSError, ValueError) as error:

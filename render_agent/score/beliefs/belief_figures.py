@@ -47,7 +47,7 @@ LABELS = SHARES | OTHERS
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProbeStep:
     """The most recent probe of a question at a given turn, and the probe before it."""
 
     question: Question
@@ -74,38 +74,40 @@ def belief_figures(
     scored = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
     last = [_step_at(questions[name], probes, turns) for name, probes in scored.items()]
-    by_type: dict[str, list[Step]] = defaultdict(list)
+    by_type: dict[str, list[ProbeStep]] = defaultdict(list)
     for step in filter(None, last):
         by_type[step.question.type].append(step)
     return {
         "radius_metres": RADIUS_METRES,
         "questions": len(scored),
         "without_truth": len(states) - len(scored),
-        "last": figures(last),
+        "last": summarize_steps(last),
         "turns": [
             {
                 "turn": turn,
-                **figures(
+                **summarize_steps(
                     [_step_at(questions[name], probes, turn) for name, probes in scored.items()]
                 ),
             }
             for turn in range(turns)
         ],
-        "types": {name: figures(steps) for name, steps in sorted(by_type.items())},
+        "types": {name: summarize_steps(steps) for name, steps in sorted(by_type.items())},
         "calibration": calibration([pair for step in last if step for pair in _sure(step)]),
     }
 
 
 def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
-) -> dict[str, Step]:
+) -> dict[str, ProbeStep]:
     """Return the last probe of each probed question by id; `probes` are results of `probes_of`."""
     originals, _ = split_counterparts(states)
     steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in originals}
     return {name: step for name, step in steps.items() if step is not None}
 
 
-def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+def belief_differences(
+    a: Mapping[str, ProbeStep], b: Mapping[str, ProbeStep]
+) -> dict[str, dict[str, Any]]:
     """Compare the final beliefs of two runs, paired over the questions that have the score in steps.
 
     Args:
@@ -140,7 +142,7 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
     return differences
 
 
-def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
+def _left_out(steps: Sequence[ProbeStep], name: str) -> tuple[float, FloatArray]:
     """Return a score over some probes, and its value without each scene (NaN if no probes remain)."""
     scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
     tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
@@ -151,7 +153,7 @@ def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
     return float(np.abs(top.sum(0)).sum() / bottom.sum()), without_scene
 
 
-def _terms(step: Step, name: str) -> tuple[FloatArray, float]:
+def _terms(step: ProbeStep, name: str) -> tuple[FloatArray, float]:
     """Return the numerator per bin, (BINS,), and the denominator that one probe contributes to a score.
 
     A score is Σ over bins |Σ over probes numerator| / Σ denominator. Ratios use one bin; for the calibration error
@@ -170,7 +172,7 @@ def _bin(confidence: float) -> int:
     return min(int(confidence * BINS), BINS - 1)
 
 
-def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
+def summarize_steps(steps: Sequence[ProbeStep | None]) -> dict[str, Any]:
     """Return each score with its value, 95 % interval over scenes and sample size.
 
     Shares are in percent. None stands for a question that was not probed yet.
@@ -232,7 +234,7 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
     ]
 
 
-def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
+def _ece(steps: Sequence[ProbeStep]) -> tuple[Estimate | None, int]:
     """Return the expected calibration error (Naeini et al. 2015), Σ n/N · |share found − mean confidence|, and N."""
     sure = [step for step in steps if _sure(step)]
     if not sure:
@@ -240,17 +242,17 @@ def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
     return jackknifed(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
 
 
-def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Step | None:
+def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> ProbeStep | None:
     """Return the last probe up to a turn and the one before it; finished questions keep their last probe."""
     until = [probe for probe in probes if probe.turn <= turn]
-    return Step(question, until[-1], until[-2] if len(until) > 1 else None) if until else None
+    return ProbeStep(question, until[-1], until[-2] if len(until) > 1 else None) if until else None
 
 
-def _sure(step: Step) -> tuple[tuple[float, bool], ...]:
+def _sure(step: ProbeStep) -> tuple[tuple[float, bool], ...]:
     return () if step.now.score is None else step.now.score.sure
 
 
-def _parts(step: Step) -> dict[str, tuple[float, float]]:
+def _parts(step: ProbeStep) -> dict[str, tuple[float, float]]:
     """Return the numerator and denominator that one probe contributes to each ratio."""
     score = step.now.score
     parts: dict[str, tuple[float, float]] = {"readable": (score is not None, 1)}

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from render_agent.dialogue.beliefs import Belief
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.score.beliefs.matching import Boxes, FloatArray, Matching, match
 
 MIN_HEIGHT_METRES = 0.2  # relations closer to a tie than this are not scored
@@ -63,7 +63,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
     if belief.position is not None:
         metres = math.dist(belief.position, camera.position[:2])
     if belief.yaw is not None:
-        degrees = abs(wrapped(belief.yaw - camera.yaw))
+        degrees = abs(wrap_degrees(belief.yaw - camera.yaw))
     count_errors = None
     if belief.counts is not None:
         count_errors = {name: belief.count(name) - number for name, number in counts.items()}

@@ -18,7 +18,7 @@ Boxes = Mapping[str, Sequence[OrientedBox]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ObjectMatch:
     """A believed object matched with a true one."""
 
     category: str
@@ -34,7 +34,7 @@ class Pair:
 class Matching:
     """Believed and true objects of some categories, sorted by outcome."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ObjectMatch, ...]
     doubled: tuple[BelievedObject, ...]
     """Duplicates: unmatched believed objects within the radius of a true object."""
     invented: tuple[BelievedObject, ...]
@@ -50,16 +50,16 @@ class Matching:
 
 def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matching:
     """Match the objects of a belief with the boxes of some categories; other categories are ignored."""
-    pairs: list[Pair] = []
+    pairs: list[ObjectMatch] = []
     doubled: list[BelievedObject] = []
     invented: list[BelievedObject] = []
     missing: list[tuple[str, int]] = []
     for category, true_boxes in boxes.items():
         believed = belief.of(category)
-        distances_metres = distances(believed, true_boxes)
+        distances_metres = plan_distances(believed, true_boxes)
         rows, columns = assigned(distances_metres, radius)
         pairs += (
-            Pair(category, int(row), int(column), float(distances_metres[row, column]))
+            ObjectMatch(category, int(row), int(column), float(distances_metres[row, column]))
             for row, column in zip(rows, columns, strict=True)
         )
         for row in sorted({*range(len(believed))} - {*rows}):
@@ -73,7 +73,7 @@ def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matchi
 
 def match_results(
     belief: Belief, matching: Matching
-) -> Iterator[tuple[BelievedObject, str, Pair | None]]:
+) -> Iterator[tuple[BelievedObject, str, ObjectMatch | None]]:
     """Yield each believed object with its outcome (`found`, `doubled` or `invented`) and its pair, if any."""
     for pair in matching.pairs:
         yield belief.of(pair.category)[pair.believed], "found", pair
@@ -81,7 +81,7 @@ def match_results(
     yield from ((thing, "invented", None) for thing in matching.invented)
 
 
-def distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> FloatArray:
+def plan_distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> FloatArray:
     """Return floor-plan distances in metres between believed objects and box centres, (n, m)."""
     places = np.array([thing.position for thing in believed], float).reshape(-1, 2)
     middles = np.array([box.centre[:2] for box in boxes], float).reshape(-1, 2)

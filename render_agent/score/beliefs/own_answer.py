@@ -10,7 +10,7 @@ import numpy as np
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.matching import Boxes, assigned, distances
+from render_agent.score.beliefs.matching import Boxes, assigned, plan_distances
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import base_question_type, named_categories
@@ -74,7 +74,7 @@ def _shaped(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) ->
             _cube(believed_object, believed_object.length or UNKNOWN_LENGTH_METRES)
             for believed_object in believed
         ]
-    distances_metres = distances(believed, boxes)
+    distances_metres = plan_distances(believed, boxes)
     shape_index = distances_metres.argmin(axis=1)
     rows, columns = assigned(distances_metres, float(distances_metres.max(initial=0.0)))
     shape_index[rows] = columns

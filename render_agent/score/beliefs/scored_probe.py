@@ -15,7 +15,7 @@ from render_agent.score.beliefs.map_score import MapScore, score_map
 from render_agent.score.beliefs.matching import Boxes
 from render_agent.score.beliefs.own_answer import own_answer
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.ground_truth import Facts, Frame, placed
+from render_agent.tasks.ground_truth import Facts, SceneFrame, placed
 from render_agent.tasks.mentions import named_categories
 
 
@@ -34,7 +34,9 @@ class ScoredProbe:
     """Score of `answer`, 0 to 1; None without an implied answer or ground truth."""
 
 
-def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, dict[str, int]]:
+def named_truth(
+    question: Question, facts: Facts, frame: SceneFrame
+) -> tuple[Boxes, dict[str, int]]:
     """Return true boxes and counts of the categories a question names, in the frame shown to the model."""
     boxes_by_label = {label.lower(): boxes for label, boxes in placed(facts, frame).boxes.items()}
     counts = {label.lower(): number for label, number in facts.counts.items()}

@@ -84,7 +84,7 @@ class ChangePlan:
         Raises:
             NoCounterpartError: The question has no clear answer in the edited room.
         """
-        before, after, must = outcome(question, room, edits)
+        before, after, must = changed_answer(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
         digest = hashlib.sha256(msgspec.json.encode(edits)).hexdigest()[:8]
         change = Change(
@@ -126,7 +126,7 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
     return answer
 
 
-def outcome(
+def changed_answer(
     question: Question, room: ChangeableRoom, edits: Sequence[Edit]
 ) -> tuple[str, str, bool]:
     """Compute the effect of edits on the ground truth.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scans.boxes import Array, OrientedBox, overlap
+from render_agent.scans.boxes import Array, OrientedBox, boxes_overlap
 from render_agent.scans.edits import ObjectKey, ObjectParts
 from render_agent.scans.free_space.mesh_contact import MeshContact
 from render_agent.scans.scene import Scene
@@ -197,7 +197,7 @@ class ChangeableRoom:
             (
                 shifts
                 for shifts in product(there, back)
-                if not overlap(
+                if not boxes_overlap(
                     _shifted(self.boxes[first], shifts[0]).grown(GAP_METRES),
                     _shifted(self.boxes[second], shifts[1]),
                 )
@@ -230,7 +230,7 @@ class ChangeableRoom:
         low, high = grown.bounds
         near = ((self._bounds[:, 0] < high) & (self._bounds[:, 1] > low)).all(1)
         for other, obstacle in (entry for entry, is_near in zip(self._obstacles, near, strict=True) if is_near):  # fmt: skip
-            if other not in gone and other != support and overlap(grown, obstacle):
+            if other not in gone and other != support and boxes_overlap(grown, obstacle):
                 return False
         return self._rests(self._contacts[thing] + shift, support) and not self._hits(box, gone)
 

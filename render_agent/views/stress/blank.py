@@ -33,10 +33,12 @@ class Noise(ImageStress):
 
     def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
         """Return a store of noise images."""
-        return TransformingSink(pictures, lambda file, picture: noise(picture.shape, file, seed))
+        return TransformingSink(
+            pictures, lambda file, picture: noise_image(picture.shape, file, seed)
+        )
 
 
-def noise(shape: tuple[int, ...], file: str, seed: int) -> RGBImage:
+def noise_image(shape: tuple[int, ...], file: str, seed: int) -> RGBImage:
     """Return uniform noise that depends only on shape, file name and seed."""
     digest = hashlib.sha256(f"{seed} {file}".encode("utf-8", "backslashreplace")).digest()
     generator = np.random.default_rng(int.from_bytes(digest, "big"))

@@ -13,7 +13,7 @@ from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, A
 from render_agent.options import RunConfig
 from render_agent.views.view_policies.view_policy import (
     AdditionalViews,
-    Policy,
+    ViewChooser,
     ViewContext,
     ViewPolicy,
 )
@@ -72,7 +72,7 @@ class _Fixed(ViewPolicy):
         """Return the number of views, regardless of turns."""
         return 1 + len(self.lefts)
 
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
         """Return this policy, which has no state."""
         return self
 

@@ -40,7 +40,7 @@ class AdditionalViews:
     """True if all questions of the scene share these views."""
 
 
-class Policy(Protocol):
+class ViewChooser(Protocol):
     """Chooses the views of questions, depending only on question, scene and start."""
 
     def further(self, question: Question, context: ViewContext) -> AdditionalViews:
@@ -89,7 +89,7 @@ class ViewPolicy(Choice):
         words = self.words.format(count=count_noun(self.most_views(kinds, max_turns), "image"))
         return f"views: {words}, not chosen by the model (--views {self.name})"
 
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
         """Return the policy for the views after the opening. Not called if the model chooses its views.
 
         Args:

@@ -21,7 +21,7 @@ OpeningKind = Literal["door", "entry", "passage", "window"]
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class WallSide:
     """One wall of a room, seen from inside.
 
     `start` and `end` are (2,) metres; the room is to the left of the direction from start to end.
@@ -47,11 +47,11 @@ class Side:
         x, y = self.along
         return np.array([-y, x])
 
-    def same(self, other: Side) -> bool:
+    def same(self, other: WallSide) -> bool:
         """Return True if `other` is the same wall of the same room."""
         return self.room == other.room and bool(np.allclose(self.start, other.start))
 
-    def backs(self, other: Side) -> bool:
+    def backs(self, other: WallSide) -> bool:
         """Return True if this and `other` are the two faces of one wall between rooms."""
         gap = float((other.start - self.start) @ self.inward)
         return bool(np.allclose(other.along, -self.along)) and abs(gap + WALL) < 1e-6
@@ -72,7 +72,7 @@ class Opening:
     """An opening in a wall."""
 
     kind: OpeningKind
-    side: Side
+    side: WallSide
     """The wall, seen from the room for which the opening was planned."""
     low: float
     high: float
@@ -101,14 +101,14 @@ class Opening:
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
 
-def room_sides(room: Room, number: int) -> list[Side]:
+def room_sides(room: Room, number: int) -> list[WallSide]:
     """Return the walls of a room in order. `number` is the index of the room in its plan."""
     ends = np.roll(room.corners, -1, axis=0)
-    return [Side(number, a, b) for a, b in zip(room.corners, ends, strict=True)]
+    return [WallSide(number, a, b) for a, b in zip(room.corners, ends, strict=True)]
 
 
 @dataclass(eq=False)
-class Plan:
+class HomePlan:
     """A home: rooms, their common outline including inner walls, openings, and ceiling height."""
 
     rooms: list[Room]
@@ -128,11 +128,11 @@ class Plan:
         return [opening.area(0.01, opening.depth + 0.01) for opening in inner]
 
     @property
-    def sides(self) -> list[Side]:
+    def sides(self) -> list[WallSide]:
         """Every wall of every room."""
         return [side for number, room in enumerate(self.rooms) for side in room_sides(room, number)]
 
-    def outside(self, side: Side) -> bool:
+    def outside(self, side: WallSide) -> bool:
         """Return True if a wall is on the outline."""
         middle = side.at(side.length / 2, -0.01)
         return not bool(Room("", self.outline).holds(middle[None])[0])

@@ -10,16 +10,16 @@ from render_agent_lab.room_generator.floor_plan.plan import (
     DOOR_HEIGHT,
     DOOR_WIDTH,
     WALL,
+    HomePlan,
     Opening,
     OpeningKind,
-    Plan,
-    Side,
+    WallSide,
     rectangle,
     room_sides,
 )
 
 
-def single_room(rng: np.random.Generator, purpose: str) -> Plan:
+def single_room(rng: np.random.Generator, purpose: str) -> HomePlan:
     """Plan a rectangular room with a door and windows."""
     low, high = {"bathroom": (2.3, 3.2), "kitchen": (3.2, 4.6), "living room": (4.2, 5.8)}.get(
         purpose, (3.5, 5.0)
@@ -29,7 +29,7 @@ def single_room(rng: np.random.Generator, purpose: str) -> Plan:
     return _finish_plan(rng, [Room(purpose, corners)], corners)
 
 
-def l_shaped_room(rng: np.random.Generator, purpose: str) -> Plan:
+def l_shaped_room(rng: np.random.Generator, purpose: str) -> HomePlan:
     """Plan an L-shaped room with a door and windows."""
     width, depth = _random_metres(rng, 5.6, 6.8), _random_metres(rng, 4.8, 5.8)
     x, y = (
@@ -45,7 +45,7 @@ def l_shaped_room(rng: np.random.Generator, purpose: str) -> Plan:
     return _finish_plan(rng, [Room(purpose, corners)], corners)
 
 
-def flat(rng: np.random.Generator, rooms: int) -> Plan:
+def flat(rng: np.random.Generator, rooms: int) -> HomePlan:
     """Plan a flat of two to four rooms connected by doors and passages."""
     width, depth = (
         _random_metres(rng, *_FLAT_SIZES[rooms][0]),
@@ -90,8 +90,8 @@ def _random_metres(rng: np.random.Generator, low: float, high: float) -> float:
     return round(float(rng.uniform(low, high)), 2)
 
 
-def _finish_plan(rng: np.random.Generator, rooms: list[Room], outline: Array) -> Plan:
-    plan = Plan(rooms, outline, _random_metres(rng, 2.45, 2.75))
+def _finish_plan(rng: np.random.Generator, rooms: list[Room], outline: Array) -> HomePlan:
+    plan = HomePlan(rooms, outline, _random_metres(rng, 2.45, 2.75))
     _join(rng, plan)
     _add_entrance(rng, plan)
     for number in range(len(rooms)):
@@ -99,7 +99,7 @@ def _finish_plan(rng: np.random.Generator, rooms: list[Room], outline: Array) ->
     return plan
 
 
-def _join(rng: np.random.Generator, plan: Plan) -> None:
+def _join(rng: np.random.Generator, plan: HomePlan) -> None:
     """Connect all rooms by doors and passages, larger rooms first; bathrooms by doors only."""
     joined = {0}
     while len(joined) < len(plan.rooms):
@@ -129,7 +129,7 @@ def _join(rng: np.random.Generator, plan: Plan) -> None:
         joined.add(other)
 
 
-def _rooms_behind(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
+def _rooms_behind(plan: HomePlan, side: WallSide) -> list[tuple[int, float, float]]:
     """Return the rooms behind a wall, each with the interval of the wall they share."""
     rooms_beyond = []
     for other in plan.sides:
@@ -143,7 +143,7 @@ def _rooms_behind(plan: Plan, side: Side) -> list[tuple[int, float, float]]:
     return rooms_beyond
 
 
-def _add_entrance(rng: np.random.Generator, plan: Plan) -> None:
+def _add_entrance(rng: np.random.Generator, plan: HomePlan) -> None:
     """Add a closed entrance door to an outer wall of the first room."""
     sides = [side for side in plan.sides if plan.outside(side) and side.room == 0]
     sides = [side for side in sides if side.length > DOOR_WIDTH + 0.6]
@@ -152,7 +152,7 @@ def _add_entrance(rng: np.random.Generator, plan: Plan) -> None:
     plan.openings.append(Opening("entry", side, near, near + DOOR_WIDTH, 0.0, DOOR_HEIGHT))
 
 
-def _add_windows(rng: np.random.Generator, plan: Plan, number: int) -> None:
+def _add_windows(rng: np.random.Generator, plan: HomePlan, number: int) -> None:
     """Add one or two windows to the outer walls of a room."""
     free = [
         side

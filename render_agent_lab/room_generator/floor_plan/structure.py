@@ -11,13 +11,20 @@ from render_agent.scans.room_ground_truth import Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     OUTER,
     WALL,
+    HomePlan,
     Opening,
-    Plan,
-    Side,
+    WallSide,
     room_sides,
 )
 from render_agent_lab.room_generator.paint import carpet, joints, plain, planks, plaster, tiles
-from render_agent_lab.room_generator.shapes import Mesh, Paint, box, grid, marks, panel
+from render_agent_lab.room_generator.shapes import (
+    Mesh,
+    Paint,
+    box,
+    lattice_surface,
+    panel,
+    subdivide,
+)
 
 WALLS = (
     (0.93, 0.91, 0.86),
@@ -42,7 +49,7 @@ class Finish:
     tile: float = 0.0
 
 
-def build_shell(plan: Plan, rng: np.random.Generator, step: float) -> list[Mesh]:
+def build_shell(plan: HomePlan, rng: np.random.Generator, step: float) -> list[Mesh]:
     """Return the parts of the shell.
 
     `step` is the vertex spacing of the floor in metres. Walls are 1.5 times coarser, ceilings and outer faces more.
@@ -89,7 +96,7 @@ def _floor_finish(room: Room, wood: Paint, rng: np.random.Generator) -> Finish:
     return Finish(wood)
 
 
-def _wall_finish(room: Room, side: Side, wall: Paint) -> Finish:
+def _wall_finish(room: Room, side: WallSide, wall: Paint) -> Finish:
     """Return tiles up to TILED in bathrooms, paint elsewhere."""
     if room.purpose != "bathroom":
         return Finish(wall)
@@ -105,8 +112,8 @@ def _wall_finish(room: Room, side: Side, wall: Paint) -> Finish:
 def _level(room: Room, height: float, step: float, finish: Finish, up: bool) -> Mesh:
     """Return a floor (seen from above) or a ceiling (seen from below)."""
     x, y, a, b = room.box
-    xs = marks(x, a, step, *room.corners[:, 0], *_joints(finish, x, a))
-    ys = marks(y, b, step, *room.corners[:, 1], *_joints(finish, y, b))
+    xs = subdivide(x, a, step, *room.corners[:, 0], *_joints(finish, x, a))
+    ys = subdivide(y, b, step, *room.corners[:, 1], *_joints(finish, y, b))
     if not up:
         xs = xs[::-1]
     across, along = np.meshgrid(xs, ys)
@@ -114,21 +121,23 @@ def _level(room: Room, height: float, step: float, finish: Finish, up: bool) -> 
         [(across[1:, 1:] + across[:-1, :-1]) / 2, (along[1:, 1:] + along[:-1, :-1]) / 2], -1
     )
     keep = room.holds(middle.reshape(-1, 2)).reshape(len(ys) - 1, len(xs) - 1)
-    return grid(np.stack([across, along, np.full_like(across, height)], -1), finish.paint, keep)
+    return lattice_surface(
+        np.stack([across, along, np.full_like(across, height)], -1), finish.paint, keep
+    )
 
 
 def _joints(finish: Finish, low: float, high: float) -> list[float]:
     return joints(low, high, finish.tile) if finish.tile else []
 
 
-def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
+def _wall(plan: HomePlan, side: WallSide, step: float, finish: Finish) -> list[Mesh]:
     """Return a wall seen from its room, with openings and a skirting board."""
     holes = holes_in(plan, side)
     first, last = sorted(float(point @ np.abs(side.along)) for point in (side.start, side.end))
     across = [abs(x - float(side.start @ np.abs(side.along))) for x in _joints(finish, first, last)]
     upward = _joints(finish, 0.0, TILED)
-    us = marks(0, side.length, step, *(u for hole in holes for u in hole[:2]), *across)
-    vs = marks(0, plan.height, step, *(v for hole in holes for v in hole[2:]), *upward)
+    us = subdivide(0, side.length, step, *(u for hole in holes for u in hole[:2]), *across)
+    vs = subdivide(0, plan.height, step, *(v for hole in holes for v in hole[2:]), *upward)
     points = np.empty((len(vs), len(us), 3))
     points[..., :2] = (side.start + us[:, None] * side.along)[None]
     points[..., 2] = vs[:, None]
@@ -137,7 +146,7 @@ def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
     for low, high, bottom, top in holes:
         keep &= ~((u > low) & (u < high) & ((v > bottom) & (v < top))[:, None])
     # seen from inside, a side runs from right to left
-    parts = [grid(points[:, ::-1], finish.paint, keep[:, ::-1])]
+    parts = [lattice_surface(points[:, ::-1], finish.paint, keep[:, ::-1])]
     gaps = sorted((low, high) for low, high, bottom, _ in holes if bottom < 0.05)
     start = 0.0
     for low, high in [*gaps, (side.length, side.length)]:
@@ -150,13 +159,13 @@ def _wall(plan: Plan, side: Side, step: float, finish: Finish) -> list[Mesh]:
 SKIRTING = 0.012  # metres that a skirting board protrudes from its wall
 
 
-def _skirting(side: Side, low: float, high: float) -> Mesh:
+def _skirting(side: WallSide, low: float, high: float) -> Mesh:
     a, b = side.at(low), side.at(high, SKIRTING)
     lower, upper = np.minimum(a, b), np.maximum(a, b)
     return box((*lower, 0.0), (*upper, 0.07), 0.4, plain((0.9, 0.89, 0.86)))
 
 
-def holes_in(plan: Plan, side: Side) -> list[tuple[float, float, float, float]]:
+def holes_in(plan: HomePlan, side: WallSide) -> list[tuple[float, float, float, float]]:
     """Return the holes of a wall as (low, high) along it and (bottom, top), in metres."""
     holes = []
     for opening in plan.openings:
@@ -216,13 +225,13 @@ def _frame(opening: Opening, trim: Paint) -> list[Mesh]:
     return parts
 
 
-def _outer(plan: Plan, step: float) -> list[Mesh]:
+def _outer(plan: HomePlan, step: float) -> list[Mesh]:
     """Return the outer faces of the outer walls."""
     corners = plan.outline
     before, after = np.roll(corners, 1, axis=0), np.roll(corners, -1, axis=0)
     pushed = []
     for a, b, c in zip(before, corners, after, strict=True):
-        first, second = Side(0, a, b), Side(0, b, c)
+        first, second = WallSide(0, a, b), WallSide(0, b, c)
         pushed.append(b - OUTER * first.inward - OUTER * second.inward)
     paint = plaster((0.85, 0.83, 0.78), 11)
     return [

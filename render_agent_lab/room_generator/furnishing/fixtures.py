@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from render_agent_lab.room_generator.floor_plan.plan import DOOR_HEIGHT, WALL, Opening, Side
+from render_agent_lab.room_generator.floor_plan.plan import DOOR_HEIGHT, WALL, Opening, WallSide
 from render_agent_lab.room_generator.furnishing.placing import GAP, Placer
 from render_agent_lab.room_generator.item import Item
 
@@ -102,7 +102,7 @@ def _curtains(placer: Placer, opening: Opening) -> None:
                 placer.keep_clear.append(hung.box.grown(0.08))
 
 
-def _free_of_doors(placer: Placer, side: Side, along: float) -> bool:
+def _free_of_doors(placer: Placer, side: WallSide, along: float) -> bool:
     return not any(
         opening.side.same(side) and opening.low - 0.5 < along < opening.high + 0.5
         for opening in placer.plan.openings

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scans.boxes import Array, OrientedBox, overlap, upright_box
-from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
+from render_agent.scans.boxes import Array, OrientedBox, boxes_overlap, upright_box
+from render_agent_lab.room_generator.floor_plan.plan import HomePlan, Opening, WallSide, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
 from render_agent_lab.room_generator.floor_plan.walkway import Walkway, is_obstacle
 from render_agent_lab.room_generator.furniture.catalogue import BuiltPiece, build_piece
@@ -32,7 +32,7 @@ class Placer:
     Every method that places something returns the item, or None if there is no space for it.
     """
 
-    def __init__(self, plan: Plan, rng: np.random.Generator, step: float) -> None:
+    def __init__(self, plan: HomePlan, rng: np.random.Generator, step: float) -> None:
         self.plan = plan
         self.rng = rng
         self.step = step
@@ -71,7 +71,7 @@ class Placer:
         if not anywhere and not self._allowed(item):
             return None
         if any(
-            overlap(item.box.grown(APART / 2), other.box.grown(APART / 2))
+            boxes_overlap(item.box.grown(APART / 2), other.box.grown(APART / 2))
             for other in self._near(item)
         ):
             return None
@@ -97,7 +97,9 @@ class Placer:
         low, high = piece.mesh.bounds
         box = upright_box(low, high, turn, np.array([*where, 0.0]))
         rugs = [item.box for item in self.items if item.built.kind == "rug"]
-        return max((float(rug.bounds[1, 2]) for rug in rugs if overlap(box, rug)), default=0.0)
+        return max(
+            (float(rug.bounds[1, 2]) for rug in rugs if boxes_overlap(box, rug)), default=0.0
+        )
 
     def _allowed(self, item: Item) -> bool:
         low, high = item.built.mesh.bounds
@@ -109,7 +111,7 @@ class Placer:
         if item.box.bounds[1, 2] > self.plan.height - 0.01:
             return False
         zones = [] if item.built.kind == "rug" else self.keep_clear
-        return not any(overlap(item.box, zone) for zone in zones)
+        return not any(boxes_overlap(item.box, zone) for zone in zones)
 
     def wall(
         self, kind: str, room: int, height: float | None = None, **proportions: Any
@@ -146,7 +148,7 @@ class Placer:
                 return item
         return None
 
-    def _pick(self, sides: Sequence[Side]) -> Side:
+    def _pick(self, sides: Sequence[WallSide]) -> WallSide:
         share = np.array([side.length for side in sides])
         return sides[int(self.rng.choice(len(sides), p=share / share.sum()))]
 

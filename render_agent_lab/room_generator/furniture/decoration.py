@@ -16,7 +16,15 @@ from render_agent_lab.room_generator.furniture.piece import (
     Piece,
 )
 from render_agent_lab.room_generator.paint import by_height, cloth, leaves, picture, plain
-from render_agent_lab.room_generator.shapes import Mesh, Paint, box, ellipsoid, grid, marks, panel
+from render_agent_lab.room_generator.shapes import (
+    Mesh,
+    Paint,
+    box,
+    ellipsoid,
+    lattice_surface,
+    panel,
+    subdivide,
+)
 
 
 def plant(piece: Piece) -> None:
@@ -115,7 +123,7 @@ def _disc(front: float, radius: float, thick: float, paint: Paint) -> Mesh:
         (0.001, front - thick),
     ]
     points = [[(r * math.cos(a), y, r * math.sin(a)) for a in angle] for r, y in rings]
-    return grid(np.array(points), paint)
+    return lattice_surface(np.array(points), paint)
 
 
 def rug(piece: Piece) -> None:
@@ -139,8 +147,8 @@ def rug(piece: Piece) -> None:
 def curtain(piece: Piece, height: float = 2.2) -> None:
     """A pleated curtain, `height` metres long, with a hem and a header."""
     width, colour = piece.between(0.35, 0.5), piece.one_of(CLOTHS + WHITES)
-    folds, across = piece.between(5, 7), marks(0, 1, 0.05)
-    up = marks(0, height, max(piece.step * 1.5, 0.08))
+    folds, across = piece.between(5, 7), subdivide(0, 1, 0.05)
+    up = subdivide(0, height, max(piece.step * 1.5, 0.08))
     wave = 0.035 * np.sin(across * folds * 2 * math.pi)
     weave = cloth(colour, piece.seed)
 
@@ -152,7 +160,7 @@ def curtain(piece: Piece, height: float = 2.2) -> None:
         points[..., 0] = (across[::turn] - 0.5)[None] * width
         points[..., 1] = wave[::turn][None] + (0.002 if turn < 0 else 0)
         points[..., 2] = up[:, None]
-        piece.add(grid(points, paint))
+        piece.add(lattice_surface(points, paint))
     piece.box(
         (-width / 2, -0.045, height), (width / 2, 0.045, height + 0.04), plain(piece.one_of(METALS))
     )

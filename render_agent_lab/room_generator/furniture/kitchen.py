@@ -15,7 +15,13 @@ from render_agent_lab.room_generator.furniture.piece import (
     Piece,
 )
 from render_agent_lab.room_generator.paint import cloth, plain
-from render_agent_lab.room_generator.shapes import Paint, ellipsoid, grid, marks, panel
+from render_agent_lab.room_generator.shapes import (
+    Paint,
+    ellipsoid,
+    lattice_surface,
+    panel,
+    subdivide,
+)
 
 DARK_GLASS = (0.1, 0.11, 0.13)
 
@@ -219,7 +225,7 @@ def bathtub(piece: Piece) -> None:
 
 def _hollow(piece: Piece, x: float, y: float, height: float, paint: Paint) -> None:
     """Add the rim and the rounded inside of a basin within ±x, ±y, from the rim to the bottom."""
-    around = marks(0, 2 * math.pi, 0.15)
+    around = subdivide(0, 2 * math.pi, 0.15)
     rings = [(1.0, 1.0, height, 0.05), (0.91, 0.84, height, 0.3), (0.88, 0.78, height - 0.06, 0.35)]
     rings += [(0.8, 0.66, 0.16, 0.5), (0.6, 0.5, 0.12, 0.6), (0.01, 0.01, 0.11, 1.0)]
     loops = []
@@ -234,7 +240,7 @@ def _hollow(piece: Piece, x: float, y: float, height: float, paint: Paint) -> No
                 for a in around
             ]
         )
-    piece.add(grid(np.array(loops), paint))
+    piece.add(lattice_surface(np.array(loops), paint))
 
 
 def vanity(piece: Piece) -> None:

@@ -55,7 +55,7 @@ class Piece:
     @property
     def mesh(self) -> Mesh:
         """All parts as one mesh."""
-        return shapes.merge(self.parts)
+        return shapes.merge_meshes(self.parts)
 
     def between(self, low: float, high: float) -> float:
         """Return a random length in metres."""

@@ -12,13 +12,13 @@ from render_agent.scans.room_ground_truth import DATASET, RoomGroundTruth
 from render_agent_lab.room_generator.questions.directions import directions
 from render_agent_lab.room_generator.questions.draft import Draft
 from render_agent_lab.room_generator.questions.measures import (
-    counts,
-    distances,
+    counting_questions,
+    distance_questions,
     nearest_of_four,
     room_size,
     sizes,
 )
-from render_agent_lab.room_generator.questions.routes import routes
+from render_agent_lab.room_generator.questions.routes import route_questions
 
 # Question types in the order in which they are drawn for a room, repeatedly.
 TURN = (
@@ -34,7 +34,9 @@ TURN = (
 )
 
 
-def ask(truths: Sequence[RoomGroundTruth], seed: int, per_room: int) -> list[dict[str, Any]]:
+def balanced_questions(
+    truths: Sequence[RoomGroundTruth], seed: int, per_room: int
+) -> list[dict[str, Any]]:
     """Return questions in VSI-Bench's row format, at most `per_room` per home.
 
     Homes keep their order, types follow VSI-Bench's mixture, ids count from 0. The result is deterministic, and
@@ -51,13 +53,13 @@ def ask(truths: Sequence[RoomGroundTruth], seed: int, per_room: int) -> list[dic
 
 def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
     drafts = [
-        *counts(truth),
+        *counting_questions(truth),
         *sizes(truth),
         *room_size(truth),
-        *distances(truth),
+        *distance_questions(truth),
         *nearest_of_four(truth, rng),
         *directions(truth),
-        *routes(truth, rng),
+        *route_questions(truth, rng),
     ]
     return {kind: [draft for draft in drafts if draft.type == kind] for kind in TURN}
 

@@ -14,7 +14,7 @@ APART = 0.15  # minimum metres between the distances of any two options
 MOST = 12  # larger counts are not asked for
 
 
-def counts(truth: RoomGroundTruth) -> list[Draft]:
+def counting_questions(truth: RoomGroundTruth) -> list[Draft]:
     """Return counting questions about labels with at least two objects."""
     return [
         Draft(
@@ -51,7 +51,7 @@ def room_size(truth: RoomGroundTruth) -> list[Draft]:
     return [Draft("room_size_estimation", text, f"{truth.area:.1f}")]
 
 
-def distances(truth: RoomGroundTruth) -> list[Draft]:
+def distance_questions(truth: RoomGroundTruth) -> list[Draft]:
     """Return questions about the distance of two objects, in metres with one decimal."""
     drafts = []
     for first, second in combinations(only_labels(truth), 2):

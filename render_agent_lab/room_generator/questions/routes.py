@@ -37,7 +37,7 @@ FILL = "[please fill in]"
 
 
 @dataclass(frozen=True, eq=False)
-class Stop:
+class RouteStop:
     """The state after a leg: the position in (2,) metres, the object reached, and the turns so far."""
 
     where: Array
@@ -57,7 +57,9 @@ def turn_of(angle: float) -> str | None:
     return None
 
 
-def routes(truth: RoomGroundTruth, rng: np.random.Generator, most: int = 40) -> list[Draft]:
+def route_questions(
+    truth: RoomGroundTruth, rng: np.random.Generator, most: int = 40
+) -> list[Draft]:
     """Return some routes of one to three turns with straight legs free of furniture."""
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
@@ -98,7 +100,7 @@ class _Walks:
         flat = footprint_distance(box, self.centres.reshape(-1, 2))
         return flat.reshape(self.centres.shape[:2])
 
-    def starts(self) -> Iterator[Stop]:
+    def starts(self) -> Iterator[RouteStop]:
         """Yield positions next to objects, facing other objects of the same room, in random order."""
         pairs = [
             (first, second)
@@ -115,9 +117,9 @@ class _Walks:
             ahead = facing.centre[:2] - where
             by_centres = facing.centre[:2] - thing.centre[:2]
             if np.hypot(*by_centres) > 0.8 and np.hypot(*ahead) > 0.5:
-                yield Stop(where, thing, ahead, (), (thing, facing), ())
+                yield RouteStop(where, thing, ahead, (), (thing, facing), ())
 
-    def legs(self, stop: Stop) -> list[Stop]:
+    def legs(self, stop: RouteStop) -> list[RouteStop]:
         """Return the stops reachable from a stop, straight on or after one unambiguous turn."""
         reachable = []
         for goal in self.things:
@@ -137,10 +139,10 @@ class _Walks:
                 f"Go forward until the {goal.label}",
             )
             turns = stop.turns if turn is None else (*stop.turns, turn)
-            reachable.append(Stop(end, goal, heading, turns, (*stop.passed, goal), actions))
+            reachable.append(RouteStop(end, goal, heading, turns, (*stop.passed, goal), actions))
         return reachable
 
-    def _turn(self, stop: Stop, heading: Array, goal: AnnotatedObject) -> str | None:
+    def _turn(self, stop: RouteStop, heading: Array, goal: AnnotatedObject) -> str | None:
         """Return the turn from the current heading to the next; None unless the objects' centres agree."""
         origin = np.zeros(2)
         turn = turn_of(bearing(origin, stop.heading, heading))
@@ -174,7 +176,7 @@ class _Walks:
         return end if off[id(goal)] <= min(REACHED, nearest + 1e-6) else None
 
 
-def _draft(stop: Stop, rng: np.random.Generator) -> Draft:
+def _draft(stop: RouteStop, rng: np.random.Generator) -> Draft:
     actions = " ".join(f"{number}. {action}" for number, action in enumerate(stop.actions, 1))
     text = TEXT.format(
         start=stop.passed[0].label,

@@ -18,7 +18,7 @@ from render_agent.dialogue.view import View
 from render_agent.engines.memory.faults import OUT_OF_MEMORY_MESSAGES
 from render_agent.errors import EngineError, SetupError
 from render_agent.scans.camera import Camera
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import SiglipEncoder
 
@@ -52,7 +52,7 @@ def question(text="How many chair(s) are in this room?", kind="object_counting")
 def context(asked):
     view = View(0, "ego", "views/0.png", HERE)
     return TurnContext(
-        QuestionState(asked, None, 9), Observation((view,), HERE, None), FILES.__getitem__
+        QuestionState(asked, None, 9), NextViews((view,), HERE, None), FILES.__getitem__
     )
 
 

@@ -29,7 +29,7 @@ from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizonta
 from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.rooms import bundled
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)
@@ -73,7 +73,7 @@ def make_standing(scene):
 
     def context(question, *shown):
         state = QuestionState(question, scenes, 9)
-        look = Observation(shown, STAND, scenes.space(question))
+        look = NextViews(shown, STAND, scenes.space(question))
         return TurnContext(state, look, lambda file: None)
 
     return context

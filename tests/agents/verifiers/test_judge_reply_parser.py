@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.agents.verifiers.judge.batch_score import (
-    Finding,
+    CriterionScore,
     batch_score,
     read_criteria,
     yes_score,
@@ -89,7 +89,10 @@ def test_unreadable_replies_have_a_reason_and_no_score(batch_size):
         assert reason in score.reason
         assert "\n" not in score.reason
         assert len(score.reason) < 300
-    assert results[0].criteria == {"seen": Finding(1.0, "there"), "share": Finding(0.5, "")}
+    assert results[0].criteria == {
+        "seen": CriterionScore(1.0, "there"),
+        "share": CriterionScore(0.5, ""),
+    }
 
 
 def test_cut_off_reply_mentions_the_token_limit():

@@ -22,7 +22,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build, make_engine
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.runner import check, start_run
-from render_agent.views.provider import Observation
+from render_agent.views.provider import NextViews
 
 RUBRIC = """\
 name: short
@@ -200,7 +200,7 @@ def asking(folder, questions):
     for number, question in enumerate(check(build(config))[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        context = TurnContext(state, Observation(shown, None, None), picture)
+        context = TurnContext(state, NextViews(shown, None, None), picture)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
         candidates = [Candidate(n, "", None, "", None, view=one) for n, one in enumerate(drawn)]

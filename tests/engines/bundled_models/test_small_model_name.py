@@ -20,7 +20,7 @@ from render_agent.options import RunConfig, absolute_paths
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
-from render_agent_lab.bench.compared_engines import load_model
+from render_agent_lab.bench.compared_engines import load_benchmark_model
 
 SHORT = {
     "engine": "transformers",
@@ -205,7 +205,7 @@ def test_bundled_model_from_python_and_in_benchmarks(folder):
     with render_agent.load_engine(model="small", device="cpu") as engine:
         assert repr(engine) == "<engine transformers, model small>"
         assert engine.description["weights"] == describe_model(str(folder))["weights"]
-    measured = load_model(RunConfig(batch=True, model="small", device="cpu"), None)
+    measured = load_benchmark_model(RunConfig(batch=True, model="small", device="cpu"), None)
     assert measured.model.config.model_type == "qwen3_vl"
 
 

@@ -54,7 +54,7 @@ def test_bfloat16_passes_the_check():
     assert check_cache(load(small_model(), "bfloat16")) is None
 
 
-original_positions = prefill.positions
+original_positions = prefill.token_positions
 
 
 def shifted_positions(prompt, axes):
@@ -68,7 +68,7 @@ def shifted_positions(prompt, axes):
 @pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "bfloat16"))
 def test_wrong_positions_are_detected(dtype, monkeypatch):
     loaded = load(small_model(), dtype)
-    monkeypatch.setattr(prefill, "positions", shifted_positions)
+    monkeypatch.setattr(prefill, "token_positions", shifted_positions)
     assert "differ" in check_cache(loaded)
 
 

@@ -11,7 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.tasks.question_files import load_questions
 from render_agent_lab.audit import audit as module
-from render_agent_lab.audit.audit import audit, overlap
+from render_agent_lab.audit.audit import audit, compare_exclusions
 
 SCENES, EACH, TREES = 14, 6, 8
 ROOMS = ("kitchen", "study", "hall")
@@ -71,7 +71,7 @@ def test_planted_shortcut_is_found_and_pruned_to_chance():
     assert len(pruned & planted) / len(pruned) > 0.85
     remaining = [q for q in questions if q.id not in result["falling"]]
     assert audit(remaining, trees=TREES)["falling"] == []
-    assert overlap(result, planted)["ratio"] > 1
+    assert compare_exclusions(result, planted)["ratio"] > 1
 
 
 def test_nothing_is_pruned_from_a_clean_set():
@@ -142,6 +142,6 @@ def test_no_list_is_written_if_nothing_is_pruned(tmp_path, type_in, monkeypatch)
 def test_debiased_list_prefers_questions_answerable_blind():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     result = audit(questions)
-    agreed = overlap(result, {question.id for question in questions if question.pruned})
+    agreed = compare_exclusions(result, {question.id for question in questions if question.pruned})
     assert agreed["ratio"] > 1.05
     assert agreed["text_left_out"] > agreed["text_kept"] + 10

@@ -15,7 +15,7 @@ from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.derive import (
     Knowledge,
-    Spot,
+    PlanPoint,
     bearing_of,
     derive_answer,
     final_reply,
@@ -167,10 +167,11 @@ def test_ambiguous_objects_have_no_direction():
 
 def test_bearings_are_counter_clockwise_and_left_is_positive():
     ways = [
-        bearing_of(Spot(1, 1), Spot(1 + x, 1 + y)) for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
+        bearing_of(PlanPoint(1, 1), PlanPoint(1 + x, 1 + y))
+        for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
     ]
     assert ways == [0.0, 2.5, 5.0, 7.5]
-    assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0.0  # not 10.0
+    assert bearing_of(PlanPoint(0, 0), PlanPoint(10, -0.1)) == 0.0  # not 10.0
     assert turn_between(9.7, 0.3) == pytest.approx(21.6)
     assert turn_between(0.3, 9.7) == pytest.approx(-21.6)
     assert turn_between(0.0, 5.0) == -180

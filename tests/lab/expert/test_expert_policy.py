@@ -16,7 +16,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.options import RunConfig
-from render_agent.render.around import cameras_of, cell_size
+from render_agent.render.around import around_cameras, cell_size
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.camera import AnyCamera
 from render_agent.scans.formats.load import load_scene
@@ -92,7 +92,9 @@ class Without:
             scene = self.remove(name, box)
         if kind != "around":
             return self.renderer.draw(scene, camera, *SIZE).colours
-        cells = [self.renderer.draw(scene, each, *cell_size(SIZE)) for each in cameras_of(camera)]
+        cells = [
+            self.renderer.draw(scene, each, *cell_size(SIZE)) for each in around_cameras(camera)
+        ]
         return np.stack([cell.colours for cell in cells])
 
     @cache  # noqa: B019 - it lives as long as the test

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.dialogue.reply import Action
-from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent_lab.learned_verifier.history import (
     NUMBERS,
     POSE,
@@ -63,7 +63,7 @@ def test_look_at_is_encoded_as_the_rotation_it_causes(rotation, pitch, yaw, firs
     )
     turned = camera.looking_at(point)
     encoded = numbers(Action(look_at=point), camera)
-    same = numbers(Action(rotation=wrapped(turned.yaw - yaw), pitch=turned.pitch - first))
+    same = numbers(Action(rotation=wrap_degrees(turned.yaw - yaw), pitch=turned.pitch - first))
     assert encoded == pytest.approx(same | {"look_at": 1.0}, abs=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_encoding_is_invariant_to_rotation_and_translation(yaw, x, y, count, cha
                 y + c.position[0] * math.sin(turn) + c.position[1] * math.cos(turn),
                 c.position[2] + 5,
             ),
-            wrapped(c.yaw + yaw),
+            wrap_degrees(c.yaw + yaw),
             c.pitch,
         )
         for c in trail

@@ -12,14 +12,14 @@ from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.card import CARD, WEIGHTS
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.ensemble import Ensemble
-from render_agent_lab.verifier_training.card import save
+from render_agent_lab.verifier_training.card import save_verifier
 
 LEARNED = {"encoder": "noise", "scenes": ["room00", "room01"], "held_out": {"chosen": 0.5}}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    save(Ensemble.fresh(SMALL, 2, 0), tmp_path / "verifier", LEARNED)
+    save_verifier(Ensemble.fresh(SMALL, 2, 0), tmp_path / "verifier", LEARNED)
     return tmp_path / "verifier"
 
 
@@ -34,7 +34,7 @@ def test_saved_verifier_is_loaded_unchanged(folder):
         assert torch.equal(ensemble.parameters[name], tensor)
     scores = (one.score(features, histories) for one in (ensemble, fresh))
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-6)
-    save(ensemble, folder, {})
+    save_verifier(ensemble, folder, {})
     assert load(folder)[1] == {}
 
 
@@ -85,4 +85,4 @@ def test_folder_without_a_verifier_is_rejected(folder, tmp_path):
         with pytest.raises(SetupError, match=CARD):
             load(folder)
     with pytest.raises(SetupError, match=CARD):
-        save(Ensemble.fresh(SMALL, 1, 0), folder / CARD, {})
+        save_verifier(Ensemble.fresh(SMALL, 1, 0), folder / CARD, {})

@@ -14,11 +14,11 @@ from render_agent_lab.learned_verifier.history import Histories
 from render_agent_lab.learned_verifier.network import (
     MemberNetwork,
     extract,
-    positions,
+    patch_positions,
 )
-from render_agent_lab.learned_verifier.shape import Features, Shape
+from render_agent_lab.learned_verifier.shape import Features, VerifierShape
 
-MEDIUM = Shape(
+MEDIUM = VerifierShape(
     rows=3,
     columns=4,
     text=5,
@@ -129,7 +129,7 @@ def test_tower_matches_torch_transformer():
 @torch.no_grad()
 @pytest.mark.parametrize("plain", [False, True])
 def test_pooling_matches_torch_attention(plain):
-    shape = Shape(**(MEDIUM.to_json() | {"blocks": 1}))
+    shape = VerifierShape(**(MEDIUM.to_json() | {"blocks": 1}))
     network = jittered(shape, 4)
     attention = nn.MultiheadAttention(
         shape.width, shape.heads, kdim=shape.features, vdim=shape.features, batch_first=True
@@ -156,12 +156,12 @@ def test_pooling_matches_torch_attention(plain):
 
 
 def test_token_attends_to_its_patch_and_position():
-    shape = Shape(**(SMALL.to_json() | {"rows": 3, "columns": 5, "features": 64}))
+    shape = VerifierShape(**(SMALL.to_json() | {"rows": 3, "columns": 5, "features": 64}))
     generator = torch.Generator().manual_seed(0)
     patches = torch.randn(1, shape.patches, shape.features, generator=generator)
     text = patches[:, [7, 2, 14]] * 3  # the norm does not matter
     seen, asked = extract(shape, patches, text)
-    place = positions(shape.rows, shape.columns, shape.features)
+    place = patch_positions(shape.rows, shape.columns, shape.features)
     expected = nn.functional.layer_norm(patches, (shape.features,)) + place
     expected = nn.functional.layer_norm(expected, (shape.features,))
     likeness = nn.functional.cosine_similarity(seen[0][:, None], expected, dim=-1)
@@ -181,9 +181,9 @@ def test_token_attends_to_its_patch_and_position():
 )
 def test_invalid_shapes_are_rejected(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Shape(**(MEDIUM.to_json() | wrong))
+        VerifierShape(**(MEDIUM.to_json() | wrong))
     with pytest.raises(ValueError, match="depth"):
-        Shape.from_json(MEDIUM.to_json() | {"depth": 3})
+        VerifierShape.from_json(MEDIUM.to_json() | {"depth": 3})
 
 
 def test_features_and_histories_of_other_sizes_are_rejected():

@@ -13,7 +13,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.room_generator.command import make_room
-from render_agent_lab.room_generator.questions.balanced import ask
+from render_agent_lab.room_generator.questions.balanced import balanced_questions
 
 SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 
@@ -44,7 +44,7 @@ def test_questions_are_numerous_and_have_scans():
 def test_questions_are_reproducible(command):
     truths = [read_ground_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
     lines = (BUNDLED / "questions.jsonl").read_text("utf-8").splitlines()
-    assert ask(truths, command[0], 20) == [json.loads(line) for line in lines]
+    assert balanced_questions(truths, command[0], 20) == [json.loads(line) for line in lines]
 
 
 def test_smallest_home_is_reproducible(command, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from factories.homes import build_homes, free_floor, truths_of
 
 from render_agent.errors import QuestionsError
-from render_agent.scans.boxes import overlap
+from render_agent.scans.boxes import boxes_overlap
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent_lab.room_generator.write import write_truth
 
@@ -37,7 +37,7 @@ def test_objects_do_not_overlap(truths):
             for other in truth.objects[number + 1 :]:
                 supported = truth.objects[one.support or 0] is other and one.support is not None
                 holds = truth.objects[other.support or 0] is one and other.support is not None
-                assert supported or holds or not overlap(one.box, other.box, 1e-4), (
+                assert supported or holds or not boxes_overlap(one.box, other.box, 1e-4), (
                     truth.scene,
                     one.kind,
                     other.kind,

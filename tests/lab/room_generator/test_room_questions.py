@@ -14,7 +14,7 @@ from factories.homes import build_homes, free_floor, off, truths_of
 from scipy.spatial import cKDTree
 
 from render_agent.tasks.rows import question_from_row
-from render_agent_lab.room_generator.questions.balanced import ask
+from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.questions.draft import CONFUSED
 
 TYPES = {
@@ -44,7 +44,7 @@ def truths(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(truths):
-    return ask(list(truths.values()), 3, 24)
+    return balanced_questions(list(truths.values()), 3, 24)
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +106,9 @@ def test_rows_have_the_benchmark_format(rows):
 
 def test_questions_are_deterministic(rows, truths):
     few = list(truths.values())[:2]
-    again = ask(few, 3, 24)
+    again = balanced_questions(few, 3, 24)
     assert again == rows[: len(again)]
-    assert ask(few, 4, 24) != again
+    assert balanced_questions(few, 4, 24) != again
 
 
 def test_questions_are_not_repeated(rows):

@@ -15,7 +15,7 @@ from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.batches import PreparedExamples
 from render_agent_lab.verifier_training.choice_accuracy import choose
 from render_agent_lab.verifier_training.examples import Example
-from render_agent_lab.verifier_training.fit import Settings, fit
+from render_agent_lab.verifier_training.fit import Settings, fit_ensemble
 from render_agent_lab.verifier_training.loss import losses
 
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
@@ -30,7 +30,9 @@ def test_ensemble_learns_to_choose_in_unseen_states():
     settings = Settings(members=3, epochs=7, batch=32, rate=1e-2, seed=1)
     held_out = choice_examples(150, seed=2)
     lines = []
-    fitted = fit(SMALL, choice_examples(400, seed=1), held_out, settings, after_epoch=lines.append)
+    fitted = fit_ensemble(
+        SMALL, choice_examples(400, seed=1), held_out, settings, after_epoch=lines.append
+    )
     assert lines == fitted.epochs
     assert [line["epoch"] for line in lines] == list(range(1, 8))
     last = lines[-1]
@@ -56,8 +58,8 @@ def test_ensemble_learns_to_choose_in_unseen_states():
 def test_members_are_independent():
     """A member learns the same alone and with others, and members differ from each other."""
     examples, held_out = choice_examples(24, seed=4), choice_examples(6, seed=5)
-    three = fit(SMALL, examples, [], replace(BRIEF, members=3))
-    one = fit(SMALL, examples, [], replace(BRIEF, members=1))
+    three = fit_ensemble(SMALL, examples, [], replace(BRIEF, members=3))
+    one = fit_ensemble(SMALL, examples, [], replace(BRIEF, members=1))
     alone, together = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
     np.testing.assert_allclose(alone[:, 0], together[:, 0], rtol=1e-4)
     for state in held_out:
@@ -68,16 +70,18 @@ def test_members_are_independent():
 
 def test_training_is_reproducible():
     examples, held_out = choice_examples(24, seed=5), choice_examples(12, seed=6)
-    whole = fit(SMALL, examples, held_out, BRIEF)
-    assert same(whole.ensemble, fit(SMALL, examples, held_out, BRIEF).ensemble)
-    assert not same(whole.ensemble, fit(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble)
+    whole = fit_ensemble(SMALL, examples, held_out, BRIEF)
+    assert same(whole.ensemble, fit_ensemble(SMALL, examples, held_out, BRIEF).ensemble)
+    assert not same(
+        whole.ensemble, fit_ensemble(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble
+    )
 
 
 def test_divergence_and_too_few_states_raise_setup_error():
     with pytest.raises(SetupError, match="--rate"):
-        fit(SMALL, choice_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
+        fit_ensemble(SMALL, choice_examples(24, seed=5), [], replace(BRIEF, rate=math.inf))
     with pytest.raises(SetupError, match="2 states"):
-        fit(SMALL, choice_examples(1, seed=5), [], BRIEF)
+        fit_ensemble(SMALL, choice_examples(1, seed=5), [], BRIEF)
 
 
 def with_two_views(examples):
@@ -140,7 +144,7 @@ def test_states_without_bad_candidates_are_not_counted():
     ensemble = Ensemble.fresh(SMALL, 2, 0)
     assert choose(ensemble, [sure]).to_json()["states"] == 0
     assert choose(ensemble, [sure, example]).to_json()["states"] == 1
-    fitted = fit(SMALL, [example, sure], [sure], replace(BRIEF, epochs=1))
+    fitted = fit_ensemble(SMALL, [example, sure], [sure], replace(BRIEF, epochs=1))
     assert "chosen" not in fitted.epochs[0]
 
 
@@ -155,4 +159,4 @@ def test_inconsistent_examples_are_rejected():
         choose(Ensemble.fresh(SMALL, 1, 0), [Example(short, example.histories, example.good)])
     longer = type(SMALL)(**(asdict(SMALL) | {"history": 4}))
     with pytest.raises(ValueError, match="moves"):
-        fit(longer, [example] * 2, [], BRIEF)
+        fit_ensemble(longer, [example] * 2, [], BRIEF)

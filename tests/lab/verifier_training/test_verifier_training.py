@@ -33,7 +33,7 @@ from render_agent_lab.verifier_training.card import comparison_sentences
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.fit import Settings
-from render_agent_lab.verifier_training.held_out import measure_success, summarize
+from render_agent_lab.verifier_training.held_out import measure_success, summarize_held_out
 from render_agent_lab.verifier_training.train import TrainingOptions, choose_held_out, train
 
 SCENES = TREE / "scenes"
@@ -248,11 +248,11 @@ def test_intervals_are_over_scenes():
     rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
     rows["new surface"] = np.zeros(4)
     rows = {name: np.tile(values, 4) for name, values in rows.items()}
-    by_scene = summarize(rows, list("aabbccddeeffgghh"))["success"]["learned"]
+    by_scene = summarize_held_out(rows, list("aabbccddeeffgghh"))["success"]["learned"]
     assert by_scene["mean"] == 0.5
     assert 0.05 < by_scene["low"] < 0.2
     assert by_scene["high"] == pytest.approx(1 - by_scene["low"])
-    few = summarize(rows, ["a", "b", "a", "b"] * 4)
+    few = summarize_held_out(rows, ["a", "b", "a", "b"] * 4)
     assert few["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
     assert few["learned_minus"]["geometry"]["mean"] == -0.5
     assert math.isclose(few["learned_minus"]["random"]["mean"], 0)
@@ -261,11 +261,12 @@ def test_intervals_are_over_scenes():
 def test_nothing_is_called_significant_over_few_scenes():
     rows = {"learned": np.ones(8), "member 1": np.ones(8), "random": np.full(8, 0.2)}
     rows |= {"geometry": np.zeros(8), "new surface": np.zeros(8)}
-    alone = summarize(rows, ["a"] * 8)
+    alone = summarize_held_out(rows, ["a"] * 8)
     assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
     single = comparison_sentences(alone)
     few, enough = (
-        comparison_sentences(summarize(rows, list(names))) for names in ("aabbccdd", "abcdefgh")
+        comparison_sentences(summarize_held_out(rows, list(names)))
+        for names in ("aabbccdd", "abcdefgh")
     )
     assert all("random" in lines[0] and "+80.0" in lines[0] for lines in (single, few, enough))
     assert ["too few scenes" in lines[0] for lines in (single, few, enough)] == [True, True, False]

@@ -33,10 +33,10 @@ def test_intervals_are_over_scenes():
     """Agreeing questions about a scene widen the interval; too few scenes have none."""
     apart = [(("d", str(number)), float(number % 2)) for number in range(24)]
     together = [(("d", str(number // 4)), float(number // 4 % 2)) for number in range(24)]
-    alone, clustered = (run_plots.share(values) for values in (apart, together))
+    alone, clustered = (run_plots.mean_share(values) for values in (apart, together))
     assert alone.percent == clustered.percent == 50
     assert clustered.bounds[0] < alone.bounds[0] < 50 < alone.bounds[1] < clustered.bounds[1]
-    few = run_plots.share([(("d", str(number % 5)), 1.0) for number in range(20)])
+    few = run_plots.mean_share([(("d", str(number % 5)), 1.0) for number in range(20)])
     assert few == (20, 100, None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from factories.reports import run_rooms
 
 from render_agent.report.pages import watch as module
-from render_agent.report.pages.watch import watch
+from render_agent.report.pages.watch import watch_run
 from render_agent.runs.read import RunData
 
 
@@ -19,7 +19,7 @@ def fetched(address):
 
 
 class Ended(Exception):
-    """Ends `watch`, which otherwise runs forever."""
+    """Ends `watch_run`, which otherwise runs forever."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_new_turns_appear(going, monkeypatch):
     monkeypatch.setattr(module.time, "sleep", between)
     monkeypatch.setattr(module.LocalServer, "wait", over)
     with pytest.raises(Ended):
-        watch(folder, 0, addresses.append, processes=1)
+        watch_run(folder, 0, addresses.append, processes=1)
     before, after = seen
     assert b"IN PROGRESS" in before
     assert b"IN PROGRESS" not in after

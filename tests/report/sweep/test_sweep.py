@@ -12,7 +12,7 @@ from factories.runs import in_rooms, make_config, make_questions, play, walking
 from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.report.sweep.plan import Cell, Sweep, read_sweep
+from render_agent.report.sweep.plan import Sweep, SweepRun, read_sweep
 from render_agent.report.sweep.table import sweep_rows
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
@@ -284,7 +284,7 @@ def test_cells_about_other_scans_are_not_paired(tmp_path):
     cells, started = [], {}
     for label in ("a", "b"):
         config = make_config(tmp_path, questions, max_turns=2)
-        cells.append(Cell(label, config, label))
+        cells.append(SweepRun(label, config, label))
         started[label] = RunData(play(tmp_path, questions, walking(6), max_turns=2)[0])
         shutil.copy(tmp_path / "room1.ply", tmp_path / "room2.ply")
         (tmp_path / "room2.ply").write_bytes((tmp_path / "room2.ply").read_bytes() + b"\n")

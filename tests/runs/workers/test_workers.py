@@ -41,7 +41,7 @@ from render_agent.runs.workers.driver import (
     MAX_BATCHES_PER_TASK,
     MAX_SCENE_DEATHS,
     Driver,
-    share,
+    worker_share,
 )
 
 # Twenty questions about four scenes.
@@ -515,7 +515,7 @@ def test_workers_and_devices_replace_each_other_when_resuming(tmp_path):
 @given(st.integers(1, 5000), st.integers(1, 128), st.integers(1, 16), st.data())
 def test_task_size(questions, batch_size, workers, data):
     free = data.draw(st.integers(1, workers))
-    got = share(questions, batch_size, workers, free)
+    got = worker_share(questions, batch_size, workers, free)
     assert 1 <= got <= min(questions, MAX_BATCHES_PER_TASK * batch_size)
     if questions >= 4 * batch_size * workers:
         assert got >= 2 * batch_size

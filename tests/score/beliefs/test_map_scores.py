@@ -17,10 +17,10 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit
 from render_agent.score.beliefs.belief_figures import (
-    Step,
+    ProbeStep,
     belief_differences,
     calibration,
-    figures,
+    summarize_steps,
 )
 from render_agent.score.beliefs.map_score import relations, score_map
 from render_agent.score.beliefs.matching import assigned, match
@@ -150,14 +150,14 @@ def step(scene, now, before=None):
         None if some is None else score_probe(questions, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
         for some in (now, before)
     ]  # fmt: skip
-    return Step(questions, *scored)
+    return ProbeStep(questions, *scored)
 
 
 def test_belief_figures_of_a_run():
     sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 100)
     steps = [step(f"s{n}", [sofa, table], [sofa, wrong]) for n in range(4)]
     steps += [step(f"s{n}", [wrong], [sofa]) for n in range(4, 8)]
-    result = figures([*steps, None])
+    result = summarize_steps([*steps, None])
     expected = {"readable": 100, "found": 50, "right": 200 / 3, "invented": 100 / 3, "doubled": 0, "kept": 50, "corrected": 50, "position_metres": 0.2, "brier": 1 / 3, "ece": 1 / 3}  # fmt: skip
     assert {name: result[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-5)
     assert all(result[name]["scenes"] == 8 for name in ("found", "right", "brier", "ece", "kept"))
@@ -165,7 +165,7 @@ def test_belief_figures_of_a_run():
     assert low < 50 < high
     low, high = result["ece"]["interval"]
     assert 0 <= low < 1 / 3 < high
-    few = figures(steps[:5])
+    few = summarize_steps(steps[:5])
     assert few["found"]["interval"] is few["position_metres"]["interval"] is None
 
 
@@ -174,10 +174,10 @@ def test_figures_of_counts_and_pose():
     asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     steps = [
-        Step(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
+        ProbeStep(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))
     ]  # fmt: skip
-    result = figures(steps)
+    result = summarize_steps(steps)
     expected = {"exact_counts": 50, "counts_off": 1.25, "self_metres": 1.5, "self_degrees": 10}
     assert {name: result[name]["value"] for name in expected} == expected
 
@@ -188,7 +188,7 @@ def test_figures_of_counts_and_pose():
 def test_calibration_error(sure, ece):
     """The sofa is found, the table is not; errors of different bins do not cancel."""
     told = [("sofa", 0, 0, sure[0]), ("table", 9, 9, sure[1])]
-    assert figures([step("s", told)])["ece"]["value"] == pytest.approx(ece)
+    assert summarize_steps([step("s", told)])["ece"]["value"] == pytest.approx(ece)
 
 
 def test_belief_differences_are_paired():

@@ -39,7 +39,7 @@ MAX_SIDE_PIXELS = 1024  # larger images are scaled down; a photograph can cost 1
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CriterionScore:
     """The value of one criterion for an image, from 0 to 1, and the reason."""
 
     value: float
@@ -62,7 +62,7 @@ class Score:
 
     value: float | None
     reason: str = ""
-    criteria: Mapping[str, Finding] = field(default_factory=dict)
+    criteria: Mapping[str, CriterionScore] = field(default_factory=dict)
     support: float | None = None
     tokens: Tokens = Tokens()
     seconds: float = 0.0
@@ -191,7 +191,7 @@ def criteria_schema(rubric: Rubric) -> dict[str, Any]:
     )
 
 
-def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding]:
+def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, CriterionScore]:
     """Parse the findings of a reply, one per criterion.
 
     Every criterion is required, with a value of its kind. Reasons are optional; unknown names are ignored.
@@ -307,7 +307,7 @@ def _criteria_score(reply: Reply, rubric: Rubric) -> Score:
     return Score(mean, criteria=findings)
 
 
-def _finding(name: str, entry: object, criterion: Criterion) -> Finding:
+def _finding(name: str, entry: object, criterion: Criterion) -> CriterionScore:
     if not isinstance(entry, dict) or "value" not in entry:
         raise ValueError(f"the reply says nothing of {name}")
     value, reason = entry["value"], entry.get("reason")
@@ -315,7 +315,7 @@ def _finding(name: str, entry: object, criterion: Criterion) -> Finding:
     if not (has_kind and isinstance(value, int | float) and 0 <= value <= 1):
         actual = json.dumps(value)[:40]
         raise ValueError(f"the reply gives {name} as {actual}, not as {_value_form(criterion)}")
-    return Finding(float(value), reason.strip() if isinstance(reason, str) else "")
+    return CriterionScore(float(value), reason.strip() if isinstance(reason, str) else "")
 
 
 def _value_form(criterion: Criterion) -> str:

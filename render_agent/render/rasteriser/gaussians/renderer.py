@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.projection import Projection, projection
-from render_agent.render.rasteriser.blocks import visible
+from render_agent.render.rasteriser.blocks import visible_boxes
 from render_agent.render.rasteriser.gaussians.blending import draw_band
 from render_agent.render.rasteriser.gaussians.ewa import LEAST_ALPHA, RECORD, covariances, project
 from render_agent.render.rasteriser.morton import grid_of, point_codes, sorted_order
@@ -153,4 +153,4 @@ def _visible(boxes: FloatArray, view: Projection, width: int, height: int) -> ND
     matrix = view.matrix.copy()
     matrix[:2] += MARGIN_PIXELS * matrix[2]
     wider = Projection(matrix, view.perspective, view.near)
-    return visible(boxes, wider, width + 2 * MARGIN_PIXELS, height + 2 * MARGIN_PIXELS).blocks
+    return visible_boxes(boxes, wider, width + 2 * MARGIN_PIXELS, height + 2 * MARGIN_PIXELS).blocks

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from render_agent.report.compare_runs import sides_of
-from render_agent.report.pages.words import outcome
+from render_agent.report.pages.words import outcome_word
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import unlike_questions
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AnswerChange:
     """A question that is right in one run and wrong in another."""
 
     question_id: str
@@ -30,7 +30,7 @@ class Change:
     @property
     def sides(self) -> tuple[str, ...]:
         """`right`, `wrong` or `open` for each run."""
-        return tuple(outcome(row) for row in self.rows)
+        return tuple(outcome_word(row) for row in self.rows)
 
     @property
     def change(self) -> str:
@@ -45,7 +45,7 @@ class Change:
         return f"right in {', '.join(letters)}"
 
 
-def changed_questions(runs: Sequence[RunData]) -> list[Change]:
+def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
     """Return the questions that are right in one run and wrong in another, in the order of the first run.
 
     A question that differs from that of the first run, or is about another scan, counts as not scored.
@@ -58,7 +58,7 @@ def changed_questions(runs: Sequence[RunData]) -> list[Change]:
             None if state.id in ids else _scored(run.rows.get(state.id))
             for run, ids in zip(runs, unlike, strict=True)
         )
-        change = Change(state.id, state.question.text, rows)
+        change = AnswerChange(state.id, state.question.text, rows)
         if {"right", "wrong"} <= set(change.sides):
             changes.append(change)
     return changes

@@ -24,7 +24,7 @@ from render_agent.report.comparison_text import (
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
-from render_agent.report.pages.comparison.changes import Change, changed_questions
+from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
     banners,
@@ -173,7 +173,7 @@ def _took(run: RunData) -> str:
 
 def _write_changed(
     runs: Sequence[RunData],
-    changes: Sequence[Change],
+    changes: Sequence[AnswerChange],
     shared: Mapping[str, Any],
     folder: Path,
     *,
@@ -394,7 +394,7 @@ def _beliefs(pairs: Pairs) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
+def _choices(changes: Sequence[AnswerChange]) -> dict[str, list[tuple[str, int]]]:
     """Return the values of each filter with the number of matching questions."""
     return {
         "outcome": sorted(Counter(change.change for change in changes).items()),
@@ -402,7 +402,7 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def _rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
+def _rows(changes: Sequence[AnswerChange]) -> list[dict[str, Any]]:
     """Return the data that the filter script uses; type, scene and ground truth come from the first run."""
     return [
         {

@@ -18,7 +18,7 @@ from render_agent.report.pages.index.pairs_page import write_pairs
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import run_plots, scores_by_type, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
-from render_agent.report.pages.words import outcome, type_words
+from render_agent.report.pages.words import outcome_word, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.report.run_facts import request_facts
 from render_agent.runs.log.columns import Column
@@ -186,7 +186,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
             if column.cell or column.filter
         },
         "type": type_words(row.type),
-        "outcome": outcome(row),
+        "outcome": outcome_word(row),
         "page": safe_name(state.id),
         "text": state.question.text,
         "picture": f"../{state.views[-1].file}" if state.views else None,

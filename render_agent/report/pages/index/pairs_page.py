@@ -15,7 +15,7 @@ from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plo
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
-from render_agent.score.causal import pair_of, verdict
+from render_agent.score.causal import classify_pair, pair_of
 from render_agent.score.tables import figure, interval, probability, signed
 
 MAX_PAIRS = 1000  # pairs in the table
@@ -111,7 +111,9 @@ def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
             pair = pair_of(first, second)
             right = (False, False) if pair is None else pair.right
             pairs.append(
-                ShownPair(change, (first, second), right, None if pair is None else verdict(pair))
+                ShownPair(
+                    change, (first, second), right, None if pair is None else classify_pair(pair)
+                )
             )
     return pairs
 

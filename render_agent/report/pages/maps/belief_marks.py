@@ -10,7 +10,7 @@ from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.model import Diagnosis, name_of
 from render_agent.report.diagnosis.summary import seen_by
-from render_agent.report.pages.maps.floor_plan import Plan
+from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
     Pixel,
     box_outline,
@@ -88,7 +88,7 @@ class BeliefMap:
 
 
 def belief_maps(
-    state: QuestionState, diagnosis: Diagnosis | None, plan: Plan | None, size: tuple[int, int]
+    state: QuestionState, diagnosis: Diagnosis | None, plan: ScenePlan | None, size: tuple[int, int]
 ) -> list[BeliefMap]:
     """Return the belief maps of a question; empty if it has none.
 
@@ -107,7 +107,7 @@ def _belief_map(
     state: QuestionState,
     diagnosis: Diagnosis,
     probe: ScoredProbe,
-    plan: Plan,
+    plan: ScenePlan,
     size: tuple[int, int],
 ) -> BeliefMap:
     turn = state.turns[probe.turn]
@@ -151,7 +151,7 @@ def _believed(
     probe: ScoredProbe,
     diagnosis: Diagnosis,
     categories: Mapping[str, int],
-    plan: Plan,
+    plan: ScenePlan,
 ) -> Iterator[BelievedMark]:
     matching = None if probe.score is None else probe.score.matching
     if matching is None:
@@ -195,12 +195,12 @@ def summarize_score(probe: ScoredProbe) -> str:
     return ", ".join(parts)
 
 
-def _pose(plan: Plan, position: tuple[float, float], yaw: float | None) -> PoseMark:
+def _pose(plan: ScenePlan, position: tuple[float, float], yaw: float | None) -> PoseMark:
     at = _inside(plan, plan.pixel((*position, 0.0)))
     return PoseMark(at, at if yaw is None else towards(at, yaw, ARROW_PIXELS))
 
 
-def _inside(plan: Plan, pixel: Pixel) -> Pixel:
+def _inside(plan: ScenePlan, pixel: Pixel) -> Pixel:
     """Clamp a pixel to the plan."""
     width, height = plan.size
     u, v = (

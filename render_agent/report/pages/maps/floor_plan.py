@@ -15,9 +15,9 @@ from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.map_view.map_view import FloorPlan, TopView, frame_room
-from render_agent.render.map_view.overlay import Plot
+from render_agent.render.map_view.overlay import PlotArea
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.view3d.scene_file import scene_file, scene_script
+from render_agent.report.pages.view3d.scene_file import scene_file_path, scene_script
 from render_agent.scans.camera import Camera, MapCamera, Vector
 from render_agent.views.image_store import safe_name
 
@@ -27,7 +27,7 @@ MARGIN_METRES = 1.0  # around the known points of a scene that cannot be rendere
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScenePlan:
     """Top view of a scene, without a path."""
 
     file: str | None
@@ -39,9 +39,9 @@ class Plan:
     """Data file of the 3D view, relative to the report."""
 
     @property
-    def plot(self) -> Plot:
+    def plot(self) -> PlotArea:
         """The part of the image that shows the scene."""
-        return Plot.inside(*self.size)
+        return PlotArea.inside(*self.size)
 
     def pixel(self, point: Vector) -> tuple[float, float]:
         """Project a world point in metres to plan pixels (u, v)."""
@@ -63,36 +63,38 @@ class FloorPlanCache:
         self.scenes = scenes
         self._states = states
         self._renderer = make_renderer("rasteriser")
-        self._plans: dict[str, Plan | None] = {}
+        self._plans: dict[str, ScenePlan | None] = {}
 
-    def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
+    def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> ScenePlan | None:
         """Return the plan of a question's scene; None if the question has no poses."""
-        if next(cameras_of(state), None) is None:
+        if next(camera_poses(state), None) is None:
             return None
         scene = state.question.scene
         if scene not in self._plans:
             self._plans[scene] = self._draw(state.question)
-        return self._plans[scene] or bare_plan(cameras_of(state), diagnosis)
+        return self._plans[scene] or bare_plan(camera_poses(state), diagnosis)
 
     def close(self) -> None:
         """Close the renderer."""
         self._renderer.close()
 
-    def _draw(self, question: Question) -> Plan | None:
+    def _draw(self, question: Question) -> ScenePlan | None:
         """Draw the plan of a scene; return None if its scan cannot be read or rendered."""
         name = question.scene
         first_camera = next(
             camera
             for state in self._states
             if state.question.scene == name
-            for camera in cameras_of(state)
+            for camera in camera_poses(state)
         )
         try:
             scene = self.scenes.get(question)
             floor_plan = TopView(self._renderer, SIZE_PIXELS).plan(scene, first_camera)
         except (SceneError, RenderError):
             return None
-        plan = Plan(f"plans/{safe_name(name)}.png", floor_plan.camera, scene=scene_file(name))
+        plan = ScenePlan(
+            f"plans/{safe_name(name)}.png", floor_plan.camera, scene=scene_file_path(name)
+        )
         for file, content in ((plan.file, _png(floor_plan)), (plan.scene, scene_script(scene))):
             assert file is not None
             (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +102,7 @@ class FloorPlanCache:
         return plan
 
 
-def cameras_of(state: QuestionState) -> Iterator[Camera]:
+def camera_poses(state: QuestionState) -> Iterator[Camera]:
     """Yield the poses of all turns and views of a question in order; nothing for a run without views."""
     for turn in state.turns:
         if state.blind:
@@ -110,13 +112,13 @@ def cameras_of(state: QuestionState) -> Iterator[Camera]:
         yield turn.camera
 
 
-def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
+def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> ScenePlan:
     """Return a plan without an image that covers the given poses and the boxes of a diagnosis."""
     boxes = () if diagnosis is None else diagnosis.boxes
     points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
     bounds = np.stack([points.min(0) - MARGIN_METRES, points.max(0) + MARGIN_METRES])
-    return Plan(
-        None, frame_room(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS)
+    return ScenePlan(
+        None, frame_room(bounds, float(bounds[1, 2]), PlotArea.inside(*SIZE_PIXELS), SIZE_PIXELS)
     )
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.render.map_view.overlay import Plot
+from render_agent.render.map_view.overlay import PlotArea
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, name_of
-from render_agent.report.pages.maps.floor_plan import Plan
+from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 
@@ -26,7 +26,7 @@ LETTER_PIXELS = 7.0  # approximate width of a letter in a label
 CANDIDATE_LINE_PIXELS = 22.0  # length of the line in a candidate's viewing direction
 
 
-class Stop(NamedTuple):
+class PlanPose(NamedTuple):
     """A pose on the plan: a turn, or a view if the views were preselected."""
 
     number: int
@@ -69,7 +69,7 @@ class BoxMark(NamedTuple):
 class MapMarks(NamedTuple):
     """Everything drawn over a plan."""
 
-    stops: Sequence[Stop]
+    stops: Sequence[PlanPose]
     boxes: Sequence[BoxMark]
     blocks: Sequence[Block] = ()
     line: str = ""
@@ -78,9 +78,9 @@ class MapMarks(NamedTuple):
     """Final position, if it differs from the last stop."""
 
 
-def marks(
+def path_marks(
     state: QuestionState,
-    plan: Plan,
+    plan: ScenePlan,
     image_size: tuple[int, int],
     diagnosis: Diagnosis | None = None,
     *,
@@ -104,7 +104,7 @@ def marks(
         occupied.add(pixel, 4, 4)
     target = "view" if passive else "turn"
     stops = [
-        Stop(
+        PlanPose(
             number,
             f"{target}-{number}",
             camera,
@@ -138,7 +138,7 @@ class CandidateMark(NamedTuple):
     name: str
 
 
-def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[CandidateMark]]:
+def candidate_marks(state: QuestionState, plan: ScenePlan) -> dict[str, list[CandidateMark]]:
     """Return the poses of rejected candidates by the HTML id of their turn."""
     turns: dict[str, list[CandidateMark]] = {}
     for turn in state.turns:
@@ -208,7 +208,7 @@ def _circle(pixel: Pixel) -> str:
     return f"M{u - WEDGE_PIXELS:.1f} {v:.1f}{half} {2 * WEDGE_PIXELS:g} 0{half} {-2 * WEDGE_PIXELS:g} 0Z"
 
 
-def _block(turn: Turn, plan: Plan) -> Block | None:
+def _block(turn: Turn, plan: ScenePlan) -> Block | None:
     """Return the mark of a horizontal move that was blocked by an obstacle, otherwise None."""
     outcome = turn.outcome
     if outcome is None or outcome.level_obstacle is None:
@@ -225,7 +225,7 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
 
 
 def _boxes(
-    diagnosis: Diagnosis, plan: Plan, occupied: _OccupiedArea, well_seen: frozenset[int]
+    diagnosis: Diagnosis, plan: ScenePlan, occupied: _OccupiedArea, well_seen: frozenset[int]
 ) -> list[BoxMark]:
     """Return the marks of the named boxes, with labels where there is room."""
     marks = []
@@ -243,7 +243,7 @@ def _boxes(
     return marks
 
 
-def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
+def box_outline(box: NamedBox, plan: ScenePlan) -> tuple[Pixel, ...]:
     """Return the outline of a box from above: the Minkowski sum of its projected edges."""
     edges = [(x * size, y * size) for (x, y, _), size in zip(box.axes, box.size, strict=True)]
     edges = [(x, y) if (y, x) > (0, 0) else (-x, -y) for x, y in edges]
@@ -265,7 +265,7 @@ def _degrees_text(degrees: float) -> str:
 class _OccupiedArea:
     """Rectangles of the plan that are covered by marks."""
 
-    plot: Plot
+    plot: PlotArea
     rectangles: list[tuple[float, float, float, float]] = field(default_factory=list)
     """(u, v, half width, half height) in pixels."""
 

@@ -15,7 +15,7 @@ from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend,
 from render_agent.report.pages.words import (
     explain_causes,
     in_order,
-    outcome,
+    outcome_word,
     type_words,
 )
 from render_agent.runs.log.row import Row
@@ -97,7 +97,7 @@ def write_plots(folder: Path, plots: list[Plot]) -> None:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
-def share(values: Sequence[tuple[Scene, float]]) -> Share:
+def mean_share(values: Sequence[tuple[Scene, float]]) -> Share:
     """Return the mean in percent of one value from 0 to 1 per question."""
     estimate = ratio([value for _, value in values], [scene for scene, _ in values])
     if estimate is None:
@@ -179,7 +179,7 @@ def turns_used(run: RunData) -> Plot | None:
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
         if row.score is not None:
-            by_turns[row.turns].append((scene_of(row), float(outcome(row) == "right")))
+            by_turns[row.turns].append((scene_of(row), float(outcome_word(row) == "right")))
     if not by_turns:
         return None
     turns = sorted(by_turns)
@@ -209,7 +209,7 @@ def turns_used(run: RunData) -> Plot | None:
         note + _mirrored(run, "scored"),
         ("turns", "right", "wrong", "right (%)", "95 % CI"),
         [
-            (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(share(by_turns[turn]))[1:])
+            (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(mean_share(by_turns[turn]))[1:])
             for turn, num_right, num_wrong in zip(turns, right, wrong, strict=True)
         ],
     )
@@ -255,7 +255,7 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     if not rights:
         return None
     shares = {
-        type_words(kind): (share(rights[kind][True]), share(rights[kind][False]))
+        type_words(kind): (mean_share(rights[kind][True]), mean_share(rights[kind][False]))
         for kind in (ALL_TYPES, *in_order(rights.keys() - {ALL_TYPES}))
     }
     sides = (("all clearly visible", palette.BLUE, "o"), ("not all", palette.ORANGE, "s"))
@@ -302,15 +302,15 @@ def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     for question_id, diagnosis in diagnoses.items():
         shares = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = run.rows[question_id]
-        if shares and outcome(row) in sides:
-            sides[outcome(row)].append((scene_of(row), shares))
+        if shares and outcome_word(row) in sides:
+            sides[outcome_word(row)].append((scene_of(row), shares))
     num_turns = max((len(shares) for group in sides.values() for _, shares in group), default=0)
     if not num_turns:
         return None
     curves = {
         side: [
             # finished questions keep their last value, so that all points are over the same questions
-            share([(scene, shares[min(turn, len(shares) - 1)]) for scene, shares in group])
+            mean_share([(scene, shares[min(turn, len(shares) - 1)]) for scene, shares in group])
             for turn in range(num_turns)
         ]
         for side, group in sides.items()

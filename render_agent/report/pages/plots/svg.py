@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent.extras import require
 from render_agent.report.pages.plots.palette import CYCLE, INK, LINE, PAPER, SOFT
-from render_agent.util.sanitize import visible
+from render_agent.util.sanitize import escape_unsafe
 
 WIDTH = 5.2  # inches; about the width of a phone in points
 LONGEST_NAME = 34  # characters of a row label; about half the width of a plot
@@ -76,7 +76,7 @@ def legend(axes: Any, columns: int = 3) -> None:
 def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the rows of a plot at y = 0, 1, … from top to bottom; long labels are elided in the middle."""
     head = LONGEST_NAME // 3
-    printable = [visible(name) for name in names]
+    printable = [escape_unsafe(name) for name in names]
     labels = [n if len(n) <= LONGEST_NAME else f"{n[:head]}…{n[head + 1 - LONGEST_NAME :]}" for n in printable]  # fmt: skip
     axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -29,16 +29,16 @@ from render_agent.report.diagnosis.model import (
 )
 from render_agent.report.diagnosis.sentences import belief_words, cause_words, explain_wrong_answer
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
-from render_agent.report.pages.maps.floor_plan import Plan
+from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
     CandidateMark,
     MapMarks,
     candidate_marks,
-    marks,
+    path_marks,
     where,
 )
 from render_agent.report.pages.view3d.page_data import view_data
-from render_agent.report.pages.words import STATUS_WORDS, outcome, result_words, type_words
+from render_agent.report.pages.words import STATUS_WORDS, outcome_word, result_words, type_words
 from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
@@ -49,7 +49,7 @@ LONG_CHARACTERS = 160  # longer questions are set in a smaller font
 ENDLESS_CHARACTERS = 1500  # longer questions scroll
 
 
-class Cell(NamedTuple):
+class VisibilityCell(NamedTuple):
     """Visible share in percent; None if not measured."""
 
     share: float | None
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
 
     column: str
     numbers: Sequence[int]
-    rows: Sequence[tuple[str, int | None, Sequence[Cell]]]
+    rows: Sequence[tuple[str, int | None, Sequence[VisibilityCell]]]
     """Name of the needed object, category index (None for the room's surface), and one cell per column."""
 
 
@@ -74,7 +74,7 @@ class QuestionView:
     row: Row
     """Row of the results."""
     diagnosis: Diagnosis | None
-    plan: Plan | None
+    plan: ScenePlan | None
     """Floor plan of its scene; None if it has no poses."""
     parts: Parts
 
@@ -96,7 +96,7 @@ class QuestionView:
     @property
     def outcome(self) -> str:
         """`right`, `wrong` or `open`."""
-        return outcome(self.row)
+        return outcome_word(self.row)
 
     @property
     def result(self) -> str:
@@ -180,7 +180,7 @@ class QuestionView:
         seen = frozenset(
             first_clear_turns(self.diagnosis.turns, self.size) if self.diagnosis else ()
         )
-        return marks(
+        return path_marks(
             self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=seen
         )
 
@@ -222,14 +222,14 @@ class QuestionView:
             return None
         coverage = [turn.coverage for turn in diagnosis.turns]
         sightings = [s for turn in diagnosis.turns for s in turn.sightings]
-        rows: list[tuple[str, int | None, Sequence[Cell]]] = []
+        rows: list[tuple[str, int | None, Sequence[VisibilityCell]]] = []
         if self.passive:
             column, numbers = "view", sorted({s.view for s in sightings})
             groups = [[s for s in sightings if s.view == number] for number in numbers]
         else:
             column, numbers = "turn", [turn.turn + 1 for turn in diagnosis.turns]
             groups = [list(turn.sightings) for turn in diagnosis.turns]
-            cells = [Cell(None if share is None else 100 * share) for share in coverage]
+            cells = [VisibilityCell(None if share is None else 100 * share) for share in coverage]
             rows.append(("room so far", None, cells))
         categories = {name: number for number, name in enumerate(diagnosis.named)}
         rows += [
@@ -248,12 +248,12 @@ class QuestionView:
         """True if a row of the table stands for several objects, of which one must be seen."""
         return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
 
-    def _cell(self, group: Sequence[ObjectSighting], needed: Collection[int]) -> Cell:
+    def _cell(self, group: Sequence[ObjectSighting], needed: Collection[int]) -> VisibilityCell:
         sightings = [s for s in group if s.box in needed]
         if not sightings:
-            return Cell(None)
+            return VisibilityCell(None)
         is_clear = any(s.is_clear(self.size) for s in sightings)
-        return Cell(100 * max(s.share for s in sightings), is_clear)
+        return VisibilityCell(100 * max(s.share for s in sightings), is_clear)
 
     def diagnosed(self, turn: Turn) -> TurnDiagnosis:
         """Return the diagnosis of a turn, an empty one if there is none."""

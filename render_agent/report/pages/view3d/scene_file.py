@@ -29,7 +29,7 @@ MIN_SCALE_METRES, SCALE_STEPS = 0.0005, 16
 AROUND_METRES = 0.5  # splats farther outside the room are dropped
 
 
-def scene_file(scene: str) -> str:
+def scene_file_path(scene: str) -> str:
     """Return the path of a scene's file relative to the report."""
     return f"scenes3d/{safe_name(scene)}.js"
 

@@ -150,7 +150,7 @@ def _webp_size(start: bytes) -> tuple[int, int]:
     return sides[0] & 0x3FFF, sides[1] & 0x3FFF
 
 
-def fit(pictures: Sequence[EncodedImage], *, in_child: bool) -> bool:
+def fit_images(pictures: Sequence[EncodedImage], *, in_child: bool) -> bool:
     """Choose downscaling steps so that all images fit the limits; return True if any is downscaled.
 
     Args:
@@ -201,7 +201,7 @@ def decode_images(
             pictures[key] = opened()
         except ImageError as error:
             notes.append(f"a texture was skipped: {error}")
-    if fit(list(pictures.values()), in_child=in_child):
+    if fit_images(list(pictures.values()), in_child=in_child):
         notes.append(REDUCED_NOTE)
     for key, picture in pictures.items():
         try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.srgb import to_linear, to_srgb
-from render_agent.scans.texture import Material, Texture, bilinear
+from render_agent.scans.texture import Material, Texture, sample_bilinear
 
 FloatArray = NDArray[np.float64]
 
@@ -137,7 +137,7 @@ def _light(
     """Return the linear light of the vertices, (n, 3): the product of tint, image and vertex colours."""
     light = np.tile(np.array(material.tint[:3], np.float64), (len(uv), 1))
     if material.picture is not None:
-        texels = to_linear(bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
+        texels = to_linear(sample_bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
         mean = to_linear(material.picture[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
         light *= np.where(has_no_uv[:, None], mean, texels)
     if tints is not None:
