@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.dialogue.answer import answer_form, canonical_answer
 from render_agent.dialogue.answers.stated import FULL_WIDTH
 from render_agent.dialogue.chat import replace_unencodable
-from render_agent.dialogue.parsing.json_objects import Repeated, merge_pairs
+from render_agent.dialogue.parsing.pairs import Repeated, merge_pairs
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, MAX_PLACES, Action, Malformed, ReplyForm
 from render_agent.util.reasons import truncate

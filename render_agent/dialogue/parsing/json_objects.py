@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from render_agent.dialogue.chat import without_thinking
-from render_agent.dialogue.parsing.json_slips import MAX_REPAIRED_CHARACTERS, find_extent, repair
+from render_agent.dialogue.parsing.json_slips import MAX_REPAIR_CHARACTERS, find_extent, repair
+from render_agent.dialogue.parsing.pairs import merge_pairs
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import Wording
 
@@ -21,10 +22,6 @@ _SPACE = r"[\s\ufeff\u200b\u2060]*"
 _OPENING = re.compile(
     rf"[{{｛](?={_SPACE}(?:[\"}}'“”‘「＂]|//|/\*|#|\Z))|(?<!\w)[{{｛](?={_SPACE}[A-Za-z_]\w*\s*[:：=])"
 )
-
-
-class Repeated(list[Any]):
-    """Two different values of a name that an object contains several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def find_objects(
     decoder = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=merge_pairs)
     objects: list[JsonObject] = []
     fault = wording("reply.single_quotes" if "{" in text else "reply.no_object")
-    budget, repair_budget = MAX_SCANNED_CHARACTERS, MAX_REPAIRED_CHARACTERS
+    budget, repair_budget = MAX_SCANNED_CHARACTERS, MAX_REPAIR_CHARACTERS
     opening = _OPENING.search(text)
     while opening and budget > 0:
         start = opening.start()
@@ -76,7 +73,7 @@ def find_objects(
             cut_off = _is_cut_off(error, text)
             if repair_budget > 0:
                 extent = find_extent(text, start, repair_budget)
-                repair_budget -= extent.end - start
+                repair_budget -= (extent.end if extent.is_closed else len(text)) - start
                 is_whole = extent.is_closed or (
                     extent.is_whole and (is_complete or extent.end < len(text))
                 )
@@ -93,18 +90,6 @@ def find_objects(
             break
         opening = _OPENING.search(text, end)
     return objects or Malformed(fault)
-
-
-def merge_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return values by name; if a name has different values, two of them as `Repeated`. Empty values do not count."""
-    merged: dict[str, Any] = {}
-    for name, value in pairs:
-        earlier = merged.get(name)
-        if earlier is None or earlier == "":
-            merged[name] = value
-        elif value not in (None, "") and value != earlier and not isinstance(earlier, Repeated):
-            merged[name] = Repeated((earlier, value))
-    return merged
 
 
 def unfenced(text: str) -> str:

@@ -1,7 +1,7 @@
 """Repairs JSON objects with slips in their syntax, such as a trailing comma, by the library json-repair.
 
-The library guesses where a text is ambiguous. A repair is therefore accepted only if it preserves all words and numbers
-of the text in their order, so that only punctuation changed.
+The library guesses if a text is ambiguous. It therefore sees strings as opaque numbers only, and a repair is accepted only
+if it preserves all strings, words and numbers in their order, so that nothing but punctuation changed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,16 @@ from typing import Any
 
 from json_repair import repair_json
 
-MAX_REPAIRED_CHARACTERS = 10_000  # per reply; the library takes quadratic time on hostile texts
+from render_agent.dialogue.parsing.pairs import merge_pairs
+
+MAX_REPAIR_CHARACTERS = 100_000  # per reply
+MAX_SOURCE_CHARACTERS = (
+    2_000  # without the contents of strings; the library takes quadratic time on hostile texts
+)
 
 _CLOSING_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "`": "`",
-    "“": '”“"',
-    "”": '”"',
-    "‘": "’‘'",
-    "＂": "＂",
-    "「": "」",
-    "『": "』",
-    "«": "»",
-}
+    '"': '"', "'": "'", "`": "`", "“": '”“"', "”": '”"', "‘": "’‘'", "＂": "＂", "「": "」", "『": "』", "«": "»",
+}  # fmt: skip
 _STRUCTURE = {
     **{
         0xFF01 + offset: chr(0x21 + offset) for offset in range(0x5E)
@@ -35,17 +31,19 @@ _STRUCTURE = {
     **dict.fromkeys(map(ord, "、；;"), ","),
     **dict.fromkeys((0xFEFF, 0x200B, 0x2060), " "),
 }
-_AFTER_STRING = frozenset(",:}])/#\"'“”‘＂「，：｝］）；、")
+_AFTER_STRING = frozenset(",:}])/#\"'“”‘＂「，：｝］）；;、`")
 _BEFORE_VALUE = frozenset("{[(,:")
-_BEFORE_LINE = _BEFORE_VALUE | {""}
 _STARTS_PROSE = re.compile(r"\s*[^\s,:}\])\"'“‘＂「，：｝］/#`<]")
-_PARTIAL_LITERAL = re.compile(
-    r"(?<![\w\"])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|No|Non|T|Tr|Tru|F|Fa|Fal|Fals)\Z"
-)
-_COMMENT = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf\"'\\/])")
+_PARTIAL_LITERAL = re.compile(r"(?<!\w)(?:tr?u?|fa?l?s?|nu?l?|no?n?)\Z", re.IGNORECASE)
+
+_OPEN, _CLOSE = "\ue000", "\ue001"  # around the index of a string in a source
+_STRING = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"} | {
+    sign: sign for sign in "\"'\\/"
+}
 _TOKEN = re.compile(
-    r"(?:(?<![\w)\]])-)?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[^\W\d]+"
+    rf"{_OPEN}[0-9]+|(?:(?<![\w)\]])-)?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[^\W\d]+"
 )
 
 
@@ -54,58 +52,66 @@ class Extent:
     """A JSON object in a text, from its opening brace on, without regard to slips.
 
     Attributes:
-        source: The object with comments removed and with ASCII brackets, separators and quotes.
+        source: The object with the indices of its strings in place of their contents, without comments, and with ASCII
+            brackets, separators and quotes.
+        strings: The contents of its strings.
         end: Index after its last character.
         is_closed: True if it has its closing brace.
-        is_whole: False if it ends inside a string, a literal or a comment.
+        is_whole: False if it ends inside a string, a literal or a comment, or has too many characters.
     """
 
     source: str
+    strings: tuple[str, ...]
     end: int
     is_closed: bool
     is_whole: bool
 
 
-def find_extent(text: str, start: int, max_characters: int = MAX_REPAIRED_CHARACTERS) -> Extent:
+def find_extent(text: str, start: int, max_characters: int = MAX_REPAIR_CHARACTERS) -> Extent:
     """Return the extent of the object that starts at an index.
 
     An object without closing brace extends to a line that cannot be part of it, a closing tag, a fence, an opening brace
     after a value, or the maximum number of characters.
     """
     source: list[str] = []
-    depth, position, previous, quote = 0, start, "", ""
+    strings: list[str] = []
+    depth, position, previous = 0, start, ""
     prose: tuple[int, int] | None = None  # where a line begins that cannot be part of the object
     limit = min(len(text), start + max_characters)
+    is_whole = limit == len(text)
     while position < limit:
-        character = text[position]
-        if quote:
-            if character == "\\":
-                source.append(text[position : position + 2])
-                position += 2
-                continue
-            if character in _CLOSING_QUOTES[quote] and _ends_string(text, position + 1):
-                character, quote, previous = "'" if quote == "'" else '"', "", '"'
-            source.append(character)
-            position += 1
-            continue
-        character = character.translate(_STRUCTURE)
-        if text[position] in _CLOSING_QUOTES and (
+        raw = text[position]
+        character = raw.translate(_STRUCTURE)
+        if raw in _CLOSING_QUOTES and (
             character == '"' or previous in _BEFORE_VALUE or previous == '"'
         ):
-            quote = text[position]
-            character = "'" if quote == "'" else '"'
-        elif comment := _COMMENT.match(text, position, limit):
-            source.append(" ")
-            position = comment.end()
+            end = _end_of_string(text, position, limit)
+            if end is None:
+                is_whole = False
+                break
+            source.append(f'"{_OPEN}{len(strings)}{_CLOSE}"')
+            strings.append(_unescape(text[position + 1 : end]))
+            position, previous = end + 1, '"'
             continue
-        elif (character == "{" and previous and previous not in _BEFORE_VALUE) or text.startswith(
+        if text.startswith(("//", "#", "/*"), position):
+            closing = "*/" if text.startswith("/*", position) else "\n"
+            found = text.find(closing, position, limit)
+            if found < 0 and closing == "*/":
+                is_whole = False
+                break
+            source.append(" ")
+            position = limit if found < 0 else found + len(closing) * (closing == "*/")
+            continue
+        if (character == "{" and previous and previous not in _BEFORE_VALUE) or text.startswith(
             ("</", "```"), position
         ):
+            is_whole = True
             break
+        begins_line = character == "\n" and not text[position - 1].isspace()
         if (
-            character == "\n"
-            and not prose
-            and previous not in _BEFORE_LINE
+            begins_line
+            and prose is None
+            and previous not in _BEFORE_VALUE
             and _STARTS_PROSE.match(text, position)
         ):
             prose = len(source), position
@@ -115,49 +121,79 @@ def find_extent(text: str, start: int, max_characters: int = MAX_REPAIRED_CHARAC
         if not character.isspace():
             previous = character
         if depth <= 0:
-            return Extent("".join(source), position, True, True)
+            return Extent("".join(source), tuple(strings), position, is_closed=True, is_whole=True)
     if prose:
-        source, quote, position = source[: prose[0]], "", prose[1]
+        source, position, is_whole = source[: prose[0]], prose[1], True
     whole = "".join(source).rstrip()
-    is_whole = (
-        not quote and position < start + max_characters and not _PARTIAL_LITERAL.search(whole)
-    )
-    return Extent(whole, position, False, is_whole)
+    is_whole = is_whole and not _PARTIAL_LITERAL.search(whole)
+    return Extent(whole, tuple(strings), position, is_closed=False, is_whole=is_whole)
 
 
 def repair(extent: Extent, names: Collection[str]) -> dict[str, Any] | None:
     """Return the repaired object; None if it has none of these names or if its meaning is in doubt."""
-    words = extent.source.lower()
-    if not any(name in words for name in names):
+    source = extent.source
+    words = {text.strip().lower() for text in (*extent.strings, *re.findall(r"\w+", source))}
+    if len(source) > MAX_SOURCE_CHARACTERS or not words & set(names):
         return None
     try:
-        value = repair_json(extent.source, return_objects=True, skip_json_loads=True, strict=True)
+        value = repair_json(source, return_objects=True, skip_json_loads=True, strict=True)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         return None
-    if not isinstance(value, dict) or _tokens(extent.source) != _tokens(
+    if not isinstance(value, dict) or _tokens(source) != _tokens(
         json.dumps(value, ensure_ascii=False)
     ):
         return None
-    return value
+    restored: dict[str, Any] = _with_strings(value, extent.strings)
+    return restored
 
 
-def _ends_string(text: str, position: int) -> bool:
+def _end_of_string(text: str, start: int, limit: int) -> int | None:
+    """Return the index of the quote that ends the string which begins at an index."""
+    closing = _CLOSING_QUOTES[text[start]]
+    position = start + 1
+    while position < limit:
+        if text[position] == "\\":
+            position += 2
+        elif text[position] in closing and _follows_string(text, position + 1):
+            return position
+        else:
+            position += 1
+    return None
+
+
+def _follows_string(text: str, position: int) -> bool:
     """Return True if a quote before this index ends a string, rather than being part of it."""
     while position < len(text) and text[position].isspace():
         position += 1
-    return (
-        position >= len(text) or text[position] in _AFTER_STRING or text.startswith("```", position)
-    )
+    return position >= len(text) or text[position] in _AFTER_STRING
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(lambda e: chr(int(e[1], 16)) if e[1] else _ESCAPED.get(e[2], e[0]), text)
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _with_strings(value: Any, strings: tuple[str, ...]) -> Any:
+    """Return a value with the contents of its strings."""
+    if isinstance(value, str):
+        return _STRING.sub(lambda index: strings[int(index[1])], value)
+    if isinstance(value, dict):
+        pairs = value.items()
+        return merge_pairs(
+            (_with_strings(name, strings), _with_strings(item, strings)) for name, item in pairs
+        )
+    return [_with_strings(item, strings) for item in value] if isinstance(value, list) else value
 
 
 def _tokens(source: str) -> list[str]:
-    """Return the words and numbers of a text, without regard to punctuation and spelling of literals."""
-    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", source)
-    return [_canonical(token) for token in _TOKEN.findall(text)]
+    """Return the strings, words and numbers of a source, without regard to punctuation and spelling of literals."""
+    return [_canonical(token) for token in _TOKEN.findall(source.replace("\\", " "))]
 
 
 def _canonical(token: str) -> str:
-    if token[-1].isdigit() or token[-1] == ".":
+    if token[0] != _OPEN and (token[-1].isdigit() or token[-1] == "."):
         return repr(float(token))
     word = token.lower()
     return "null" if word == "none" else word

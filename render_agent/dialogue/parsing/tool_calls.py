@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from render_agent.dialogue.parsing.json_objects import JsonObject, merge_pairs
+from render_agent.dialogue.parsing.json_objects import JsonObject
+from render_agent.dialogue.parsing.pairs import merge_pairs
 from render_agent.util.safe_parse import parse_json
 
 MAX_DEPTH = 4  # levels of wrapping, such as {"tool_calls": [{"function": {"arguments": {…}}}]}
