@@ -223,6 +223,7 @@ OBJ_FORMS = {
     "continued line": "v 0 0 0\nv 4 0 0\nv 4 3 0\nv 0 3 0\nf 1 2 \\\n3 4\n",
     "carriage returns": "v 0 0 0\rv 4 0 0\rv 4 3 0\rv 0 3 0\rf 1 2 3 4\r",
     "mixed corners": "v 0 0 0\nv 4 0 0\nvt 0 0\nvn 0 0 1\nv 4 3 0\nv 0 3 0\nf 1 2/1 3//1 4/1/1",
+    "trailing slashes": "v 0 0 0\nv 4 0 0\nv 4 3 0\nv 0 3 0\nvt 0 0\nf 1/1/ 2/1/ 3/1/\nf 1// 3// 4//\n",
     "weights": "v 0 0 0 1\nv 4 0 0 1\nv 4 3 0 1\nv 0 3 0 1\nf 1 2 3 4\n",
     "faces among vertices": "v 0 0 0\nv 4 0 0\nv 4 3 0\nf 1 2 3\nv 0 3 0\nf 1 3 4\n",
 }

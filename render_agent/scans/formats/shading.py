@@ -54,7 +54,9 @@ def shade_mesh(scan: Scan) -> Scan:
     assert scan.faces is not None
     assert scan.colours is not None
     plain_faces = scan.faces[_plain(scan)]
-    at = np.unique(plain_faces)
+    is_plain = np.zeros(len(scan.points), bool)
+    is_plain[plain_faces] = True
+    at = np.flatnonzero(is_plain)
     normals = _vertex_normals(scan.points, plain_faces)
     share = UNLIT_SHARE + (1 - UNLIT_SHARE) * _agreement(normals[at])
     share *= 1 - CORNER_LOSS_SHARE * occlusion(

@@ -30,6 +30,7 @@ SPACES = (b" ", b"\t")
 CONTINUATION = re.compile(rb"\\[ \t]*\n")
 INDENT = re.compile(rb"(?m)^[ \t]+")
 TRAILING_COMMENT = re.compile(rb"(?m)^((?:vt|v|f)[ \t][^#\n]*)#[^\n]*")
+TRAILING_SLASH = re.compile(rb"/+(?=[ \t\n])")
 SLASH_TO_SPACE = bytes.maketrans(b"/vtf", b"    ")
 USED = {"v", "vt", "vn", "f", "usemtl", "mtllib", "o", "g", "s"}
 
@@ -104,6 +105,8 @@ class _Parser:
             text = INDENT.sub(b"", text)
         if b"#" in text:
             text = TRAILING_COMMENT.sub(rb"\1", text)
+        if b"/ " in text or b"/\n" in text:
+            text = TRAILING_SLASH.sub(b"", text)
         lines = _Lines(text)
         if int(lines.lengths.max()) > MAX_LINE_BYTES:
             raise ValueError(f"a line has {int(lines.lengths.max()):,} bytes")

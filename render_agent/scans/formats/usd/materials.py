@@ -6,6 +6,7 @@ Connections, interface inputs, node graphs and bindings are resolved by UsdShade
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -355,7 +356,8 @@ def _open_image(stage: Any, path: Path, image: Image) -> EncodedImage:
         folder = folder if is_inside(folder, path.parent) else path.parent
         return EncodedImage.of(read_sibling(folder, asset, path.parent), asset)
     if not in_package and not is_inside(Path(asset), path.parent):
-        raise ImageError(f"{short_repr(asset)} is outside the scan's folder")
+        name = os.path.relpath(asset, path.parent)
+        raise ImageError(f"{short_repr(name)} is outside the scan's folder")
     opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
     if not opened:
         raise ImageError(f"{short_repr(asset)} does not exist")
