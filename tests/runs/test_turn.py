@@ -2,6 +2,7 @@
 
 import pytest
 from factories.replies import read
+from factories.runs import make_config
 from factories.scenes import room
 from factories.states import question, state
 from PIL import Image
@@ -11,7 +12,12 @@ from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.view import View
-from render_agent.runs.turn import respond
+from render_agent.engines.engine import Reply
+from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.runs.phase_controller import NullObserver
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import start_run
+from render_agent.runs.turn import read_candidates, respond
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
@@ -101,3 +107,41 @@ def test_unreadable_answer_does_not_prevent_the_move(context):
     assert camera.position[0] == pytest.approx(3.0)
     assert "AB" in feedback
     assert "A or B" in feedback
+
+
+def test_several_steps_move_once_and_are_reported(context):
+    steps = '{"forward_meters": 0.5}\n{"rotation_angle_degrees": 90}\n{"forward_meters": 0.5}'
+    result = respond_to(context, steps)
+    assert result.outcome == Outcome(0.0, (0.5, 0.0, 0.0), (0.5, 0.0, 0.0))
+    assert result.feedback.startswith(
+        "Only the first of the 3 steps in your reply was carried out."
+    )
+
+
+def test_unknown_fields_are_reported(context):
+    result = respond_to(context, '{"forward_meters": 0.5, "speed": 3}')
+    assert result.feedback.startswith('Unknown fields were ignored: "speed".')
+    assert result.camera.position[0] == pytest.approx(3.0)
+    result = respond_to(context, '{"final_answer": "4", "done": true}')
+    assert "final_answer" in result.feedback
+    assert result.feedback != "Done."
+
+
+@pytest.mark.parametrize(("finish", "answer"), [("stop", "4"), ("length", None)])
+def test_truncated_object_is_not_completed(context, finish, answer):
+    context = TurnContext(state(), context, Image.open)
+    replies = [Reply(('{"answer": "4", "done": true',), finish=finish)]
+    [candidate] = read_candidates(context, replies, Prompt(9, 75.0))
+    assert candidate.action.answer == answer
+
+
+def test_log_records_repaired_replies(tmp_path):
+    replies = ['{"view": "top",}', '{"answer": "1", "done": true}']
+    run = start_run(make_config(tmp_path, "rooms", limit=1))
+    try:
+        run.go(NullObserver(), lambda config, asked: ScriptedEngine(ReplayPolicy({"*": replies})))
+    finally:
+        run.close()
+    first, second, *_ = RunData(run.path).lines()
+    assert first["action"] == {"view": "top", "repaired": True}
+    assert "repaired" not in second["action"]

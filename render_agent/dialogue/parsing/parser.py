@@ -80,17 +80,18 @@ class ReplyParser:
         stating = [*islice(saying, MAX_OBJECTS)] or [objects[-1]]
         readings = [read_fields(entry.fields, self.question, self.form) for entry in stating]
         answers: dict[str, Action | Malformed] = {}
-        steps: dict[object, Action | Malformed] = {}
+        steps: list[tuple[object, Action | Malformed]] = []
         for reading in readings:
             if reading.answer_text is not None:
                 answers.setdefault((reading.answer or reading.answer_text).strip().lower(), reading)
-            if (step := _step(reading)) is not None:
-                steps.setdefault(step, reading)
+            step = _step(reading)
+            if step is not None and (not steps or step != steps[-1][0]):
+                steps.append((step, reading))
         if len(answers) > 1:
             texts = [short(reading.answer_text) for reading in answers.values()]
             reason = say("reply.contradictory", answers=", ".join(texts[:MAX_LISTED]))
             return Malformed(reason, readings[-1].answer_text)
-        chosen = next(iter(steps.values()), readings[-1])
+        chosen = steps[0][1] if steps else readings[-1]
         if isinstance(chosen, Malformed):
             return chosen
         answer = next(iter(answers.values()), chosen)
