@@ -25,6 +25,7 @@ from render_agent.score.comparison import (
 )
 from render_agent.score.intervals import add_holm
 from render_agent.score.power import plan
+from render_agent.score.summary import score_name
 
 POWER = 0.8  # of a planned comparison; the usual choice
 
@@ -129,4 +130,5 @@ def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:
         names = " and ".join(run.name for run in runs)
         raise UsageError(f"{names} are not comparable: {'; '.join(reasons)}")
     compared = compare(*sides) if len(sides) == 2 else None
-    return plan(sides[0].results, difference, POWER, compared)
+    figures = plan(sides[0].results, difference, POWER, compared)
+    return {"score_name": score_name(sides[0].results), **figures}

@@ -172,7 +172,7 @@ def power_table(figures: Mapping[str, Any]) -> PlainTable:
     from render_agent.util.console import PlainTable
 
     table = PlainTable(
-        f"{figures['difference']:g} points, power {100 * figures['power']:g} % at p ≤ 5 %"
+        f"{figures['difference']:g} points of {figures['score_name']}, power {100 * figures['power']:g} % at p ≤ 5 %"
     )
     for name in (
         "correlation",
