@@ -344,15 +344,14 @@ def _official(results: Mapping[str, Any]) -> list[Line]:
         ]
     scored = results["official_over_scored"]
     is_incomplete = results[OFFICIAL] is None and scored["score"] is not None
-    lines = []
-    if OFFICIAL_RAW in results:
-        bounds = intervals.get(OFFICIAL_RAW)
-        lines.append(Line(f"{name}{RAW_ANSWER}", scored["n"], results[OFFICIAL_RAW], bounds))
     label = f"{name}{PARSED_ANSWER}{', scored questions only' if is_incomplete else ''}"
-    lines.append(Line(label, scored["n"], scored["score"], intervals.get(OFFICIAL)))
+    lines = [Line(label, scored["n"], scored["score"], intervals.get(OFFICIAL))]
     if is_incomplete:
         missing = results["official_missing_as_zero"]
         lines.append(Line(f"{name}{PARSED_ANSWER}, unscored as 0", None, missing))
+    if OFFICIAL_RAW in results:
+        bounds = intervals.get(OFFICIAL_RAW)
+        lines.append(Line(f"{name}{RAW_ANSWER}", scored["n"], results[OFFICIAL_RAW], bounds))
     return lines
 
 
