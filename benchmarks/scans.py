@@ -175,7 +175,7 @@ def by_format(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
 
 
 def by_reason(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
-    """Yield the rows of the table of reasons, the commonest first, with numbers and names left out."""
+    """Yield the rows of the table of reasons, most frequent first, without numbers and names."""
     reasons = {each.path: _general(each.reason) for each in opened if each.reason}
     for reason, count in Counter(reasons.values()).most_common():
         examples = [Path(path).name for path, own in reasons.items() if own == reason]

@@ -18,6 +18,7 @@ from render_agent.agents.agent import SEPARATOR, Ask, Need, Tools, TurnRequests,
 from render_agent.agents.lookahead import Lookahead
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.events import FEWER_WORDINGS
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.parsing.json_objects import unfenced
 from render_agent.dialogue.reply import object_schema
@@ -25,8 +26,6 @@ from render_agent.engines.engine import Request
 from render_agent.util.safe_parse import parse_json
 
 logger = logging.getLogger(__name__)
-
-FEWER_WORDINGS = "fewer_wordings"  # event: a question has fewer wordings than requested
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 

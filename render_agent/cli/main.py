@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,7 @@ from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import complete_runs, run_option
 from render_agent.cli.short_help import short_help
 from render_agent.errors import RenderAgentError, UsageError
-from render_agent.options import OPTIONS, RunConfig
+from render_agent.options import OPTIONS, RunConfig, flag_of
 from render_agent.util.interrupts import Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import redact_keys
@@ -178,14 +179,25 @@ def cli(
 
 
 RUN_COMMANDS = ("run", "ask")
+# Options of the group "questions" that also apply to a single question.
+QUESTION_OPTIONS = ("batch", "ply", "question", "option", "up", "unit")
+BENCHMARK_OPTIONS = [
+    name
+    for name, option in OPTIONS.items()
+    if option.metadata["group"] == "questions" and name not in QUESTION_OPTIONS
+]
 
 
-def _params(*left_out: str) -> list[click.Parameter]:
+def _params(*left_out: str, hidden: Sequence[str] = ()) -> list[click.Parameter]:
     program_options = [
         option for option in OWN_OPTIONS if option.name not in ("help_all", *left_out)
     ]
     return [
-        *(run_option(o) for name, o in OPTIONS.items() if name not in left_out),
+        *(
+            run_option(option, hidden=name in hidden)
+            for name, option in OPTIONS.items()
+            if name not in left_out
+        ),
         *program_options,
     ]
 
@@ -214,7 +226,7 @@ def run_command(
     params=[
         click.Argument(["ply"], metavar="SCAN"),
         click.Argument(["question"]),
-        *_params("batch", "ply", "question", "continue_run"),
+        *_params("batch", "ply", "question", "continue_run", hidden=BENCHMARK_OPTIONS),
     ]
 )
 @click.pass_context
@@ -225,6 +237,9 @@ def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **op
     Example:
       render-agent ask SCAN.ply "How many chairs are there?"
     """
+    for name in BENCHMARK_OPTIONS:
+        if _typed(context, name):
+            raise UsageError(f"{flag_of(name)} selects questions of a benchmark. Omit it with ask.")
     context.exit(_run(context, options, None, dry_run, allow_code))
 
 

@@ -97,8 +97,8 @@ def most_frequent_answer(questions: Sequence[Question]) -> str | None:
     return metric_of(questions[0]).most_frequent(answered) if answered else None
 
 
-def format_answer(question: Question, commonest: str | None) -> str:
+def format_answer(question: Question, guess: str | None) -> str:
     """Convert the most frequent answer of a type to an answer to this question."""
-    if commonest is None:
+    if guess is None:
         return FALLBACK_ANSWERS[question.answer_form]
-    return metric_of(question).as_answer(commonest, options_by_letter(question.options))
+    return metric_of(question).as_answer(guess, options_by_letter(question.options))

@@ -13,7 +13,7 @@ import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 
 /* Okabe-Ito palette, as in report.css and question.css. */
 const COLOURS = { well: 0x009e73, seen: 0xe69f00, never: 0xd55e00, path: 0x0072b2, now: 0xb8578f, other: 0x545c64 };
-const SEEN_WORDS = { well: "seen well", seen: "seen, not well", never: "not seen yet" };
+const SEEN_WORDS = { well: "clearly visible", seen: "visible, not clearly", never: "not yet visible" };
 const FRUSTUM_SHARE = 0.08, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
 const HIDDEN_OPACITY = 0.35;
 const POINT_METRES = 0.035, MARKER_METRES = 0.06;

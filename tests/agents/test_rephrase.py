@@ -7,7 +7,8 @@ import pytest
 from factories.runs import choices, cut, go_on, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
-from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, read_wordings
+from render_agent.agents.rephrase import best_of_best_group, read_wordings
+from render_agent.dialogue.events import FEWER_WORDINGS
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
 from render_agent.engines.scripted import ScriptedEngine

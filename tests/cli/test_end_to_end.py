@@ -201,6 +201,15 @@ def test_selection_options_are_refused_with_ply(type_in, tmp_path, flag):
     assert "--ply" in err
 
 
+@pytest.mark.parametrize("words", [("--limit", "1"), ("--benchmark", "rooms"), ("--shuffle",)])
+def test_ask_refuses_and_hides_benchmark_options(type_in, tmp_path, words):
+    code, _, err = type_in("ask", "room.ply", "?", *words, folder=tmp_path)
+    assert (code, words[0] in err) == (2, True)
+    _, out, _ = type_in("ask", "--help", folder=tmp_path)
+    assert words[0] not in out
+    assert "--unit" in out
+
+
 def test_idle_environment_options_are_accepted(type_in, tmp_path, monkeypatch):
     make_questions(tmp_path)
     monkeypatch.setenv("RENDER_AGENT_LIMIT", "2")
