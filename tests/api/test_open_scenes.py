@@ -1,12 +1,14 @@
 """Opened scans render the same views as a run, from files and from memory."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import trimesh
 from factories.runs import NullObserver, make_config, make_questions
 from factories.scenes import room, write_ply
+from factories.splats import some_splat
 from PIL import Image
 
 import render_agent
@@ -147,3 +149,21 @@ def test_bundled_rooms_by_name():
     rooms = render_agent.bundled_rooms()
     assert len(rooms) == 8
     assert all(path.is_file() and path.stem == name for name, path in rooms.items())
+
+
+@pytest.mark.parametrize("kind", ["splat", "cloud", "mesh"])
+def test_views_without_surface_are_empty(scan, kind):
+    """Looking out of a scan works in every view; every depth is infinite."""
+    scene = {
+        "splat": some_splat(),
+        "cloud": replace(load_scene(scan), faces=None),
+        "mesh": load_scene(scan),
+    }[kind]
+    with render_agent.open_scene(scene, size=(64, 48)) as opened:
+        outside = Camera((-50.0, 0.0, 1.0), yaw=180.0)
+        view = opened.view(outside)
+        assert np.isinf(view.depth).all()
+        assert len(np.unique(view.pixels.reshape(-1, 3), axis=0)) == 1
+        assert view.png()
+        assert opened.around(outside).png()
+        assert opened.map([opened.start(), outside]).png()

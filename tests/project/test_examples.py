@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import test_data
 from factories import TREE
 from PIL import Image
 
@@ -65,6 +66,14 @@ def test_look_around(tmp_path, capsys, monkeypatch):
         pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
     ]
     assert len({picture.tobytes() for picture in shown}) == 5
+
+
+def test_look_around_a_splat_with_empty_views(tmp_path, capsys, monkeypatch):
+    scan = test_data("splats", "biker.compressed.ply")
+    output = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
+    assert "nothing was scanned here" in output
+    assert "nearest surface at" in output
+    assert len(list(tmp_path.glob("view?.png"))) == 4
 
 
 @pytest.mark.slow
