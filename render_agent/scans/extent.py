@@ -43,8 +43,14 @@ MIN_CEILING_METRES = 1.8  # above the floor
 # A level surface is the underside of a slab, not a floor, if other level surface covers this share of it from at most
 # this height above, and there is room to stand above that.
 COVERED_SHARE = 0.7
-MAX_SLAB_METRES = 1.0
+MAX_SLAB_METRES = MIN_CEILING_METRES
 MIN_ROOM_METRES = 1.2
+FACING_SHARE = 0.9  # a level faces up or down if this share of its area does, less the rest
+# If no ceiling covers the floor, as in a house on open ground, only what is under roofs of this size counts.
+MIN_ROOF_SQUARE_METRES = 4.0
+MIN_ROOF_CELLS = (
+    5  # smallest width and depth of a roof in cells of the ground plan; shelves are narrower
+)
 CEILING_COVER_SHARE = 0.5  # share of the floor that a ceiling covers, together with lower ones
 PLAN_METRES = 0.25  # cell size in which covered area is counted
 WALL_SHARE = 0.25  # a cell of a cloud with surface in this share of the slices is a wall
@@ -62,15 +68,19 @@ class Extent:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Surface samples: centres (p, 3) in metres, areas (p,) in square metres, is level (p,) bool."""
+    """Surface samples: centres (p, 3) in metres, areas (p,) in square metres, z of the unit normals (p,).
+
+    Attributes:
+        upward: None for a cloud.
+    """
 
     centres: NDArray[np.float32]
     areas: NDArray[np.float32]
-    level: NDArray[np.bool_] | None
+    upward: NDArray[np.float32] | None
 
     def __getitem__(self, is_inside: NDArray[np.bool_]) -> _Pieces:
-        level = None if self.level is None else self.level[is_inside]
-        return _Pieces(self.centres[is_inside], self.areas[is_inside], level)
+        upward = None if self.upward is None else self.upward[is_inside]
+        return _Pieces(self.centres[is_inside], self.areas[is_inside], upward)
 
 
 def measure_extent(scan: Scan) -> Extent:
@@ -79,7 +89,9 @@ def measure_extent(scan: Scan) -> Extent:
     Floor and ceiling are strong peaks in the area-weighted height histogram of level surfaces. The floor is the lowest
     one that is not covered from close above, as the underside of a slab is by its top. The ceiling is the lowest one
     that, together with those below it, covers half of the floor; if none does, the highest one; without a strong
-    peak above the floor, the top of the bounds. The direction of faces is ignored, because many meshes are inside out.
+    peak above the floor, the top of the bounds. If no ceiling covers half of the floor, and there are roofs, only what is
+    under them counts: a house on open ground. The direction of faces is used only in meshes of solids that consistently
+    look outwards, because many meshes are inside out.
     """
     if scan.gaussians is not None:
         scan = Scan(sample_solid(scan.points, scan.gaussians, CELL_METRES))
@@ -96,7 +108,7 @@ def _mesh_pieces(scan: Scan) -> _Pieces:
     corners, weights = pieces
     areas, normals = areas_and_normals(corners)
     centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
-    return _Pieces(centres, areas * weights, np.abs(normals[:, 2]) > 0.9)
+    return _Pieces(centres, areas * weights, normals[:, 2])
 
 
 def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
@@ -173,24 +185,30 @@ def _dense_interval(
     return float(middle + low * BIN_METRES), float(middle + (high + 1) * BIN_METRES)
 
 
-def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[float, float]:
+def _floor_and_ceiling(
+    pieces: _Pieces, bounds: NDArray[np.float64], is_roofed: bool = False
+) -> tuple[float, float]:
     bottom, top = float(bounds[0, 2]), float(bounds[1, 2])
-    level = pieces if pieces.level is None else pieces[pieces.level]
+    level = pieces if pieces.upward is None else pieces[np.abs(pieces.upward) > 0.9]
     if not len(level.centres) or top - bottom < 3 * LEVEL_METRES:
         return bottom, top
     slices = min(int(np.ceil((top - bottom) / LEVEL_METRES)) + 1, 100_000)
     steps = np.arange(slices + 1, dtype=np.float64)
     edges: NDArray[np.float64] = bottom - LEVEL_METRES / 2 + LEVEL_METRES * steps
     amounts = np.histogram(level.centres[:, 2], edges, weights=level.areas)[0].astype(np.float64)
-    if level.level is None:  # a cloud's walls fill every slice; only the excess over them is level
+    if level.upward is None:  # a cloud's walls fill every slice; only the excess over them is level
         filled = amounts[amounts > 0]
         amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
     if not amounts.max() > 0:
         return bottom, top
     levels = _Levels(level, edges, amounts)
     floor = levels.floor(top)
-    ceiling = levels.ceiling(floor)
-    return floor, top if ceiling is None else ceiling
+    if (ceiling := levels.ceiling(floor)) is not None:
+        return floor, ceiling
+    if not is_roofed and (under_roof := levels.under_roof(floor)).any():
+        return _floor_and_ceiling(level[under_roof], bounds, is_roofed=True)
+    highest = levels.highest(floor)
+    return floor, top if highest is None else highest
 
 
 class _Levels:
@@ -211,23 +229,26 @@ class _Levels:
         self.smooth = np.convolve(amounts, np.ones(3), "same")
         self.min_area = STRONG_SHARE * float(self.smooth.max())
         self.strong = np.flatnonzero(self.smooth >= self.min_area)
+        self._facing = self._facing_shares(level, edges)
         self.peaks = self._peaks(amounts)
         cell = max(PLAN_METRES, 1.5 * float(np.sqrt(level.areas.max())))
         x, y = np.floor(level.centres[:, :2].T / cell).astype(np.int64)
         self._cells = x << 32 ^ y & 0xFFFFFFFF
+        self._plan = x - x.min(), y - y.min()
+        self._cell_square_metres = cell * cell
         self._slices = np.digitize(self.heights, edges) - 1
-        self._walls = self._filled_cells() if level.level is None else np.empty(0, np.int64)
+        self._walls = self._filled_cells() if level.upward is None else np.empty(0, np.int64)
 
     def floor(self, top: float) -> float:
         """Return the height of the floor below `top`, the top of the scan, in metres."""
-        floor = self._uphill(int(self.strong[0]), 1)
+        floor = self._uphill(self._lowest(), 1)
         while (upper := self._top_of_slab(floor, top)) is not None:
             floor = upper
         return floor
 
     def ceiling(self, floor: float) -> float | None:
         """Return the height of the ceiling above a floor, both in metres; None if there is none."""
-        above = self.strong[self.edges[self.strong] >= floor + MIN_CEILING_METRES]
+        above = self._above(floor)
         if not len(above):
             return None
         on_floor = self._at(floor)
@@ -243,7 +264,50 @@ class _Levels:
                 if self._cover(on_floor, lower) >= CEILING_COVER_SHARE:
                     return self._middle(self._at(peak))
             return self._uphill(int(run[-1]), -1)
-        return self._uphill(int(above[-1]), -1)
+        return None
+
+    def highest(self, floor: float) -> float | None:
+        """Return the height of the highest strong level at least MIN_CEILING_METRES above a floor; None without one."""
+        above = self._above(floor)
+        return self._uphill(int(above[-1]), -1) if len(above) else None
+
+    def under_roof(self, floor: float) -> NDArray[np.bool_]:
+        """Return which pieces, (p,) bool, are in cells of the ground plan that a roof covers high above a floor."""
+        from scipy import ndimage
+
+        x, y = self._plan
+        is_high = self.heights >= floor + MIN_CEILING_METRES
+        plan = np.zeros((int(x.max()) + 1, int(y.max()) + 1), bool)
+        plan[x[is_high], y[is_high]] = True
+        opened = ndimage.binary_opening(plan, np.ones((MIN_ROOF_CELLS, MIN_ROOF_CELLS)))
+        names, _ = ndimage.label(opened)
+        areas = np.bincount(names.ravel()) * self._cell_square_metres
+        areas[0] = 0
+        under: NDArray[np.bool_] = (areas >= MIN_ROOF_SQUARE_METRES)[names[x, y]]
+        return under
+
+    def _above(self, floor: float) -> NDArray[np.intp]:
+        """Return the slices of strong levels at least MIN_CEILING_METRES above a floor."""
+        return self.strong[self.edges[self.strong] >= floor + MIN_CEILING_METRES]
+
+    def _lowest(self) -> int:
+        """Return the slice of the lowest strong level that may be a floor.
+
+        In a mesh of solids whose faces look outwards, it is the lowest one that faces up. Such a mesh faces down at its
+        bottom and up at its top; other meshes may be inside out.
+        """
+        facing = self._facing[self.strong]
+        top = np.flatnonzero(self.smooth >= STRONG_SHARE * self.min_area)[-1]
+        if facing[0] > -FACING_SHARE or self._facing[top] < FACING_SHARE or not (facing > 0).any():
+            return int(self.strong[0])
+        return int(self.strong[np.argmax(facing > 0)])
+
+    def _facing_shares(self, level: _Pieces, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the upward minus the downward area near each slice, relative to their sum; 0 for a cloud."""
+        if level.upward is None:
+            return np.zeros(len(edges) - 1)
+        signed = np.histogram(level.centres[:, 2], edges, weights=level.areas * np.sign(level.upward))[0]  # fmt: skip
+        return np.asarray(np.convolve(signed, np.ones(3), "same") / np.maximum(self.smooth, 1e-12))
 
     def _peaks(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the heights of the distinct strong peaks in metres, lowest first, to half a slice."""

@@ -66,7 +66,8 @@ class RoomPhysics:
         self.scene = scene
         self.boxes = load_facts([question])[question.scene].boxes
         self.parts = ObjectParts(scene, self.boxes).things
-        self.rooms = read_ground_truth(question.scan.with_suffix(".json")).rooms
+        truth = read_ground_truth(question.scan.with_suffix(".json"))
+        self.rooms, self.ways = truth.rooms, np.array(truth.ways).reshape(-1, 2, 2)
 
     def faults(self, edits):
         """Return what is physically wrong in the edited room, as a list of sentences."""
@@ -98,7 +99,9 @@ class RoomPhysics:
             is_near = (body.max((0, 1)) > low).all() and (body.min((0, 1)) < high).all() if len(body) else False  # fmt: skip
             if is_near and not own[part].any() and is_inside(lifted.reshape(-1, 3), body).any():
                 yield f"is inside {key}"
-        if not np.any([room.holds(at[:, :2]) for room in self.rooms], axis=0).all():
+        plan = at[:, :2]
+        passages = [((plan >= low) & (plan <= high)).all(1) for low, high in self.ways]
+        if not np.any([room.holds(plan) for room in self.rooms] + passages, axis=0).all():
             yield "is outside of the rooms"
         gaps = gaps_below(bottom(at), others)
         if np.abs(gaps).max() > SUPPORT_METRES:

@@ -114,7 +114,12 @@ def outward(mesh):
 
 def scene_of(mesh, kind, folder):
     """Return the scene of a file: a mesh that looks outwards, inwards or at random, or a cloud."""
-    points, faces = outward(mesh)
+    return scene_of_parts(outward(mesh), kind, folder)
+
+
+def scene_of_parts(mesh, kind, folder):
+    """Return the scene of a mesh whose faces look outwards already."""
+    points, faces = mesh
     if kind == "inside out":
         faces = faces[:, ::-1]
     elif kind == "random faces":
@@ -229,6 +234,52 @@ def test_floor_and_ceiling_of_random_houses(kind, tmp_path):
         scene = scene_of(mesh, kind, tmp_path)
         assert scene.floor == pytest.approx(floor, abs=rounding)
         assert scene.ceiling == pytest.approx(ceiling, abs=rounding)
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.02, 0.03])
+@pytest.mark.parametrize("thickness", THICKNESSES)
+def test_slabs_in_noisy_clouds(thickness, sigma):
+    """Of a slab that is thinner than the noise is wide, both sides are one peak."""
+    points, faces = house(thickness, *HOUSES["furnished"])
+    cloud = sampled(points, faces, 80_000)
+    cloud += np.random.default_rng(7).normal(scale=sigma, size=cloud.shape)
+    result = extent_of(cloud)
+    rounding = 0.02 + sigma + (thickness if thickness < 4 * sigma else 0)
+    assert result.floor == pytest.approx(0, abs=rounding)
+    assert result.ceiling == pytest.approx(2.6, abs=rounding)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("with_slab", [False, True])
+@pytest.mark.parametrize("depth", [0.3, 1.0, 1.5, 3.0])
+def test_ground_is_as_thick_as_it_likes(depth, with_slab, kind, tmp_path):
+    """A house on a solid block that is larger than the house; the block's underside is no floor."""
+    if depth > 1.8 and kind != "outward":
+        pytest.skip("only the direction of faces tells thick ground from an empty storey")
+    level = -0.2 if with_slab else 0.0
+    ground = block((-3, -3, level - depth), (9, 7, level))
+    parts = [slab(0, 0.2)] if with_slab else []
+    mesh = joined(ground, *parts, slab(2.8, 0.2), *WALLS, *HOUSES["furnished"])
+    scene = scene_of(mesh, kind, tmp_path)
+    assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.6), abs=0.02)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("drop", [0.0, 0.1, 0.3, 0.5, 1.0])
+def test_the_floor_of_a_house_on_open_ground_is_the_one_under_its_roof(drop, kind, tmp_path):
+    sizes = (8,) if kind == "cloud" else (8, 30)
+    for size in sizes:
+        terrain = rectangle((-size, -size, -drop), (6 + size, 4 + size, -drop))
+        mesh = joined(terrain, outward(house(0.2, *HOUSES["furnished"])))
+        scene = scene_of_parts(mesh, kind, tmp_path)
+        assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.6), abs=0.03), size
+
+
+def test_furniture_of_a_room_without_a_ceiling_is_no_roof():
+    walls = [block(low, high) for low, high in [((0, 0, 0), (0.1, 8, 2.5)), ((0, 0, 0), (9, 0.1, 2.5))]]  # fmt: skip
+    shelf = [block((x, 0.1, z), (x + 1.0, 0.6, z + 0.02)) for x in range(8) for z in (0.1, 0.5, 1, 1.5, 2.2)]  # fmt: skip
+    result = extent_of(*joined(rectangle((0, 0, 0), (9, 8, 0)), *walls, *shelf))
+    assert result.floor == 0
 
 
 def test_low_objects_without_headroom_stand_on_their_lowest_level():
