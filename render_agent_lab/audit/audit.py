@@ -30,7 +30,7 @@ FOLDS, TREES = 5, 100
 # Questions about the same categories needed before their most frequent answer is used.
 MIN_SIMILAR_QUESTIONS = 3
 
-SIGNIFICANCE = 0.05  # Holm-corrected p-value (over all methods and types) below which a type is answerable blind
+SIGNIFICANCE = 0.05  # Holm-corrected p-value (over all methods, types and the mean) below which a type is answerable blind
 
 MIN_SCENES = 2
 
@@ -66,7 +66,8 @@ def audit(
 
     Returns:
         `types` (by question type) and `overall` (mean over types) have `n`, `chance` in percent, and per method
-        `score`, `interval`, `gain` over chance, `gain_interval`, `p` and `p_holm`. `falling` lists the ids of the pruned
+        `score`, `interval`, `gain` over chance, `gain_interval`, `p` (1 if the gain is not positive) and `p_holm`,
+        corrected over all methods, types and the mean. `falling` lists the ids of the pruned
         questions in the order of pruning. `questions` has one row per question with the score of every method, 0 to 1.
 
     Raises:
@@ -99,8 +100,8 @@ def audit(
     chance = _chance_scores(scorable, guesses)
     types = {name: _summarize(group, guesses, chance) for name, group in sorted(by_type.items())}
     overall = _summarize(scorable, guesses, chance)
-    add_holm([entry for row in types.values() for entry in row["methods"].values()])
-    add_holm(list(overall["methods"].values()))
+    rows = [*types.values(), overall]
+    add_holm([entry for row in rows for entry in row["methods"].values()])
     falling = [
         entry
         for name, group in by_type.items()
@@ -161,7 +162,11 @@ def _summarize(
     guesses: Mapping[str, Guesses],
     chance: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the score of each method on these questions and its gain over chance, in percent."""
+    """Return the score of each method on these questions and its gain over chance, in percent.
+
+    Only gains above 0 are tested. Methods fitted on other scenes fall below chance without any cause: an answer that is
+    frequent elsewhere is less frequent here.
+    """
     methods = {}
     for name, answers in guesses.items():
         score = _estimate(questions, {q.id: answers[q.id].score for q in questions})
@@ -172,7 +177,7 @@ def _summarize(
             "interval": score.interval(share=True),
             "gain": 100 * float(gain.mean),
             "gain_interval": gain_interval,
-            "p": p,
+            "p": p if p is None or gain.mean > 0 else 1.0,
         }
     level = float(_estimate(questions, chance).mean)
     return {"n": len(questions), "chance": 100 * level, "methods": methods}

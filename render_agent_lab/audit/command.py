@@ -127,7 +127,8 @@ def audit_table(figures: dict[str, Any]) -> Any:
     table.caption = (
         f"{len(figures['falling'])} questions to prune: without them no method is significantly above chance."
         "\n- chance: uniform over the options; for numbers and texts the most frequent answer of the other scenes"
-        "\n- Holm: p-value over scenes, corrected for all methods and types"
+        "\n- Holm: p-value of a score above chance, over scenes, corrected for all methods and rows; 95 % CI: of this row"
+        " alone, not corrected"
     )
     if any(e["p"] is None for row in rows.values() for e in row["methods"].values()):
         table.caption += f"\n- {FEW_SCENES}"

@@ -145,3 +145,36 @@ def test_debiased_list_prefers_questions_answerable_blind():
     agreed = compare_exclusions(result, {question.id for question in questions if question.pruned})
     assert agreed["ratio"] > 1.05
     assert agreed["text_left_out"] > agreed["text_kept"] + 10
+
+
+def signal_free(seed, scenes=14, each=3):
+    """Return questions of four types whose answers are drawn independently of everything."""
+    dice = random.Random(seed)
+    questions = []
+    for kind in ("object_rel_distance", "route_planning", "object_rel_direction_hard"):
+        for number in range(scenes * each):
+            options = tuple(
+                f"{x}. the {dice.choice(ROOMS)} {dice.choice('abcdef')}" for x in "ABCD"
+            )
+            text = f"Which is nearer to the {dice.choice(ROOMS)}?"
+            scene = f"scene{number // each}"
+            name = f"{kind}-{number}"
+            questions.append(question(name, kind, text, dice.choice("ABCD"), options, scene))
+    return [*questions, *sizes(planted=False, seed=seed)]
+
+
+@pytest.mark.parametrize(
+    "number", [8, pytest.param(120, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_family_wise_error_without_any_signal(number):
+    """A significant row in any part of the table is a false alarm: at most 5 % of sets have one."""
+    alarms = losses = 0
+    for seed in range(number):
+        result = audit(signal_free(seed), trees=6)
+        rows = [*entries(result), *result["overall"]["methods"].values()]
+        assert all(entry["p_holm"] == 1 for entry in rows if entry["gain"] <= 0)
+        alarms += any(entry["p_holm"] <= 0.05 for entry in rows)
+        losses += bool(result["falling"])
+    limit = 0.05 + 2 * (0.05 * 0.95 / number) ** 0.5  # two Monte Carlo errors
+    assert alarms / number <= limit
+    assert losses / number <= limit
