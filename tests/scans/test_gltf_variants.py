@@ -281,3 +281,22 @@ def test_meshopt_is_refused_only_without_a_fallback(tmp_path, required):
             load_scene(tmp_path / "scan.gltf")
     else:
         assert np.allclose(size(load_scene(tmp_path / "scan.gltf")), [4, 3, 2.6])
+
+
+def test_long_chains_of_nodes_are_read(tmp_path):
+    """Regression test: a chain of more than 1,000 nodes was refused as not being a tree."""
+    length = 20_000
+    chain = [{"children": [number + 1]} for number in range(1, length)]
+    gltf = Gltf({"translation": [1, 0, 0], "children": [1]}, *chain[: length - 2], {"mesh": 0})
+    gltf.tree["scenes"] = [{"nodes": [0]}]
+    gltf.tree["scene"] = 0
+    gltf.mesh(POINTS, FACES)
+    assert scene_of(tmp_path, gltf).points.shape[1] == 3
+
+
+def test_cycles_of_nodes_are_refused(tmp_path):
+    gltf = Gltf({"children": [1]}, {"children": [0], "mesh": 0})
+    gltf.tree["scenes"] = [{"nodes": [0]}]
+    gltf.mesh(POINTS, FACES)
+    with pytest.raises(SceneError, match="do not form a tree"):
+        scene_of(tmp_path, gltf)

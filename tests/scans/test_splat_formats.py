@@ -169,3 +169,22 @@ def test_capture_is_the_same_in_two_formats():
     assert_allclose(first.gaussians.opacities, second.gaussians.opacities, rtol=0, atol=5e-3)
     spreads = [covariances(s.gaussians.rotations, s.gaussians.scales) for s in (first, second)]
     assert_allclose(spreads[0], spreads[1], rtol=0.07, atol=2e-3)
+
+
+@pytest.mark.parametrize("degree", [0, 3])
+def test_splats_that_do_not_fit_in_memory_are_refused_before_they_are_unpacked(
+    tmp_path, monkeypatch, degree
+):
+    """Regression test: 4 MB of compressed zeros took 5 GB."""
+    count, unpacked = 10_000_000, []
+    width = 19 + 3 * ((degree + 1) ** 2 - 1)
+    header = struct.pack("<4sIIBBBB", b"NGSP", 2, count, degree, 12, 0, 0)
+    (tmp_path / "zeros.spz").write_bytes(
+        gzip.compress(header, 1) + bytes(width * count // 200)  # the rest is not reached
+    )
+    module = "render_agent.scans.formats.splats"
+    monkeypatch.setattr(f"{module}.assemble.available_memory", lambda: (8 << 30, 4 << 30))
+    monkeypatch.setattr(f"{module}.spz._positions", lambda *parts: unpacked.append(parts))
+    with pytest.raises(SceneError, match=r"10,000,000 Gaussians need .* of memory"):
+        load_scene(tmp_path / "zeros.spz")
+    assert unpacked == []

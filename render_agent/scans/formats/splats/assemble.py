@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, unreadable
 from render_agent.scans.gaussians import CONSTANT_HARMONIC, Gaussians
+from render_agent.util.display import size
+from render_agent.util.memory import available_memory
 
 MAX_GAUSSIANS = 20_000_000  # larger splats are rejected
 MAX_GAUSSIAN_METRES = 1e4  # wider Gaussians are faulty, like NaN, and are dropped
@@ -17,8 +19,18 @@ MAX_COEFFICIENT = 1e4  # larger colour coefficients are faulty; white is 1
 COEFFICIENTS = (1, 4, 9, 16)  # coefficients per colour channel for degrees 0 to 3
 
 
-def check_count(path: Path, count: int) -> None:
-    """Raise SceneError if a splat has no Gaussians or too many."""
+# Peak memory of loading a splat, per Gaussian and per coefficient of a colour channel, as measured.
+BYTES_PER_GAUSSIAN, BYTES_PER_COEFFICIENT = 325, 23
+
+
+def check_count(path: Path, count: int, coefficients: int = 1) -> None:
+    """Raise SceneError if a splat has no Gaussians, too many, or more than fit into half of the free memory.
+
+    Args:
+        path: The file, for error messages.
+        count: Number of Gaussians.
+        coefficients: Coefficients per colour channel, at least.
+    """
     if not count:
         raise unreadable(path, "it has no Gaussians")
     if count > MAX_GAUSSIANS:
@@ -26,6 +38,14 @@ def check_count(path: Path, count: int) -> None:
             path,
             f"it has {count:,} Gaussians, more than the supported {MAX_GAUSSIANS:,}",
             "reduce their number",
+        )
+    needed = count * (BYTES_PER_GAUSSIAN + BYTES_PER_COEFFICIENT * coefficients)
+    _, free = available_memory()
+    if needed > free // 2:
+        raise unreadable(
+            path,
+            f"its {count:,} Gaussians need {size(needed)} of memory, more than half of the {size(free)} that are free",
+            "reduce their number, or free memory",
         )
 
 

@@ -107,7 +107,7 @@ def _check_header(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
             path,
             f"its header declares {count:,} Gaussians, too many for {len(data):,} bytes",
         )
-    check_count(path, count)
+    check_count(path, count, min(degree + 1, 4) ** 2)
     return header
 
 

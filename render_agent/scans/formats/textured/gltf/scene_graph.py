@@ -13,7 +13,6 @@ from render_agent.scans.formats.textured.gltf.gltf_file import GltfFile, Tree, e
 
 FloatArray = NDArray[np.float64]
 
-MAX_DEPTH = 1000  # nesting of nodes
 VISIBILITY, INSTANCING = "KHR_node_visibility", "EXT_mesh_gpu_instancing"
 
 
@@ -78,10 +77,10 @@ class SceneGraph:
 
     def _walk(self, tree: Tree, roots: Iterable[int]) -> Iterator[tuple[int, bool]]:
         """Compute the matrices of nodes and their descendants; yield each with its visibility."""
-        pending = [(root, np.eye(4), True, 0) for root in reversed(list(roots))]
+        pending = [(root, np.eye(4), True) for root in reversed(list(roots))]
         while pending:
-            number, outer, is_visible, depth = pending.pop()
-            if number in self._matrices or depth > MAX_DEPTH:
+            number, outer, is_visible = pending.pop()
+            if number in self._matrices:
                 raise ValueError("its nodes do not form a tree")
             node = tree["nodes"][number]
             matrix = self._matrices[number] = outer @ _node_matrix(node)
@@ -90,8 +89,7 @@ class SceneGraph:
             )
             yield number, is_visible
             pending += [
-                (child, matrix, is_visible, depth + 1)
-                for child in reversed(node.get("children") or [])
+                (child, matrix, is_visible) for child in reversed(node.get("children") or [])
             ]
 
 
