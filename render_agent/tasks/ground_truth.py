@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from render_agent.dialogue.question import Question
+from render_agent.errors import QuestionsError
 from render_agent.scans.annotation_rooms.annotations import (
     BoxedObject,
     find_annotation_files,
@@ -24,6 +27,8 @@ from render_agent.scans.room_ground_truth import (
     ground_truth_file,
     read_ground_truth,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,7 @@ def load_facts(
         questions: The questions.
         annotations: File or folder of official annotations, as in `--annotations`.
         changed: Files that are left out because they have changed since a run. If given, official annotations that do
-            not exist are left out, too.
+            not exist and files that cannot be read are left out, too, the latter with a warning.
 
     Returns:
         Scene -> ground truth; scenes without it are missing.
@@ -66,26 +71,39 @@ def load_facts(
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
     paths = _annotation_paths(scans.values(), annotations)
-    if changed is not None:
+    is_optional = changed is not None
+    if is_optional:
         paths = [path for path in paths if path.exists()]
     changed = changed or ()
-    facts = {
-        scene: scene_facts
-        for path in paths
-        for file in find_annotation_files(path)
-        if file not in changed
-        for scene, scene_facts in annotated_facts(file).items()
-        if scene in scans
-    }
+    facts: dict[str, Facts] = {}
+    for path in paths:
+        with _damage_tolerated(is_optional):
+            for file in find_annotation_files(path):
+                if file not in changed:
+                    with _damage_tolerated(is_optional):
+                        read = annotated_facts(file)
+                        facts |= {scene: read[scene] for scene in read.keys() & scans.keys()}
     for scene, scan in scans.items():
-        file = None if scan is None else ground_truth_file(scan)
-        if scene not in facts and file is not None and file not in changed:
-            truth = read_ground_truth(file)
-            facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
+        truth_file = None if scan is None else ground_truth_file(scan)
+        if scene not in facts and truth_file is not None and truth_file not in changed:
+            with _damage_tolerated(is_optional):
+                truth = read_ground_truth(truth_file)
+                facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     for question in questions:
         if (change := question.change) is not None and change.scene in facts:
             facts.setdefault(question.scene, edited_facts(facts[change.scene], change.edits))
     return facts
+
+
+@contextmanager
+def _damage_tolerated(is_tolerated: bool) -> Iterator[None]:
+    """Log a QuestionsError as a warning instead of raising it."""
+    try:
+        yield
+    except QuestionsError as error:
+        if not is_tolerated:
+            raise
+        logger.warning("%s; object boxes of its scenes are left out", error)
 
 
 def annotated_facts(path: Path) -> dict[str, Facts]:

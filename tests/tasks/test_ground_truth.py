@@ -1,11 +1,16 @@
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
+from factories import TREE
 
+from render_agent.dialogue.question import Question
+from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import OrientedBox, rotation
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.ground_truth import Facts, load_facts, placed
 
 BOX = OrientedBox(np.array([3.0, 1.0, 0.5]), np.array([2.0, 1.0, 1.0]), rotation(30).T)
 SCENE = Scene(
@@ -28,3 +33,22 @@ def test_mirrored_box_has_mirrored_corners_and_right_handed_axes():
         tuple(np.round(c, 9)) for c in expected
     }
     assert np.linalg.det(mirrored.axes) > 0
+
+
+def test_damaged_files_next_to_scans_are_left_out_of_reports(tmp_path, caplog):
+    """Regression test: one damaged JSON file ended the whole report."""
+    questions = []
+    for name in ("room00", "room01"):
+        scan = tmp_path / f"{name}.ply"
+        scan.touch()
+        shutil.copy(TREE / "scenes" / f"{name}.json", tmp_path)
+        questions.append(
+            Question(name, "b", "d", name, "object_counting", "How many?", "number", scan=scan)
+        )
+    whole = load_facts(questions)
+    damaged = tmp_path / "room00.json"
+    damaged.write_bytes(damaged.read_bytes()[:3000])
+    assert load_facts(questions, changed=()).keys() == whole.keys() - {"room00"}
+    assert str(damaged) in caplog.text
+    with pytest.raises(QuestionsError, match=r"room00\.json"):  # a run that needs it
+        load_facts(questions)
