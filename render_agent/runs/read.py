@@ -284,8 +284,9 @@ class RunData:
         if not self.finished:
             return None
         file = self.path / "results.json"
-        saved: dict[str, Any] = read_json(file)
-        with _damage(file, f"Delete it, then run render-agent --continue {self.path}"):
+        remedy = f"Delete it, then run render-agent --continue {self.path}"
+        saved: dict[str, Any] = read_json(file, remedy)
+        with _damage(file, remedy):
             convert(saved, Results)
         return saved
 

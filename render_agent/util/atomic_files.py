@@ -28,9 +28,13 @@ T = TypeVar("T")
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
 
-def write_errors(path: Path | str) -> AbstractContextManager[None]:
-    """Turn an OSError raised while writing `path` into a RunLogError."""
-    then = "make room or fix the permissions, then resume; everything logged so far is saved"
+# What to do if a file cannot be written; RESUME is for files of a run in progress.
+FIX = "make room or fix the permissions, then try again"
+RESUME = "make room or fix the permissions, then resume; everything logged so far is saved"
+
+
+def write_errors(path: Path | str, then: str = FIX) -> AbstractContextManager[None]:
+    """Turn an OSError raised while writing `path` into a RunLogError that says what to do `then`."""
     return os_errors(RunLogError, f"write {path}", then)
 
 
@@ -45,24 +49,25 @@ def check_writable(path: Path) -> None:
         TemporaryFile(dir=target.parent if target.is_file() else existing).close()
 
 
-def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
+def atomic_write(path: Path, content: bytes, *, durable: bool = True, then: str = FIX) -> None:
     """Write a file atomically: after a crash of the process it is either complete or unchanged.
 
     Args:
         path: File to write; must not be a device or a pipe, which would be replaced.
         content: The whole content.
         durable: Also survive a crash of the machine (fsync).
+        then: What to do if the file cannot be written.
 
     Raises:
         RunLogError: The file cannot be written.
     """
-    make_folders(path.parent, durable=durable)
-    with write_errors(path), suppress(FileNotFoundError):
+    make_folders(path.parent, durable=durable, then=then)
+    with write_errors(path, then), suppress(FileNotFoundError):
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise OSError(errno.EINVAL, "not a regular file")
     # Path.open has no `opener` parameter.
-    with replacing_file(path) as partial, open(partial, "wb", opener=_open_no_follow) as file:
+    with replacing_file(path, then) as partial, open(partial, "wb", opener=_open_no_follow) as file:
         file.write(content)
         if durable:
             file.flush()
@@ -72,7 +77,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 @contextmanager
-def replacing_file(path: Path) -> Iterator[Path]:
+def replacing_file(path: Path, then: str = FIX) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` at the end, or is removed on error.
 
     Raises:
@@ -80,7 +85,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """
     partial = path.with_name(f".{path.name}.part")
     try:
-        with write_errors(path):
+        with write_errors(path, then):
             yield partial
             partial.replace(path)
     except BaseException:
@@ -90,10 +95,10 @@ def replacing_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def make_folders(folder: Path, *, durable: bool) -> None:
+def make_folders(folder: Path, *, durable: bool, then: str = FIX) -> None:
     """Create a folder and its parents. With `durable`, they survive a crash of the machine."""
     new = [path for path in (folder, *folder.parents) if durable and not path.exists()]
-    with write_errors(folder):
+    with write_errors(folder, then):
         folder.mkdir(parents=True, exist_ok=True)
     for path in new:
         sync_folder(path.parent)
@@ -107,7 +112,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         RunLogError: The folder cannot be written.
     """
     new, old = (path.with_name(f".{path.name}-{suffix}-{os.getpid()}") for suffix in ("new", "old"))
-    with os_errors(RunLogError, f"write {path}"):
+    with write_errors(path):
         try:
             for leftover in (new, old):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -163,10 +168,24 @@ def json_lines(data: Iterable[Any]) -> bytes:
     return b"".join(map(encode_line, data))
 
 
-def read_json(path: Path) -> Any:
-    """Return the JSON in a file; raise RunLogError if it cannot be read or parsed."""
-    with os_errors(RunLogError, f"read {path}", also=ValueError):
-        return parse_json(read_bounded(path))
+def read_json(path: Path, remedy: str = "Restore the file.") -> Any:
+    """Return the JSON in a file.
+
+    Args:
+        path: The file.
+        remedy: What to do if it is damaged, as a sentence.
+
+    Raises:
+        RunLogError: The file cannot be read or parsed.
+    """
+    with os_errors(RunLogError, f"read {path}"):
+        try:
+            content = read_bounded(path)
+            if not content.strip():
+                raise ValueError("it is empty")
+            return parse_json(content)
+        except ValueError as error:
+            raise RunLogError(f"cannot read {path}: {error}. {remedy}") from error
 
 
 def read_lines(

@@ -18,7 +18,7 @@ from PIL import Image
 
 from render_agent.errors import RunLogError
 from render_agent.render.png import encode_png
-from render_agent.util.atomic_files import atomic_write, make_folders
+from render_agent.util.atomic_files import RESUME, atomic_write, make_folders
 from render_agent.util.contained_paths import image_path
 
 MAX_DECODED_PICTURES = 256  # decoded images kept in memory
@@ -162,7 +162,7 @@ class ImageStore:
             with self._making_folders:  # so that no thread uses a folder before it is synced
                 make_folders(path.parent, durable=self.durable)
             with self._storing[hash(file) % len(self._storing)]:
-                atomic_write(path, png, durable=self.durable)
+                atomic_write(path, png, durable=self.durable, then=RESUME)
         except RunLogError:
             self._check_there()  # prefer an error about the folder to one about a file
             raise

@@ -22,6 +22,7 @@ from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.row import csv_text
 from render_agent.runs.log.schema import FORMAT
 from render_agent.util.atomic_files import (
+    RESUME,
     atomic_write,
     json_bytes,
     make_folders,
@@ -113,7 +114,7 @@ class RunLog:
             return
         lines, self._pending = b"".join(self._pending), []
         self._lock.check()
-        with write_errors(self.path / "turns.jsonl"):
+        with write_errors(self.path / "turns.jsonl", RESUME):
             if self._turns is None:
                 self._turns = self._open_turns()
             write_all(self._turns, lines)

@@ -28,7 +28,7 @@ from render_agent.runs.build import Parts, build
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
-from render_agent.util.atomic_files import atomic_write
+from render_agent.util.atomic_files import RESUME, atomic_write
 from render_agent.util.processes import count_cores
 from render_agent.views.image_store import ImageStore
 
@@ -127,7 +127,7 @@ class Worker:
     def _play(self, batch: TaskBatch) -> None:
         self._clear()  # also removes files of a worker that was killed in this slot
         for file, png in batch.pictures.items():
-            atomic_write(self.folder / file, png, durable=False)
+            atomic_write(self.folder / file, png, durable=False, then=RESUME)
         config = self.config
         states = [
             QuestionState(

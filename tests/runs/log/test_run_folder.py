@@ -172,6 +172,17 @@ def test_invalid_config_is_refused(finished, content, said):
         RunData(finished)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[1]"])
+def test_damaged_results_name_the_remedy(finished, content, type_in):
+    (finished / "results.json").write_bytes(content)
+    remedy = f"Delete it, then run render-agent --continue {finished}"
+    for words in (("show", finished.name), ("ls",)):
+        _, _, err = type_in(*words, "--runs", finished.parent, folder=finished.parent)
+        assert remedy in err
+    (finished / "results.json").unlink()
+    assert go_on(finished)["status"] == "complete"
+
+
 def test_damaged_turn_is_named(finished):
     lines = (finished / "turns.jsonl").read_text().splitlines()
     lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
