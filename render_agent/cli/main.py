@@ -21,7 +21,7 @@ from render_agent.cli.shared_options import complete_runs, run_option
 from render_agent.cli.short_help import short_help
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.options import OPTIONS, RunConfig, flag_of
-from render_agent.util.interrupts import Terminated, exit_code, install
+from render_agent.util.interrupts import INTERRUPTED, Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import redact_keys
 from render_agent.util.sanitize import escape_unsafe
@@ -160,6 +160,7 @@ def cli(
       render-agent doctor                                         # check this machine
     """
     _refuse_misspelt(options)
+    _refuse_threads()
     if context.invoked_subcommand is not None:
         from render_agent.util.console import plain_console
         from render_agent.util.display import display_on
@@ -291,6 +292,16 @@ def _refuse_misspelt(options: dict[str, Any]) -> None:
             raise UsageError(f"{name} is not an option; did you mean {similar[0]}?")
 
 
+def _refuse_threads() -> None:
+    """Raise UsageError if numba, which compiles the renderer, could not read its number of threads."""
+    name = "NUMBA_NUM_THREADS"
+    value = os.environ.get(name)
+    if value is not None and not (value.strip().isdecimal() and int(value) > 0):
+        raise UsageError(
+            f"{name} is {short_repr(value)}, not a positive whole number. Correct or unset it."
+        )
+
+
 # Sources of a policy file name that permit running it without --allow-code.
 NAMED_BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -320,6 +331,7 @@ def main() -> NoReturn:
         code = 1
     except (KeyboardInterrupt, click.Abort, Terminated) as stop:
         code = exit_code(stop)
+        _say(f"stopped by {'Ctrl-C' if code == INTERRUPTED else 'SIGTERM'}")
     except BrokenPipeError:  # the reader of our output closed it
         sys.stdout = None
         code = 1

@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
-from multiprocessing import get_context
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,14 +56,41 @@ def start_child(
 def map_in_processes(
     function: Callable[[Task], Result], tasks: Sequence[Task], processes: int
 ) -> Iterator[Result]:
-    """Yield `function(task)` for each task in order, in spawned processes; in this process if `processes` is 1."""
+    """Yield `function(task)` for each task in order, in spawned processes; in this process if `processes` is 1.
+
+    Stopping the iteration, by an exception or otherwise, kills the processes.
+    """
     if processes == 1:
         yield from map(function, tasks)
         return
     context = get_context("spawn")  # threads and compiled kernels do not survive a fork
-    parent = (os.getpid(),)
-    with ProcessPoolExecutor(processes, context, die_with_parent, parent) as pool:
-        yield from pool.map(function, tasks)
+    earlier = set(active_children())
+    pool = ProcessPoolExecutor(processes, context, die_with_parent, (os.getpid(),))
+    try:
+        with (
+            _interrupts_ignored()
+        ):  # inherited: Ctrl-C goes to this process only, which then kills the others
+            results = pool.map(function, tasks)
+        yield from results
+    except BaseException:
+        for child in set(active_children()) - earlier:
+            child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ignore SIGINT; no-op outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def die_with_parent(parent: int) -> None:

@@ -412,3 +412,13 @@ def test_exit_codes(call, monkeypatch, raised, code):
 
     monkeypatch.setattr(commands, "new_run", end)
     assert call("--batch")[0] == code
+
+
+@pytest.mark.parametrize("value", ["x", "0", "-2", "1.5", ""])
+def test_invalid_thread_counts_are_refused_in_one_sentence(value, type_in, tmp_path, monkeypatch):
+    """Regression test: numba printed a traceback, also in every child process."""
+    monkeypatch.setenv("NUMBA_NUM_THREADS", value)
+    code, out, err = type_in("ls", folder=tmp_path)
+    assert (code, out) == (2, "")
+    assert "NUMBA_NUM_THREADS" in err
+    assert len(err.splitlines()) == 1
