@@ -19,14 +19,22 @@ import numpy as np
 
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.engines.make_engine import EngineFactory
-from render_agent.options import RunConfig
+from render_agent.options import ROOMS, RunConfig
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.start_pose import start_camera
+from render_agent.render.viewer import Viewer
+from render_agent.render.visibility.coverage import Surface
+from render_agent.runs.build import build
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import make_engine, start_run
+from render_agent.scans.cache import SceneCache
+from render_agent.scans.camera import FloatArray
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
-from render_agent.tasks.rooms import BUNDLED
+from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.write import write_questions
 
@@ -94,6 +102,39 @@ def answers(results: Results) -> dict[str, str | None]:
     return {row["question_id"]: row["answer"] for row in results["questions"]}
 
 
+def seen_shares(views: str, size: tuple[int, int], count: int = 8) -> FloatArray:
+    """Return the mean share of the bundled rooms' visible surface seen after each view, the first view included."""
+    config = RunConfig(batch=True, benchmark=ROOMS, views=views, max_turns=count + 1)
+    questions, scenes, renderer = bundled(), SceneCache(), Rasteriser()
+    policy = build(config).view_policy.build(config, questions)
+    viewer = Viewer(renderer, size, config.field_of_view)
+    shares = []
+    for question in {question.scene: question for question in questions}.values():
+        scene, space = scenes.get(question), scenes.space(question)
+        start = start_camera(scene, renderer, space, config.start, viewer.vertical_fov)
+        context = ViewContext(scene, space, renderer, start, size)
+        surface = Surface.of(scene, space, renderer)
+        cameras = [start, *policy.further(question, context).cameras]
+        shown = [surface.seen(renderer.draw(scene, camera, *size), camera) for camera in cameras]
+        shares.append(np.logical_or.accumulate(shown).mean(axis=1))
+    renderer.close()
+    means: FloatArray = np.mean(shares, axis=0)
+    return means
+
+
+def surface_table() -> list[str]:
+    """Return the table of the share of the rooms seen by number of views."""
+    rows = [
+        [f"`{views}`", *(f"{100 * share:.0f}" for share in seen_shares(views, (640, 480)))]
+        for views in ("random-walk", "tour", "coverage")
+    ]
+    return [
+        "Share of the rooms' visible surface seen after each view, in percent; the first view is the start:",
+        "",
+        *table(["`--views`", *map(str, range(1, 10))], rows),
+    ]
+
+
 @click.command()
 @click.option("--each", default=120, show_default=True, help="Questions per room (8 rooms).")
 @click.option("--seeds", default=3, show_default=True, help="Runs per control.")
@@ -135,6 +176,7 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
             ],
         ),
     ]
+    lines += ["", *surface_table()]
     publish(output, "Controls with the witness", lines, machine("numpy", "numba"))
 
 
