@@ -139,7 +139,7 @@ def prefill(
         for entry in entries
     ]
     device = model.device
-    ids, token_positions, new_slots, all_slots, last, new_bounds, all_bounds = _to_device(
+    ids, positions, new_slots, all_slots, last, new_bounds, all_bounds = _to_device(
         device,
         np.concatenate([np.asarray(entry.ids[entry.start :]) for entry in entries]),
         np.concatenate(new_positions, axis=1),
@@ -171,7 +171,7 @@ def prefill(
         cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
     )
     images = _image_inputs(model, entries, family.picture_axis)
-    logits = logits_of(model, call, ids, token_positions, last, **images)
+    logits = logits_of(model, call, ids, positions, last, **images)
     # MiniCPM-V ignores `logits_to_keep` and returns the logits of all tokens.
     return (logits if len(logits) == len(entries) else logits[last]).float()
 
