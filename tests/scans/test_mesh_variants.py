@@ -304,7 +304,7 @@ def test_images_of_a_hugging_face_cache_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["/home/me/maps/red.png", "../maps/red.png", "file:///C:/maps/red.png", "MAPS%5cRed.png"],
+    ["/Volumes/me/maps/red.png", "../maps/red.png", "file:///C:/maps/red.png", "MAPS%5cRed.png"],
 )
 def test_leading_folders_of_other_machines_are_ignored(tmp_path, name):
     (tmp_path / "scan" / "maps").mkdir(parents=True)
