@@ -80,13 +80,32 @@ def with_scans(
     if questions and not any(scans.values()):
         flags = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
         raise SetupError(
-            f"none of the {len(scenes)} scans found. Pass {flags} with the folder layout of the original"
+            f"none of the {len(scenes)} scans found. {_places_searched(scenes, roots)}Pass {flags} with the folder layout of the original"
             " downloads, pass --annotations DIR to build rooms from the official annotations,"
             f" {ROOMS_HINT}."
         )
     return [
         replace(question, scan=scans[question.dataset, question.scene]) for question in questions
     ]
+
+
+def _places_searched(scenes: Iterable[tuple[str, str]], roots: Roots) -> str:
+    """Return a sentence per data set with the paths that were tried for its first scene; empty without root folders."""
+    first_scenes: dict[str, str] = {}
+    for dataset, scene in sorted(scenes):
+        if is_safe_name(scene):
+            first_scenes.setdefault(dataset, scene)
+    sentences = []
+    for dataset, scene in first_scenes.items():
+        layouts = LAYOUTS.get(dataset, ())
+        paths = [
+            str(Path(root, layout.format(id=scene)).absolute())
+            for root in roots.get(dataset, ())
+            for layout in layouts
+        ]
+        if paths:
+            sentences.append(f"Looked for {dataset} scene {scene} at {', '.join(paths)}. ")
+    return "".join(sentences)
 
 
 def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:

@@ -179,3 +179,13 @@ def test_find_beside_prefers_mesh_over_cloud_over_splat(
     (tmp_path / "a.ply").unlink()
     assert find_in_folder(tmp_path, "a") == tmp_path / "a.compressed.ply"
     assert find_in_folder(tmp_path, "b") is find_in_folder(tmp_path, "../a") is None
+
+
+@pytest.mark.parametrize("dataset", ["scannet", "scannetpp", "arkitscenes"])
+def test_an_empty_folder_is_reported_with_the_paths_that_were_tried(tmp_path, dataset):
+    asked = [Question("0", "b", dataset, "scene7", "object_counting", "How many?", "number")]
+    with pytest.raises(SetupError) as refused:
+        with_scans(asked, {dataset: [str(tmp_path)]})
+    for layout in LAYOUTS[dataset]:
+        assert str(tmp_path / layout.format(id="scene7")) in str(refused.value)
+    assert f"--{dataset} DIR" in str(refused.value)
