@@ -274,6 +274,12 @@ class RunConfig:
         "Format of replies: json (one JSON object) or tools (native tool calls).",
         part="reply protocol",
     )
+    feedback: str = _dialogue(
+        "on",
+        "Tell the model what its moves did, and where it is; off only shows the next view.",
+        metavar="on|off",
+        choices=("on", "off"),
+    )
     start: str = _dialogue(
         "best",
         "Start of the camera: best (the place and heading that show the most surface), four-headings (the best of four"

@@ -35,6 +35,7 @@ class Prompt:
         start: Requested start position in metres; None if not specified.
         wording: Templates of all texts.
         protocol: How replies are requested and parsed.
+        tells_outcome: True if the model is told what its moves did and where it is after them.
     """
 
     max_turns: int
@@ -46,6 +47,7 @@ class Prompt:
     start: Vector | None = None
     wording: Wording = field(default_factory=general)
     protocol: ReplyProtocol = field(default_factory=JsonProtocol)
+    tells_outcome: bool = True
 
     @property
     def mode(self) -> Mode:
@@ -153,14 +155,14 @@ class Prompt:
         self, turn: int, feedback: str, views: Sequence[View], camera: Camera, reply: str = ""
     ) -> list[Message]:
         """Return the messages of a later turn: feedback on the last reply, and the requested views."""
-        first = text(f"{feedback}\n\n{self._turn_status(turn, camera)}")
+        first = text(f"{feedback}\n\n{self._turn_status(turn, camera)}".lstrip())
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
         rest = [*view_pieces, *self._last_turn_notice(turn)]
         return self.protocol.feedback_messages(reply, turn - 1, first, rest, self.form)
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)
-        if not self.requestable_kinds:
+        if not self.requestable_kinds or (turn and not self.tells_outcome):
             return number
         return f"{number} {self.wording('turn.stands', pose=self._pose(camera))}"
 

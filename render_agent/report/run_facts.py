@@ -17,6 +17,7 @@ FACT_OPTIONS = (
     "thinking_budget",
     "max_new_tokens",
     "reply_protocol",
+    "feedback",
 )
 
 
@@ -44,6 +45,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Thinking": _thinking(config),
         "New tokens": f"at most {config.max_new_tokens:,} per reply",
         "Reply protocol": config.reply_protocol,
+        "Feedback": config.feedback,
     }
     others = "; ".join(
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()

@@ -176,6 +176,7 @@ class Parts:
             start=position,
             wording=wording,
             protocol=protocol,
+            tells_outcome=config.feedback == "on",
         )
 
     def questions(self) -> list[Question]:

@@ -254,7 +254,9 @@ def respond(
         feedback.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
         return " ".join(feedback), observation.camera, None
     camera, outcome = apply_action(action, observation.camera, observation.space)
-    feedback.append(_sentence(describe_outcome(action, observation.camera, camera, outcome, say)))
+    if prompt.tells_outcome:
+        description = describe_outcome(action, observation.camera, camera, outcome, say)
+        feedback.append(_sentence(description))
     num_views = len({view.number for view in context.views})
     if isinstance(action.view, int) and action.view >= num_views:
         feedback.append(say("feedback.no_such_view", view=action.view, last=num_views - 1))
