@@ -274,6 +274,12 @@ class RunConfig:
         "Format of replies: json (one JSON object) or tools (native tool calls).",
         part="reply protocol",
     )
+    history: str = _dialogue(
+        "all",
+        "Turns whose images stay in the prompt: all, or the last K. The texts of earlier turns stay.",
+        metavar="all|K",
+        pattern=r"all|[1-9]\d{0,3}",
+    )
     feedback: str = _dialogue(
         "on",
         "Tell the model what its moves did, and where it is; off only shows the next view.",

@@ -63,6 +63,7 @@ class RunOptions(TypedDict, total=False):
     pictures: str | None
     tools: str | None
     reply_protocol: str | None
+    history: str | None
     feedback: str | None
     start: str | None
     renderer: str | None

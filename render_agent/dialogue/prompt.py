@@ -36,6 +36,7 @@ class Prompt:
         wording: Templates of all texts.
         protocol: How replies are requested and parsed.
         tells_outcome: True if the model is told what its moves did and where it is after them.
+        image_turns: Number of last turns whose images stay in the prompt; None for all.
     """
 
     max_turns: int
@@ -48,6 +49,7 @@ class Prompt:
     wording: Wording = field(default_factory=general)
     protocol: ReplyProtocol = field(default_factory=JsonProtocol)
     tells_outcome: bool = True
+    image_turns: int | None = None
 
     @property
     def mode(self) -> Mode:
@@ -159,6 +161,23 @@ class Prompt:
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
         rest = [*view_pieces, *self._last_turn_notice(turn)]
         return self.protocol.feedback_messages(reply, turn - 1, first, rest, self.form)
+
+    def window(self, messages: Sequence[Message]) -> list[Message]:
+        """Return a dialogue with the images of its last `image_turns` turns; a placeholder replaces each other one."""
+        if self.image_turns is None:
+            return list(messages)
+        placeholder = text(self.wording("turn.omitted"))
+        num_replies = sum(entry["role"] == "assistant" for entry in messages)
+        windowed, turn = [], 0
+        for entry in messages:
+            if turn <= num_replies - self.image_turns:
+                pieces = [
+                    placeholder if piece["type"] == "image" else piece for piece in entry["content"]
+                ]
+                entry = {**entry, "content": pieces}
+            windowed.append(entry)
+            turn += entry["role"] == "assistant"
+        return windowed
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)

@@ -40,7 +40,8 @@ class Request:
     dialogue_id: str
     turn: int
     messages: Sequence[Message]
-    """The whole dialogue. It only grows, so an engine may cache earlier computation until `retire`."""
+    """The whole dialogue. It only grows, except that `--history` replaces images by placeholders; an engine may cache
+    earlier computation until `retire`, up to the first message that differs."""
     load_image: Callable[[str], Image]
     """Returns the RGB image for a file name in `messages`."""
     views: Sequence[View] = ()

@@ -17,6 +17,7 @@ FACT_OPTIONS = (
     "thinking_budget",
     "max_new_tokens",
     "reply_protocol",
+    "history",
     "feedback",
 )
 
@@ -45,6 +46,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Thinking": _thinking(config),
         "New tokens": f"at most {config.max_new_tokens:,} per reply",
         "Reply protocol": config.reply_protocol,
+        "Images in the prompt": config.history,
         "Feedback": config.feedback,
     }
     others = "; ".join(

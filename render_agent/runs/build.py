@@ -177,6 +177,7 @@ class Parts:
             wording=wording,
             protocol=protocol,
             tells_outcome=config.feedback == "on",
+            image_turns=None if config.history == "all" else int(config.history),
         )
 
     def questions(self) -> list[Question]:

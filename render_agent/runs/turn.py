@@ -155,7 +155,7 @@ class TurnTaker:
         return Request(
             dialogue_id=state.id,
             turn=turn,
-            messages=[*state.dialogue, *messages],
+            messages=self.tools.prompt.window([*state.dialogue, *messages]),
             load_image=self.log.pictures.get,
             views=(*state.views, *observation.views),
             is_last_turn=turn + 1 == state.max_turns,

@@ -85,6 +85,7 @@ small_qwen2_5_vl = _written("qwen2_5_vl")
 small_internvl = _written("internvl")
 small_llava_onevision = _written("llava_onevision")
 small_gemma3 = _written("gemma3")
+small_qwen3_5 = _written("qwen3_5")
 
 
 def _saved(directory: Path, made: Pretrained) -> Path:

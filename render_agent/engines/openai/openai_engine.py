@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any
 
+from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
@@ -122,8 +123,8 @@ class OpenAIEngine:
         for server in self.servers:
             server.adaptations = {OMITTED + name for name in self.options.omit}
         self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
-        # Of each dialogue: the number of messages, and the largest number of prompt tokens so far.
-        self._prompts: dict[str, tuple[int, int]] = {}
+        # Of each dialogue: the number of messages, the images, and the largest number of prompt tokens so far.
+        self._prompts: dict[str, tuple[int, list[str], int]] = {}
         self._encoders = ThreadPoolExecutor(4, "data-url")
         # Completed requests; None is a call of `wake`.
         self._completed: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = (
@@ -269,10 +270,11 @@ class OpenAIEngine:
 
         A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
         """
-        messages = len(request.messages)
-        earlier, largest = self._prompts.get(request.dialogue_id, (messages, 0))
-        self._prompts[request.dialogue_id] = messages, max(largest, tokens)
-        return messages > earlier and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
+        messages, images = len(request.messages), image_files(list(request.messages))
+        earlier, shown, largest = self._prompts.get(request.dialogue_id, (messages, images, 0))
+        self._prompts[request.dialogue_id] = messages, images, max(largest, tokens)
+        has_grown = messages > earlier and images[: len(shown)] == shown  # see --history
+        return has_grown and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
 
     async def _send(
         self,
