@@ -16,7 +16,7 @@ from render_agent.dialogue.reply import Action
 
 def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> Candidate:
     """Return the first readable candidate; in the last turn, the first one with an answer."""
-    if context.last:
+    if context.is_last_turn:
         with_answer = [c for c in candidates if c.action.answer is not None]
         if with_answer:
             return with_answer[0]

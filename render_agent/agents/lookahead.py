@@ -35,7 +35,7 @@ class Best(Agent):
         default = default_candidate(context, candidates)
         evidence = Evidence(self.text, tuple(candidates), default.number)
         moving = [candidate for candidate in candidates if candidate.continues_dialogue]
-        if context.last or not default.continues_dialogue or len(moving) < 2:
+        if context.is_last_turn or not default.continues_dialogue or len(moving) < 2:
             return evidence
         if self.draws:
             moving = yield preview_views(tools, context, moving)

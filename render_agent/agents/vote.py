@@ -41,12 +41,12 @@ class Vote(Agent):
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
         answer_vote = None
-        if context.last or 2 * len(ending) > len(readable):
-            voters = readable if context.last else ending
+        if context.is_last_turn or 2 * len(ending) > len(readable):
+            voters = readable if context.is_last_turn else ending
             answer_vote = _vote_on_answer(context, candidates, voters)
         if answer_vote is not None:
             chosen = _first_winning(candidates, answer_vote)
-        elif context.last or not readable:
+        elif context.is_last_turn or not readable:
             chosen = default_candidate(context, candidates)
         else:
             moving = [c for c in readable if c not in ending]

@@ -126,9 +126,11 @@ class LearnedVerifier(Verifier):
         from render_agent_lab.learned_verifier.encoder import FeatureCache
 
         # the cache keeps a reference to its key, so that the key's identity is not reused
-        reader = self._readers.get(context.picture)
+        reader = self._readers.get(context.load_image)
         if reader is None:
             assert self.encoder is not None, "the verifier is open"
             self._readers.clear()  # runs are processed one at a time
-            reader = self._readers[context.picture] = FeatureCache(self.encoder, context.picture)
+            reader = self._readers[context.load_image] = FeatureCache(
+                self.encoder, context.load_image
+            )
         return reader

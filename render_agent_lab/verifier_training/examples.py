@@ -54,9 +54,9 @@ def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) 
     `length` is the maximum number of moves per history. Raises RunLogError if an image is missing.
     """
     examples: list[Example] = []
-    for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
+    for _, group in groupby(decisions, key=lambda decision: decision.context.load_image):
         own = list(group)
-        reader = FeatureCache(encoder, own[0].context.picture)
+        reader = FeatureCache(encoder, own[0].context.load_image)
         for first in range(0, len(own), BATCH_SIZE):
             part = own[first : first + BATCH_SIZE]
             pairs = []

@@ -35,16 +35,16 @@ class TurnContext:
     Attributes:
         state: The question with the turns before this one.
         observation: The views shown in this turn, the camera and its free space.
-        picture: Returns the RGB image for a view's file, as the model sees it.
+        load_image: Returns the RGB image for a view's file, as the model sees it.
     """
 
     state: QuestionState
     observation: NextViews
-    picture: Callable[[str], Image]
+    load_image: Callable[[str], Image]
 
     @classmethod
     def logged(
-        cls, state: QuestionState, turn: Turn, space: FreeSpace, picture: Callable[[str], Image]
+        cls, state: QuestionState, turn: Turn, space: FreeSpace, load_image: Callable[[str], Image]
     ) -> Self:
         """Reconstruct the context in which a logged turn was decided.
 
@@ -52,10 +52,10 @@ class TurnContext:
             state: The question with all its turns.
             turn: The turn.
             space: The free space of the scene.
-            picture: Returns the RGB image for a view's file.
+            load_image: Returns the RGB image for a view's file.
         """
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
-        return cls(before, NextViews(turn.views, turn.camera_before, space), picture)
+        return cls(before, NextViews(turn.views, turn.camera_before, space), load_image)
 
     @property
     def turn(self) -> int:
@@ -63,7 +63,7 @@ class TurnContext:
         return len(self.state.turns)
 
     @property
-    def last(self) -> bool:
+    def is_last_turn(self) -> bool:
         """True if this is the last turn."""
         return self.turn + 1 == self.state.max_turns
 

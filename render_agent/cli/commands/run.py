@@ -150,7 +150,7 @@ def continue_line(run: Run) -> str:
 
 
 def program() -> list[str]:
-    """Return the words with which this program was started."""
+    """Return the command that started this program, without its arguments."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return ["python", "-m", "render_agent"]

@@ -105,9 +105,9 @@ def test_labels_agree_with_the_diagnosis(chosen_at_random, decisions):
 
 def test_missing_image_is_named_in_the_error(decisions):
     context = decisions[0].context
-    assert context.picture(context.views[0].file).mode == "RGB"
+    assert context.load_image(context.views[0].file).mode == "RGB"
     with pytest.raises(RunLogError, match=r"views/gone\.png"):
-        context.picture("views/gone.png")
+        context.load_image("views/gone.png")
 
 
 def test_good_moves_show_named_things_or_else_most_surface():

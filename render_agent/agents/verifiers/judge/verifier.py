@@ -185,7 +185,7 @@ class JudgeVerifier(Verifier):
             mode=self.mode,
             rubric=self.rubric,
             earlier=[_latest_files(context) for context, _ in views],
-            read=views[0][0].picture,  # the same for all contexts of a run
+            read=views[0][0].load_image,  # the same for all contexts of a run
             max_new_tokens=self.max_new_tokens,
         )
 
