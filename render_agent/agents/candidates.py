@@ -76,7 +76,7 @@ def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evid
 def _verdicts(
     tools: Tools, context: TurnContext, candidates: tuple[Candidate, ...]
 ) -> Generator[Need, Any, tuple[Verdict, ...]]:
-    local = [verifier for verifier in tools.verifiers if not verifier.asks_model]
+    local = [verifier for verifier in tools.verifiers if not verifier.uses_model]
     from_local: list[Verdict] = []
     from_model: list[Verdict] = []
     if local:
@@ -84,4 +84,4 @@ def _verdicts(
     if len(local) < len(tools.verifiers):
         from_model = yield Judge(Case(context, candidates))
     verdicts = iter(from_local), iter(from_model)
-    return tuple(next(verdicts[verifier.asks_model]) for verifier in tools.verifiers)
+    return tuple(next(verdicts[verifier.uses_model]) for verifier in tools.verifiers)

@@ -100,17 +100,17 @@ class Parts:
         return self.view_policy.opening_kinds(self.config.kinds)
 
     @property
-    def most_views(self) -> int:
+    def max_views(self) -> int:
         """The largest number of views that a question is shown."""
-        return self.view_policy.most_views(self.config.kinds, self.config.max_turns)
+        return self.view_policy.max_views(self.config.kinds, self.config.max_turns)
 
     @property
     def pictures_in_prompt(self) -> int:
         """The largest number of images in a prompt of the run, including those of judges."""
-        num_images = self.most_views
+        num_images = self.max_views
         if self.agent.shows_all:  # later turns also show the views of rejected moves
             num_images += (self.agent.samples - 1) * (self.config.max_turns - 1)
-        return max(num_images, *(verifier.pictures for verifier in self.verifiers), 0)
+        return max(num_images, *(verifier.max_images for verifier in self.verifiers), 0)
 
     @property
     def workload(self) -> Workload:
@@ -121,7 +121,7 @@ class Parts:
     @property
     def judges(self) -> tuple[Verifier, ...]:
         """The verifiers that query a model about every candidate."""
-        return tuple(verifier for verifier in self.verifiers if verifier.asks_model)
+        return tuple(verifier for verifier in self.verifiers if verifier.uses_model)
 
     @property
     def model_name(self) -> str:
@@ -160,8 +160,8 @@ class Parts:
         turns, field = config.max_turns, config.field_of_view
         protocol = registry.load("reply protocol", config.reply_protocol)()
         if self.passive:
-            kinds, most_views = self.opening_kinds, self.most_views
-            return Prompt(turns, field, kinds, most_views, wording=wording, protocol=protocol)
+            kinds, max_views = self.opening_kinds, self.max_views
+            return Prompt(turns, field, kinds, max_views, wording=wording, protocol=protocol)
         start = parse_start(config.start)
         # In a mirrored room, the requested position has other coordinates.
         position = (
@@ -327,7 +327,7 @@ def _check_agent(parts: Parts) -> None:
             )
     elif not verifiers:
         raise UsageError(f"--agent {config.agent} needs --verifier random or learned:DIR")
-    looking = [verifier for verifier in verifiers if verifier.looks]
+    looking = [verifier for verifier in verifiers if verifier.needs_views]
     if looking and not agent.draws:
         raise UsageError(
             f"--verifier {looking[0].label} scores rendered moves, but {agent.form} renders none."

@@ -125,7 +125,7 @@ class PhaseController:
 
         On exit that thread closes verifiers and views; if the run is stopped, pending restorations are cancelled.
         """
-        asking = [verifier for verifier in self.turns.tools.verifiers if verifier.asks_model]
+        asking = [verifier for verifier in self.turns.tools.verifiers if verifier.uses_model]
         scheduler = TurnScheduler(self.turns.engine, asking, settle=self.turns.log.sync)
         retired = [state for state in states if not state.active]
         restored = [scheduler.draw(partial(self._restore, state)) for state in retired]

@@ -325,7 +325,7 @@ def pictures_needed(parts: Parts, questions: Sequence[Question]) -> int:
     if parts.free:
         moves = parts.agent.candidates if parts.agent.draws else 1
         return scenes * opening + moves * (parts.config.max_turns - 1) * len(questions)
-    additional = parts.most_views - opening
+    additional = parts.max_views - opening
     shared = parts.view_policy.shared
     return scenes * opening + additional * (scenes if shared else len(questions))
 

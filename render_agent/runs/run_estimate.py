@@ -76,7 +76,7 @@ def _judged(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
         return {}
     each = parts.agent.candidates * (config.max_turns - 1) * questions
     requests = each * len(judges)
-    prompts = sum(JUDGE_PROMPT_TOKENS + judge.pictures * picture for judge in judges)
+    prompts = sum(JUDGE_PROMPT_TOKENS + judge.max_images * picture for judge in judges)
     return {
         "judge_requests": requests,
         "judge_prompt_tokens": each * prompts,

@@ -296,7 +296,7 @@ class PolicyViews(FreeViews):
         start = self._start(state, space)
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        policy_views = self.policy.further(state.question, context)
+        policy_views = self.policy.additional_views(state.question, context)
         additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - began
         return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))

@@ -51,9 +51,9 @@ class NamedObjectsPolicy:
     def __post_init__(self) -> None:
         self.tour = Tour(self.count)
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return views of the named objects, ordered for a short path from the start."""
-        around = self.tour.further(question, context)
+        around = self.tour.additional_views(question, context)
         targets = self._wanted(question, context.scene)
         if not targets or not self.count:
             return around
@@ -112,7 +112,7 @@ class OracleViews(ViewPolicy):
     """Views of the objects named in a question, located by their known boxes."""
 
     name = "oracle"
-    words = "{count} of the objects named in the question, located by known boxes"
+    description = "{count} of the objects named in the question, located by known boxes"
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError if the boxes of a scene are unknown."""

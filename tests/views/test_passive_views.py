@@ -72,7 +72,7 @@ def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, s
         files[name] = [view["file"] for view in first["views"]]
         assert image_files(first["messages"]) == files[name]
         assert len(set(files[name])) == len(shown)
-    assert len(shown) == registry.load("view policy", views)().most_views(kinds, 4)
+    assert len(shown) == registry.load("view policy", views)().max_views(kinds, 4)
     drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
     assert drawn == {file for some in files.values() for file in some}
     config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip

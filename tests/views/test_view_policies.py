@@ -79,10 +79,10 @@ def test_tour_covers_more_than_random_walk():
     differences = []
     for room in SMALLER:
         context, questions = context_of(room), questions_in(room)
-        cameras = policy("tour").further(questions[0], context).cameras
+        cameras = policy("tour").additional_views(questions[0], context).cameras
         covered = count_visible_cubes(room, [context.start, *cameras])
         walk = policy("random-walk")
-        walks = [walk.further(question, context).cameras for question in questions[:3]]
+        walks = [walk.additional_views(question, context).cameras for question in questions[:3]]
         walked = [count_visible_cubes(room, [context.start, *cameras]) for cameras in walks]
         assert covered > max(walked), room
         differences.append(covered / np.mean(walked))
@@ -98,7 +98,7 @@ def test_coverage_sees_new_surface_in_every_view_and_at_least_as_much_as_a_tour(
     for views in ("coverage", "tour"):
         seen = np.zeros(len(surface_points.points), bool)
         shares[views] = []
-        for camera in (context.start, *policy(views).further(question, context).cameras):
+        for camera in (context.start, *policy(views).additional_views(question, context).cameras):
             seen = seen | surface_points.seen(RENDERER.draw(context.scene, camera, *SIZE), camera)
             shares[views].append(seen.mean())
     assert (np.diff(shares["coverage"]) > 0).all()
@@ -107,8 +107,8 @@ def test_coverage_sees_new_surface_in_every_view_and_at_least_as_much_as_a_tour(
 
 def test_fewer_views_of_coverage_are_the_first_of_more():
     context, question = context_of(ROOMS[7]), questions_in(ROOMS[7])[0]
-    cameras = policy("coverage").further(question, context).cameras
-    assert policy("coverage", count=3).further(question, context).cameras == cameras[:3]
+    cameras = policy("coverage").additional_views(question, context).cameras
+    assert policy("coverage", count=3).additional_views(question, context).cameras == cameras[:3]
 
 
 def test_coverage_starts_again_when_everything_was_seen():
@@ -127,7 +127,7 @@ def test_views_are_free_distinct_and_match_the_budget(views, room):
     for count in (0, 1, COUNT):
         chooser = policy(views, count=count)
         for question in questions_in(room)[:4]:
-            cameras = chooser.further(question, context).cameras
+            cameras = chooser.additional_views(question, context).cameras
             assert len(cameras) == len(set(cameras)) == count
             for camera in cameras:
                 assert context.space.clearance(camera.position) > CLEARANCE_METRES - 1e-9
@@ -138,27 +138,30 @@ def test_views_are_free_distinct_and_match_the_budget(views, room):
 def test_choice_is_stateless(views):
     context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])[:5]
     one, other = policy(views), policy(views)
-    forth = {question.id: one.further(question, context).cameras for question in questions}
-    back = {question.id: other.further(question, context).cameras for question in questions[::-1]}
+    forth = {question.id: one.additional_views(question, context).cameras for question in questions}
+    back = {
+        question.id: other.additional_views(question, context).cameras
+        for question in questions[::-1]
+    }
     assert forth == back
 
 
 def test_random_walk_respects_limits_and_depends_on_seed_and_id():
     context, (first, second, *_) = context_of(ROOMS[3]), questions_in(ROOMS[3])
-    walk = policy("random-walk").further(first, context)
+    walk = policy("random-walk").additional_views(first, context)
     assert not walk.shared
     way = [context.start, *walk.cameras]
     steps = [math.dist(a.position, b.position) for a, b in pairwise(way)]
     assert max(steps) <= MAX_MOVE_METRES + 1e-9
     assert sum(steps) > 1
-    assert walk.cameras != policy("random-walk").further(second, context).cameras
-    assert walk.cameras != policy("random-walk", seed=1).further(first, context).cameras
+    assert walk.cameras != policy("random-walk").additional_views(second, context).cameras
+    assert walk.cameras != policy("random-walk", seed=1).additional_views(first, context).cameras
 
 
 def test_tour_is_shared_by_all_questions_of_a_scene():
     context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])
     chooser = policy("tour")
-    tours = [chooser.further(question, context) for question in questions]
+    tours = [chooser.additional_views(question, context) for question in questions]
     assert tours[0].shared
     assert all(each.cameras == tours[0].cameras for each in tours)
 
@@ -166,11 +169,11 @@ def test_tour_is_shared_by_all_questions_of_a_scene():
 def test_fixed_policies():
     context, question = context_of(ROOMS[0]), questions_in(ROOMS[0])[0]
     yaw = context.start.yaw
-    turned = policy("four").further(question, context).cameras
+    turned = policy("four").additional_views(question, context).cameras
     assert {camera.position for camera in turned} == {context.start.position}
     assert [(camera.yaw - yaw) % 360 for camera in turned] == [90, 180, 270]
     for views in ("start", "top"):
-        assert not policy(views).further(question, context).cameras
+        assert not policy(views).additional_views(question, context).cameras
 
 
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
@@ -193,7 +196,8 @@ def test_oracle_shows_named_objects_clearly(room):
         assert named
         for name, chooser in (("oracle", oracle), ("walk", walk)):
             seen_by_view = [
-                sight.look(camera, named) for camera in chooser.further(question, context).cameras
+                sight.look(camera, named)
+                for camera in chooser.additional_views(question, context).cameras
             ]
             for seen in zip(*seen_by_view, strict=True):
                 good = [each for each in seen if each.is_clear(SIZE)]
@@ -209,9 +213,9 @@ def test_oracle_falls_back_to_the_tour():
     (question,) = [each for each in questions_in(ROOMS[7]) if each.type == "room_size_estimation"][
         :1
     ]
-    result = policy("oracle").further(question, context)
+    result = policy("oracle").additional_views(question, context)
     assert result.shared
-    assert result.cameras == policy("tour").further(question, context).cameras
+    assert result.cameras == policy("tour").additional_views(question, context).cameras
 
 
 def test_with_one_place_the_camera_turns_on_the_spot():

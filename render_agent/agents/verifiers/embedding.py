@@ -33,7 +33,7 @@ class EmbeddingVerifier(Verifier):
 
     name = "embedding"
     forms = ("embedding[:MODEL]",)
-    looks = True
+    needs_views = True
 
     model: Siglip | None = None
     _texts: dict[str, Floats] = field(init=False, default_factory=dict)

@@ -93,7 +93,7 @@ class GeometryVerifier(Verifier):
 
     name = "geometry"
     forms = ("geometry", "geometry:unnamed")
-    looks = True
+    needs_views = True
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
     size: tuple[int, int] = (0, 0)

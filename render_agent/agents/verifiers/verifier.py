@@ -107,24 +107,24 @@ class Case:
 class Verifier(Choice, ABC):
     """Scores candidate moves. Scores must depend on the state, the candidates and the seed only.
 
-    Call `open` before `score`. Verifiers with `asks_model` are called from the engine's thread while no other
+    Call `open` before `score`. Verifiers with `uses_model` are called from the engine's thread while no other
     request is running, with all waiting states at once; others are called from the rendering thread.
 
     Attributes:
         name: The value of `--verifier`, before the colon.
         forms: Accepted spellings of `--verifier`: upper-case words stand for any text, brackets mark optional parts.
-        looks: True if it needs the view that a candidate leads to.
-        asks_model: True if it asks a model about each candidate.
-        pictures: Largest number of images in a prompt to a model.
+        needs_views: True if it needs the view that a candidate leads to.
+        uses_model: True if it asks a model about each candidate.
+        max_images: Largest number of images in a prompt to a model.
         argument: The text after the colon in `--verifier`; None if there is none.
         own_scene: True if dialogues take place in the question's own scene, so that its object boxes apply.
     """
 
     name: ClassVar[str]
     forms: ClassVar[Sequence[str]]
-    looks: ClassVar[bool] = False
-    asks_model: ClassVar[bool] = False
-    pictures: ClassVar[int] = 0
+    needs_views: ClassVar[bool] = False
+    uses_model: ClassVar[bool] = False
+    max_images: ClassVar[int] = 0
 
     argument: str | None = None
     own_scene: bool = True
@@ -171,7 +171,7 @@ class Verifier(Choice, ABC):
 
         Args:
             context: The turn.
-            candidates: K candidates, with views if `looks` is set.
+            candidates: K candidates, with views if `needs_views` is set.
 
         Returns:
             The verdict, with scores of shape (members, K).

@@ -46,7 +46,7 @@ class Blind(ViewPolicy):
         """Return no view types."""
         return ()
 
-    def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
+    def max_views(self, kinds: Sequence[str], max_turns: int) -> int:
         """Return 0."""
         return 0
 
@@ -68,7 +68,7 @@ class _Fixed(ViewPolicy):
         self.need(self.kind, kinds)
         return (self.kind,)
 
-    def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
+    def max_views(self, kinds: Sequence[str], max_turns: int) -> int:
         """Return the number of views, regardless of turns."""
         return 1 + len(self.lefts)
 
@@ -76,7 +76,7 @@ class _Fixed(ViewPolicy):
         """Return this policy, which has no state."""
         return self
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the start camera turned by each angle."""
         return AdditionalViews([context.start.turned(left) for left in self.lefts])
 
@@ -85,14 +85,14 @@ class Start(_Fixed):
     """Only the first view."""
 
     name = "start"
-    words = "only the first one"
+    description = "only the first one"
 
 
 class Four(_Fixed):
     """The first view and those to its left, back and right."""
 
     name = "four"
-    words = "the first one and those to its left, right and back"
+    description = "the first one and those to its left, right and back"
     lefts = (90.0, 180.0, -90.0)
 
 
@@ -100,7 +100,7 @@ class Top(_Fixed):
     """Only the map."""
 
     name = "top"
-    words = "only the map"
+    description = "only the map"
     kind = "top"
 
 
@@ -108,7 +108,7 @@ class RandomWalkViews(ViewPolicy):
     """A separate random walk for each question."""
 
     name = "random-walk"
-    words = "a random walk of {count}"
+    description = "a random walk of {count}"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> RandomWalk:
         """Return the random walk for the seed of the run."""
@@ -129,7 +129,7 @@ class RandomWalk:
     count: int
     seed: int = 0
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the cameras of the walk; a question and its counterpart share one."""
         key = f"{self.seed} {question.seed_id}".encode("utf-8", "backslashreplace")
         generator = random.Random(hashlib.sha256(key).digest())

@@ -24,7 +24,7 @@ class CoverageViews(ViewPolicy):
     """Each view shows the most surface not yet seen."""
 
     name = "coverage"
-    words = "{count}, each with the most surface not yet seen"
+    description = "{count}, each with the most surface not yet seen"
     shared = True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> CoveragePlanner:
@@ -39,7 +39,7 @@ class CoveragePlanner:
     count: int
     _planned: dict[str, AdditionalViews] = field(default_factory=dict)
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the views in the order in which they were chosen."""
         if question.scene not in self._planned:
             self._planned[question.scene] = AdditionalViews(cover(context, self.count))

@@ -33,7 +33,7 @@ class TourViews(ViewPolicy):
     """A tour that covers the room."""
 
     name = "tour"
-    words = "a tour of {count} that covers the room"
+    description = "a tour of {count} that covers the room"
     shared = True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Tour:
@@ -48,7 +48,7 @@ class Tour:
     count: int
     _known: dict[str, AdditionalViews] = field(default_factory=dict)
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the views of the tour, ordered along a short path from the start."""
         if question.scene not in self._known:
             self._known[question.scene] = AdditionalViews(tour(context, self.count))

@@ -43,7 +43,7 @@ class AdditionalViews:
 class ViewChooser(Protocol):
     """Chooses the views of questions, depending only on question, scene and start."""
 
-    def further(self, question: Question, context: ViewContext) -> AdditionalViews:
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return the views that follow the opening of a question, in order.
 
         Raises:
@@ -65,7 +65,7 @@ class ViewPolicy(Choice):
     """True if nothing is shown."""
     shared: ClassVar[bool] = False
     """True if all questions of a scene share their views."""
-    words: ClassVar[str] = "{count}"
+    description: ClassVar[str] = "{count}"
     """Description of the views for the caveat; `{count}` stands for e.g. "8 images"."""
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
@@ -80,13 +80,13 @@ class ViewPolicy(Choice):
         self.need("ego", kinds)
         return tuple(kind for kind in ("top", "ego") if kind in kinds)
 
-    def most_views(self, kinds: Sequence[str], max_turns: int) -> int:
+    def max_views(self, kinds: Sequence[str], max_turns: int) -> int:
         """Return the largest number of views a question is shown."""
         return len(self.opening_kinds(kinds)) + max_turns - 1
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:
         """Return the caveat reported with every score of a run; None if the model chooses its views."""
-        words = self.words.format(count=count_noun(self.most_views(kinds, max_turns), "image"))
+        words = self.description.format(count=count_noun(self.max_views(kinds, max_turns), "image"))
         return f"views: {words}, not chosen by the model (--views {self.name})"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:

@@ -51,9 +51,9 @@ class JudgeVerifier(Verifier):
 
     name = "judge"
     forms = ("judge[:MODEL]",)
-    looks = True
-    asks_model = True
-    pictures = MAX_JUDGE_IMAGES
+    needs_views = True
+    uses_model = True
+    max_images = MAX_JUDGE_IMAGES
 
     engine: Engine | None = None
     rubric: Rubric | None = None
@@ -129,7 +129,7 @@ class JudgeVerifier(Verifier):
             scorer(engine)
         return replace(
             self,
-            engine=start_engine(self.own_config(config), [], Workload(self.pictures))
+            engine=start_engine(self.own_config(config), [], Workload(self.max_images))
             if has_own_model
             else engine,
             rubric=load_rubric(config.rubric),
