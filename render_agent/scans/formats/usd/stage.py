@@ -59,26 +59,27 @@ class _Part:
     def placed(self, matrices: Floats) -> _Part:
         """Return the part in several places, given as matrices of row vectors, (k, 4, 4)."""
         count, size = len(matrices), len(self.points)
-        points = np.concatenate([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
+        points = _joined([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
         if self.faces is None:
             return replace(self, points=points, primvars=self._repeated(count))
         flips = [np.linalg.det(each[:3, :3]) < 0 for each in matrices]
-        faces = np.concatenate(
-            [
-                (self.faces[:, [0, 2, 1]] if flip else self.faces) + size * at
-                for at, flip in enumerate(flips)
-            ]
-        )
+        turned = [self.faces[:, [0, 2, 1]] if flip else self.faces for flip in flips]
+        faces = _joined([part + size * at if at else part for at, part in enumerate(turned)])
         return replace(
             self,
             points=points,
             faces=faces,
             primvars=self._repeated(count),
-            face_appearances=np.tile(self.face_appearances, count),
+            face_appearances=_joined([self.face_appearances] * count),
         )
 
     def _repeated(self, count: int) -> dict[str, Floats]:
-        return {name: np.tile(values, (count, 1)) for name, values in self.primvars.items()}
+        return {name: _joined([values] * count) for name, values in self.primvars.items()}
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def read_usd(path: Path, size: int) -> Scan:
@@ -369,14 +370,23 @@ def _triangles(
     first = np.cumsum(counts) - counts
     is_shown = np.ones(len(counts), bool)
     is_shown[holes[(holes >= 0) & (holes < len(counts))]] = False
-    triangles, polygons = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
-    for size in np.unique(counts[is_shown & (counts > 2)]).tolist():
+    triangles, polygons = [], []
+    sizes = np.unique(counts[is_shown & (counts > 2)]).tolist()
+    for size in sizes:
         rows = np.flatnonzero(is_shown & (counts == size))
         corners = first[rows, None] + np.arange(size)
+        if size == 3:
+            triangles.append(corners)
+            polygons.append(rows)
+            continue
         for chunk, local in triangle_corners(indices[corners], points):
             triangles.append(np.take_along_axis(corners[chunk, None], local, 2).reshape(-1, 3))
             polygons.append(np.repeat(rows[chunk], size - 2))
-    faces, face_of = np.concatenate(triangles), np.concatenate(polygons)
+    if not triangles:
+        return np.empty((0, 3), np.int64), np.empty(0, np.int64)
+    faces, face_of = _joined(triangles), _joined(polygons)
+    if len(sizes) == 1:
+        return faces, face_of
     order = np.argsort(face_of, kind="stable")
     return faces[order], face_of[order]
 

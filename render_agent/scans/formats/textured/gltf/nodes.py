@@ -168,20 +168,26 @@ def _mesh_scan(
 
 def _placed(part: Part, matrices: Sequence[FloatArray]) -> Part:
     """Return the instances of a part, each with its (4, 4) matrix, as one part."""
-    count, size = len(matrices), len(part.points)
-    points = np.concatenate([part.points @ each[:3, :3].T + each[:3, 3] for each in matrices])
-    faces = part.faces
-    if faces is not None:
+    size = len(part.points)
+    points = [part.points @ each[:3, :3].T + each[:3, 3] for each in matrices]
+    faces = None
+    if part.faces is not None:
         is_flipped = [bool(np.linalg.det(each[:3, :3]) < 0) for each in matrices]
-        mirrored = faces[:, [0, 2, 1]] if any(is_flipped) else faces
-        faces = np.concatenate(
-            [(mirrored if flip else faces) + size * at for at, flip in enumerate(is_flipped)]
-        )
+        turned = [part.faces[:, [0, 2, 1]] if flip else part.faces for flip in is_flipped]
+        faces = [corners + size * at if at else corners for at, corners in enumerate(turned)]
+    if len(matrices) == 1:
+        return replace(part, points=points[0], faces=faces[0] if faces else None)
     uv, colours = (
-        array if array is None or count == 1 else np.tile(array, (count, 1))
+        None if array is None else np.tile(array, (len(matrices), 1))
         for array in (part.uv, part.colours)
     )
-    return replace(part, points=points, faces=faces, uv=uv, colours=colours)
+    return replace(
+        part,
+        points=np.concatenate(points),
+        faces=np.concatenate(faces) if faces else None,
+        uv=uv,
+        colours=colours,
+    )
 
 
 def _names(tree: Tree) -> Iterator[str]:
