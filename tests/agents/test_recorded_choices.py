@@ -14,7 +14,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import WandererPolicy
 from render_agent.errors import SetupError
 from render_agent.runs.build import build
-from render_agent.runs.preflight import input_hashes
+from render_agent.runs.preflight import input_hashes, prompt_digest
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
@@ -115,11 +115,12 @@ def test_changed_learned_verifier_prevents_resuming(tmp_path):
         make_questions(tmp_path, 2),
         **{**LOOKAHEAD, "agent": "best:2", "verifier": (f"learned:{learned}",)},
     ).absolute()
-    recorded = input_hashes(build(config), [])["verifiers"]
+    parts = build(config)
+    recorded = input_hashes(parts, [])["verifiers"]
     assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
     folder = start_and_close(make_config(tmp_path, make_questions(tmp_path, 2)))
     written = json.loads((folder.path / "config.json").read_text("utf-8"))
-    written["sha256"]["verifiers"] = recorded
+    written["sha256"] |= {"verifiers": recorded, "prompt": prompt_digest(parts)}
     written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
     (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
     resume_run(RunData(folder.path), {}).close()
