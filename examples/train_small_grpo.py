@@ -80,8 +80,14 @@ def main():
 
     folder = bundled_model("small")
     trainer = GRPOTrainer(
-        model=AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32),
-        processing_class=AutoProcessor.from_pretrained(folder),
+        model=AutoModelForImageTextToText.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+        ),
+        processing_class=AutoProcessor.from_pretrained(folder, trust_remote_code=False),
         reward_funcs=reward,
         train_dataset=Dataset.from_list(list(rows(env))),
         callbacks=[StopAfter()],
