@@ -155,10 +155,11 @@ def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
     assert {1, 2, 3} <= lengths
 
 
-def test_missing_objects_are_looked_for_and_mostly_found(free):
-    first = sum("?" in replies[0]["reasoning"] for _, _, replies in free.replies())
-    last = sum("?" in reply["reasoning"] for _, reply in free.last())
-    assert first >= 10
+def test_missing_objects_are_looked_for_and_mostly_found(tmp_path):
+    run = Run(tmp_path, start="middle")  # the best start shows most objects at once
+    first = sum("?" in replies[0]["reasoning"] for _, _, replies in run.replies())
+    last = sum("?" in reply["reasoning"] for _, reply in run.last())
+    assert first >= 15
     assert last <= first / 2
 
 
