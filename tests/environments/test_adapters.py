@@ -1,6 +1,5 @@
 """The environments for other frameworks, used as those frameworks use them."""
 
-import asyncio
 import inspect
 import json
 import shutil
@@ -18,7 +17,7 @@ from render_agent.errors import UsageError
 SMALL = {"image_size": "64x48", "max_turns": 3}
 
 
-def test_vagen_gets_texts_with_a_placeholder_per_image():
+def test_vagen_gets_texts_with_a_placeholder_per_image(run_async):
     async def episode():
         env = VagenEnvironment({"benchmark": "rooms", "limit": 3, **SMALL})
         system = await env.system_prompt()
@@ -29,7 +28,7 @@ def test_vagen_gets_texts_with_a_placeholder_per_image():
         await env.close()
         return system, first, later, answered
 
-    system, first, later, last = asyncio.run(episode())
+    system, first, later, last = run_async(episode())
     assert "<image>" not in system["obs_str"]
     for observation in (first, later[0]):
         images = observation["multi_modal_input"]["<image>"]
@@ -40,7 +39,7 @@ def test_vagen_gets_texts_with_a_placeholder_per_image():
     assert last[3]["success"] == (last[1] == 1.0)
 
 
-def test_vagen_environments_of_one_question():
+def test_vagen_environments_of_one_question(run_async):
     room = str(render_agent.bundled_rooms()["room00"])
     env = VagenEnvironment(
         {"scan": room, "question": "How many chairs?", "ground_truth": 4, **SMALL}
@@ -50,7 +49,7 @@ def test_vagen_environments_of_one_question():
         await env.reset(seed=0)
         return await env.step('{"answer": 4, "done": true}')
 
-    _, reward, done, info = asyncio.run(episode())
+    _, reward, done, info = run_async(episode())
     assert (reward, done, info["success"]) == (1.0, True, True)
 
 

@@ -1,6 +1,5 @@
 """An episode is the dialogue of a run, and nothing of the ground truth gets out before its end."""
 
-import asyncio
 import json
 import random
 from itertools import pairwise
@@ -274,7 +273,7 @@ def test_what_environments_do_not_have_is_refused():
         env.reset(options={"id": "none of these"})
 
 
-def test_asynchronous_steps():
+def test_asynchronous_steps(run_async):
     async def play():
         env = render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL)
         _, info = await env.areset()
@@ -282,6 +281,6 @@ def test_asynchronous_steps():
         env.close()
         return info, result
 
-    info, (_, _, terminated, _, last) = asyncio.run(play())
+    info, (_, _, terminated, _, last) = run_async(play())
     assert terminated
     assert last["question_id"] == info["question_id"]
