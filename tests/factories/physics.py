@@ -12,7 +12,7 @@ from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.tasks.ground_truth import load_facts
 
 LIFT_METRES = 0.01  # raised by this much, an object that rests on something touches nothing
-SUPPORT_METRES = 0.015  # largest gap between the bottom of an object and what is below
+SUPPORT_METRES = 0.02  # largest gap to what is below, as documented
 BOTTOM_METRES = 0.005  # vertices within this height of the lowest one are the bottom
 
 
