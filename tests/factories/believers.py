@@ -82,7 +82,7 @@ class Believer:
 
     def reply(self, request: Request) -> str:
         """Return the next step, or the final answer, which is wrong if there is a fault."""
-        question = self.questions[request.dialogue_id]
+        question = self.questions[request.question_id]
         reply = self._witness.reply(request)
         fields = json.loads(reply)
         if "answer" not in fields:
@@ -99,7 +99,7 @@ class Believer:
 
     def believe(self, request: Request) -> str:
         """Return the requested parts of the current beliefs."""
-        question, probe = self.questions[request.dialogue_id], request.probe
+        question, probe = self.questions[request.question_id], request.probe
         assert probe is not None
         belief: dict[str, Any] = json.loads(empty_belief(request))
         if self.eyes is None or question.scene not in self.eyes.facts:

@@ -221,7 +221,7 @@ def test_row_that_the_model_rejects_fails_alone(engine, expected, monkeypatch):
     monkeypatch.setattr(engine.inputs, "encode", failing_encode)
     replies = engine.generate(REQUESTS)
     assert replies[6].error.endswith("ValueError: invalid prompt")
-    assert [r.num_samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
+    assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
     assert engine.sizing.ceiling.limit is None
     assert not any(reply.events for reply in replies)
 
