@@ -24,6 +24,7 @@ from render_agent.score.beliefs.belief_figures import LABELS
 FEW = {
     "id": ("62", "63", "64", "69", "76", "79"),
     "image_size": (160, 120),
+    "start": "middle",
     "probe": ("map", "seen"),
 }
 
