@@ -19,6 +19,7 @@ import torch
 
 import render_agent
 from render_agent.engines.bundled_models import bundled_model
+from render_agent.engines.checkpoint.pretrained import OFFLINE, WEIGHTS
 from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
 GROUP = 8  # replies per prompt
@@ -80,14 +81,8 @@ def main():
 
     folder = bundled_model("small")
     trainer = GRPOTrainer(
-        model=AutoModelForImageTextToText.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-        ),
-        processing_class=AutoProcessor.from_pretrained(folder, trust_remote_code=False),
+        model=AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, **WEIGHTS),
+        processing_class=AutoProcessor.from_pretrained(folder, **OFFLINE),
         reward_funcs=reward,
         train_dataset=Dataset.from_list(list(rows(env))),
         callbacks=[StopAfter()],
@@ -134,8 +129,7 @@ def write_curve(folder, curve):
     pyplot.plot(steps, [reward for _, reward in curve], ".", alpha=0.4, label="step")
     running = [mean(curve[max(0, n - 9) : n + 1]) for n in range(len(curve))]
     pyplot.plot(steps, running, label="mean of 10 steps")
-    pyplot.xlabel("step")
-    pyplot.ylabel("mean reward of the group")
+    pyplot.gca().set(xlabel="step", ylabel="mean reward of the group")
     pyplot.legend()
     pyplot.savefig(folder / "grpo.png", dpi=120)
 

@@ -12,7 +12,7 @@ from factories import TREE
 from render_agent.agents.verifiers.judge.rubric import load_rubric
 from render_agent.cli.flags import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
-from render_agent.engines.checkpoint.pretrained import WEIGHTS, check_class
+from render_agent.engines.checkpoint.pretrained import check_class
 from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
@@ -111,12 +111,7 @@ def loading(tree):
             yield call.lineno
         if called.endswith(".from_pretrained"):
             wanted = {"WEIGHTS"} if "Model" in called else {"OFFLINE", "WEIGHTS"}
-            explicit = said.items() >= {name: str(value) for name, value in WEIGHTS.items()}.items()
-            if not (
-                explicit
-                or wanted & spread
-                or ("Model" not in called and "trust_remote_code" in said)
-            ):
+            if not (wanted & spread or ("Model" not in called and "trust_remote_code" in said)):
                 yield call.lineno
 
 
