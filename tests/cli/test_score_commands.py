@@ -79,7 +79,7 @@ def test_random_baseline_matches_the_paper(run):
         half = (high - low) / 2
         assert abs(result["tasks"][name] - score) < 2 * half, name
         assert result["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
-    assert any("by chance" in note for note in result["notes"])
+    assert any("uniform among the options" in note for note in result["notes"])
 
 
 @pytest.mark.slow
