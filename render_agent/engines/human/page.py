@@ -104,7 +104,7 @@ class PlayPage:
         }
         if shown is not None:
             key, current = shown
-            question = engine.questions[current.dialogue_id]
+            question = engine.questions[current.question_id]
             values |= {
                 "key": key,
                 "question": question,
