@@ -15,9 +15,10 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts, placed
 from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import named_categories
-from render_agent.views.view_policies.tour import Tour, shortest_order
+from render_agent.views.view_policies.tour import shortest_order, tour
 from render_agent.views.view_policies.view_policy import (
     AdditionalViews,
+    ScenePlanner,
     ViewChooser,
     ViewContext,
     ViewPolicy,
@@ -45,11 +46,11 @@ class NamedObjectsPolicy:
 
     count: int
     facts: Mapping[str, Facts]
-    tour: Tour = field(init=False)
+    tour: ScenePlanner = field(init=False)
     _scene: Scene | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.tour = Tour(self.count)
+        self.tour = ScenePlanner(tour, self.count)
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return views of the named objects, ordered for a short path from the start."""

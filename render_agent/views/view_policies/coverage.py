@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from render_agent.render.visibility.coverage import REACH_METRES, Surface
 from render_agent.render.visibility.panorama import visible_points
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.standing import farthest_point_sample
-from render_agent.views.view_policies.view_policy import AdditionalViews, ViewContext, ViewPolicy
+from render_agent.views.view_policies.view_policy import ScenePlanner, ViewContext, ViewPolicy
 
 PLACES = 40  # standing places compared, besides that of the first view
 PITCHES_DEGREES = (0.0, -20.0)  # level, and tilted down to nearby objects
@@ -27,23 +27,9 @@ class CoverageViews(ViewPolicy):
     description = "{count}, each with the most surface not yet seen"
     shared = True
 
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> CoveragePlanner:
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> ScenePlanner:
         """Return the planner of the views."""
-        return CoveragePlanner(config.max_turns - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class CoveragePlanner:
-    """Plans the views of a scene once, the same for all questions; `count` is the number of views after the opening."""
-
-    count: int
-    _planned: dict[str, AdditionalViews] = field(default_factory=dict)
-
-    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
-        """Return the views in the order in which they were chosen."""
-        if question.scene not in self._planned:
-            self._planned[question.scene] = AdditionalViews(cover(context, self.count))
-        return self._planned[question.scene]
+        return ScenePlanner(cover, config.max_turns - 1)
 
 
 def cover(context: ViewContext, count: int) -> list[Camera]:

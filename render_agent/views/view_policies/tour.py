@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ from render_agent.options import RunConfig
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.free_space.standing import farthest_point_sample
-from render_agent.views.view_policies.view_policy import AdditionalViews, ViewContext, ViewPolicy
+from render_agent.views.view_policies.view_policy import ScenePlanner, ViewContext, ViewPolicy
 from render_agent.views.view_policies.visible_surface import (
     Frustums,
     Surroundings,
@@ -36,23 +36,9 @@ class TourViews(ViewPolicy):
     description = "a tour of {count} that covers the room"
     shared = True
 
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Tour:
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> ScenePlanner:
         """Return the tour planner."""
-        return Tour(config.max_turns - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Tour:
-    """Plans one tour per scene, the same for all questions; `count` is the number of views after the opening."""
-
-    count: int
-    _known: dict[str, AdditionalViews] = field(default_factory=dict)
-
-    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
-        """Return the views of the tour, ordered along a short path from the start."""
-        if question.scene not in self._known:
-            self._known[question.scene] = AdditionalViews(tour(context, self.count))
-        return self._known[question.scene]
+        return ScenePlanner(tour, config.max_turns - 1)
 
 
 def tour(context: ViewContext, count: int) -> list[Camera]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from render_agent.dialogue.question import Question
@@ -50,6 +50,26 @@ class ViewChooser(Protocol):
             RenderError: Views cannot be compared.
         """
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePlanner:
+    """Plans the views of a scene once, the same for all its questions.
+
+    Attributes:
+        plan: Returns the cameras for a scene and a number of views.
+        count: Number of views after the opening.
+    """
+
+    plan: Callable[[ViewContext, int], list[Camera]]
+    count: int
+    _planned: dict[str, AdditionalViews] = field(default_factory=dict)
+
+    def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
+        """Return the views of the question's scene, in order."""
+        if question.scene not in self._planned:
+            self._planned[question.scene] = AdditionalViews(self.plan(context, self.count))
+        return self._planned[question.scene]
 
 
 class ViewPolicy(Choice):
