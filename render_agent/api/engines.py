@@ -242,6 +242,11 @@ def _gather(
         return thread.submit(asyncio.run, await_all()).result()
 
 
+def python_record(model: str) -> dict[str, Any]:
+    """Return the record of an engine that is code of the user."""
+    return {"name": PYTHON, "model": model, "note": None}
+
+
 def _custom(
     make: Callable[[RunConfig], Engine],
     name: str,
@@ -250,7 +255,7 @@ def _custom(
 ) -> EngineChoice:
     """Return a custom engine, which must be passed again when the run is resumed; `code` is its function or class."""
     model = f"{PYTHON}:{name}"
-    record = {"name": PYTHON, "model": model, "note": None}
+    record = python_record(model)
     with suppress(OSError, TypeError):  # no source, e.g. of a built-in function
         source = inspect.getsource(code)
         record["source"] = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"

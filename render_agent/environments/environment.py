@@ -21,12 +21,13 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.engines.engine import Reply
 from render_agent.environments.rewards import NamedObjectsShown
-from render_agent.environments.world import QuestionOrder, World
+from render_agent.environments.world import QuestionOrder, World, run_config
 from render_agent.errors import UsageError
-from render_agent.options import RunConfig, parse_options
+from render_agent.options import RunConfig
 from render_agent.runs.episode import Episode
 from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
+from render_agent.tasks.selection import single_question
 from render_agent.util.numbers import is_number
 from render_agent.util.safe_parse import to_plain
 
@@ -88,9 +89,6 @@ class Environment:
     (1.0, True, '4')
     """
 
-    metadata: Mapping[str, Any] = {"render_modes": ["rgb_array"]}
-    render_mode = "rgb_array"
-
     def __init__(
         self,
         scan: ScanInput,
@@ -147,8 +145,7 @@ class Environment:
         >>> info["turn"]
         0
         """
-        settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
-        world = World(run_config(settings, model), None, rewards, record)
+        world = World.of_benchmark(benchmark, ids, rewards, record, model, run_options)
         return cls.of_world(world, QuestionOrder(world.questions))
 
     @classmethod
@@ -351,16 +348,8 @@ class Environment:
         return info
 
 
-def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:
-    """Return the options of the run that an environment imitates."""
-    engine = {"engine": "scripted", "model": "python:policy"} if model is None else {"model": model}
-    return RunConfig(**parse_options({**settings, **engine})).absolute()
-
-
 def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> list[Question]:
     """Return the question of `--ply` with a ground truth."""
-    from render_agent.tasks.selection import single_question
-
     question = single_question(config)
     if ground_truth is None:
         return [question]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from render_agent.api.engines import PYTHON
+from render_agent.api.engines import python_record
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import LogLine
 from render_agent.runs.build import Parts
@@ -94,7 +94,7 @@ class Recorder:
 
     def _create(self) -> Recording:
         config = replace(self.parts.config, output=str(self.folder))
-        engine = {"name": PYTHON, "model": self.parts.model_name, "note": None}
+        engine = python_record(self.parts.model_name)
         parts = replace(self.parts, config=config)
         kind = "batched" if config.batch else "single"
         log = RunLog.create(self.folder, kind, record(parts, self.questions, engine))

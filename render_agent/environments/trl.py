@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Any, Unpack
 
 from render_agent.api.keywords import RunOptions
-from render_agent.environments.environment import ChatMessage, Environment, run_config
+from render_agent.environments.environment import ChatMessage, Environment
 from render_agent.environments.world import QuestionOrder, World
 
 Blocks = list[dict[str, Any]]
@@ -135,14 +135,8 @@ def environment_factory(
         SetupError: Something that an option needs is missing.
         UsageError: An option is invalid or does not apply to environments.
     """
-    settings: dict[str, Any] = {
-        "batch": True,
-        "benchmark": benchmark,
-        "id": ids,
-        "reply_protocol": "tools",
-        **run_options,
-    }
-    world = World(run_config(settings, None), None, rewards, record)
+    options = {"reply_protocol": "tools", **run_options}
+    world = World.of_benchmark(benchmark, ids, rewards, record, None, options)
     order = QuestionOrder(world.questions)
     return lambda: TrlEnvironment(world, order)
 

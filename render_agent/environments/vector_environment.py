@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from render_agent.api.keywords import RunOptions
 from render_agent.dialogue.question import Question
-from render_agent.environments.environment import Environment, Observation, run_config
+from render_agent.environments.environment import Environment, Observation
 from render_agent.environments.world import QuestionOrder, World
 from render_agent.errors import UsageError
 
@@ -70,8 +70,7 @@ class VectorEnvironment:
     ) -> None:
         if num_envs < 1:
             raise UsageError(f"num_envs must be at least 1, not {num_envs}")
-        settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
-        self.world = World(run_config(settings, model), None, rewards, record)
+        self.world = World.of_benchmark(benchmark, ids, rewards, record, model, run_options)
         self.num_envs = num_envs
         self._order = QuestionOrder(self.world.questions)
         self.envs = [Environment.of_world(self.world, self._order) for _ in range(num_envs)]

@@ -9,6 +9,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
@@ -16,7 +17,7 @@ from render_agent.dialogue.turn import LogLine
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
-from render_agent.options import RunConfig
+from render_agent.options import RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.runs.build import build, make_views
@@ -84,8 +85,23 @@ class World:
         if record is not None:
             self.recorder = Recorder(self.parts, self.questions, Path(record))
         self._views = make_views(self.parts, self.scenes, MemoryImages(), self.questions)
+        _ = self.viewer  # created before several threads need it
         self._rooms = Rooms(config.image_size)
         self._measuring = Lock()
+
+    @classmethod
+    def of_benchmark(
+        cls,
+        benchmark: str | PathLike[str],
+        ids: Sequence[str],
+        rewards: Mapping[str, float] | None,
+        record: str | PathLike[str] | None,
+        model: str | None,
+        run_options: Mapping[str, Any],
+    ) -> World:
+        """Return the world of a benchmark; the arguments are those of `Environment.from_benchmark`."""
+        settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
+        return cls(run_config(settings, model), None, rewards, record)
 
     @property
     def is_parallel(self) -> bool:
@@ -155,6 +171,12 @@ class World:
             )
         if self.parts.blind:
             raise UsageError("rewards for what is visible need views. Omit views='none'.")
+
+
+def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:
+    """Return the options of the run that an environment imitates."""
+    engine = {"engine": "scripted", "model": "python:policy"} if model is None else {"model": model}
+    return RunConfig(**parse_options({**settings, **engine})).absolute()
 
 
 class QuestionOrder:

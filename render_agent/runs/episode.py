@@ -10,7 +10,6 @@ from render_agent.agents.agent import Ask, Draw, Need
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Phase
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
-from render_agent.errors import UsageError
 from render_agent.runs.scheduler import TurnCoroutine
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.turn_cost import TurnCost
@@ -45,11 +44,6 @@ class Episode:
     _coroutine: TurnCoroutine = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.turns.agent.chooses:
-            raise UsageError(
-                f"--agent {self.turns.agent.text} asks for several replies per turn, but an environment takes one."
-                " Omit --agent."
-            )
         self._coroutine = self._take_all()
         self._advance(lambda: next(self._coroutine))
 
