@@ -132,6 +132,11 @@ class TurnTaker:
         """The JSON schema that constrains replies; None for free text."""
         return None if self.config.no_guide else self.tools.prompt.schema
 
+    @cached_property
+    def reply_tools(self) -> Sequence[Mapping[str, Any]] | None:
+        """The tools that replies may call; None if they are plain text."""
+        return self.tools.prompt.tools
+
     def _messages(self, state: QuestionState, observation: NextViews) -> tuple[Message, ...]:
         """Return the new messages of the next turn."""
         prompt = self.tools.prompt
@@ -164,7 +169,7 @@ class TurnTaker:
             max_new_tokens=self.config.max_new_tokens,
             thinking_budget=self.config.thinking_budget,
             schema=self.schema,
-            tools=self.tools.prompt.tools,
+            tools=self.reply_tools,
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
