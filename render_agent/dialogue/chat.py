@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
@@ -81,6 +82,15 @@ def escape_special_tokens(words: str) -> str:
     Their brackets are replaced with look-alike characters. Nothing is removed, so no new token can form.
     """
     return replace_unencodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
+
+
+def map_texts(change: Callable[[str], str], value: Any) -> Any:
+    """Return a JSON value with `change` applied to all its texts, including keys."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(str(key)): map_texts(change, item) for key, item in value.items()}
+    return [map_texts(change, item) for item in value] if isinstance(value, list) else value
 
 
 def replace_unencodable(words: str) -> str:

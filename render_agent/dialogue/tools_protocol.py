@@ -20,10 +20,12 @@ from render_agent.dialogue.chat import (
     Piece,
     assistant,
     escape_special_tokens,
+    map_texts,
     message,
     text,
     without_thinking,
 )
+from render_agent.dialogue.parsing.tool_calls import parameters
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
 from render_agent.dialogue.reply_protocol import JsonProtocol
@@ -72,8 +74,8 @@ class ToolsProtocol(JsonProtocol):
         fields = {field.name: field.schema(form) for field in form.requested_fields}
         meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
         tools = []
-        for name, parameters in TOOLS.items():
-            used = [parameter for parameter in parameters if parameter in fields]
+        for name, names in TOOLS.items():
+            used = [parameter for parameter in names if parameter in fields]
             if not used or (name == "move" and "forward_meters" not in used):
                 continue
             properties = {each: {**fields[each], "description": meanings[each]} for each in used}
@@ -106,7 +108,10 @@ class ToolsProtocol(JsonProtocol):
                 {
                     "id": call_id(turn, number),
                     "type": "function",
-                    "function": {"name": call.name, "arguments": _escaped(call.arguments)},
+                    "function": {
+                        "name": call.name,
+                        "arguments": map_texts(escape_special_tokens, call.arguments),
+                    },
                 }
                 for number, call in enumerate(calls)
             ],
@@ -152,10 +157,8 @@ _TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _MISTRAL = re.compile(
     r"\[TOOL_CALLS\]\s*([\w-]+)\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)"
 )
-_XML = re.compile(r"\s*<function=([\w-]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
-_XML_PARAMETER = re.compile(r"<parameter=([\w-]+)>(.*?)</parameter>", re.DOTALL)
+_XML = re.compile(r"\s*<function=([\w-]+)>")
 _GLM = re.compile(r"\s*([\w-]+)\s*(?=<arg_key>|\Z)")
-_GLM_PARAMETER = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 
 
 def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
@@ -185,10 +188,8 @@ def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
 
 def _tagged_call(body: str) -> ToolCall | None:
     """Return the call between <tool_call> tags; None if it is not a call."""
-    if match := _XML.match(body):
-        return ToolCall(match[1], _values(_XML_PARAMETER.findall(match[2])))
-    if match := _GLM.match(body):
-        return ToolCall(match[1], _values(_GLM_PARAMETER.findall(body)))
+    if match := _XML.match(body) or _GLM.match(body):
+        return ToolCall(match[1], {name: _value(text) for name, text in parameters(body)})
     try:
         call = parse_json(body)
     except (ValueError, RecursionError):
@@ -210,24 +211,9 @@ def _leading_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     return (value, end) if isinstance(value, dict) else None
 
 
-def _values(parameters: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    return {name.strip(): _value(value.strip()) for name, value in parameters}
-
-
 def _value(value: str) -> Any:
     """Return the JSON value of a parameter, or its text."""
     try:
         return parse_json(value)
     except (ValueError, RecursionError):
         return value
-
-
-def _escaped(value: Any) -> Any:
-    """Return a JSON value whose texts contain no special tokens."""
-    if isinstance(value, str):
-        return escape_special_tokens(value)
-    if isinstance(value, Mapping):
-        return {escape_special_tokens(str(key)): _escaped(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_escaped(item) for item in value]
-    return value

@@ -42,7 +42,8 @@ def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
         if end < 0 and not is_complete:
             break
         position = len(text) if end < 0 else end
-        fields = merge_pairs(_parameters(text[call.end() : position]))
+        body = text[call.end() : position]
+        fields = merge_pairs((name, _json_or_text(value)) for name, value in parameters(body))
         calls.append((JsonObject(fields, call.start(), is_repaired=True), position))
     return calls
 
@@ -77,11 +78,12 @@ def _arguments(key: str, value: object) -> object:
         return value
 
 
-def _parameters(body: str) -> Iterator[tuple[str, Any]]:
+def parameters(body: str) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a call in XML: name and text."""
     for chunk in _PARAMETER_END.split(body)[:-1]:
         if parameter := _PARAMETER.search(chunk):
             name, value = parameter[1] or parameter[3], (parameter[2] or parameter[4] or "").strip()
-            yield name, _json_or_text(value)
+            yield name, value
 
 
 def _json_or_text(value: str) -> Any:
