@@ -63,7 +63,7 @@ class Transformers(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
-        from render_agent.engines.checkpoint.special_tokens import check_tools
+        from render_agent.engines.checkpoint.tool_template import check_tools
         from render_agent.engines.transformers.factory import build_engine, estimate_dialogue_tokens
         from render_agent.engines.transformers.model.load import open_model
 
@@ -134,7 +134,7 @@ class Vllm(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
-        from render_agent.engines.checkpoint.special_tokens import check_tools
+        from render_agent.engines.checkpoint.tool_template import check_tools
         from render_agent.engines.vllm.arguments import vllm_options
         from render_agent.engines.vllm.vllm_engine import VllmEngine
 

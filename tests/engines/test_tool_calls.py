@@ -17,7 +17,7 @@ from render_agent.dialogue.reply import ReplyForm
 from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import load_processor
-from render_agent.engines.checkpoint.special_tokens import check_tools
+from render_agent.engines.checkpoint.tool_template import check_tools
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.errors import SetupError
 from render_agent.runs.read import RunData

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from render_agent.dialogue.chat import Message
-from render_agent.errors import SetupError
+from render_agent.dialogue.chat import Message, map_texts
 
 MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # added tokens of this form are control tokens
 WORD_JOINER = "\u2060"  # invisible character that breaks up a special token
@@ -50,22 +49,16 @@ def special_token_escaper(tokenizer: Any) -> Callable[[Sequence[Message]], list[
     def split_token(match: re.Match[str]) -> str:
         return match[0][0] + WORD_JOINER + match[0][1:]
 
-    def escape_piece(piece: dict[str, Any]) -> dict[str, Any]:
-        if piece["type"] != "text" or not special:
-            return piece
-        return {**piece, "text": pattern.sub(split_token, piece["text"])}
+    def escape_text(text: str) -> str:
+        return pattern.sub(split_token, text) if special else text
 
-    def escape_value(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: escape_value(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [escape_value(item) for item in value]
-        return pattern.sub(split_token, value) if isinstance(value, str) and special else value
+    def escape_piece(piece: dict[str, Any]) -> dict[str, Any]:
+        return {**piece, "text": escape_text(piece["text"])} if piece["type"] == "text" else piece
 
     def escape_message(message: Message) -> Message:
         escaped = {**message, "content": [escape_piece(piece) for piece in message["content"]]}
         if "tool_calls" in message:
-            escaped["tool_calls"] = escape_value(message["tool_calls"])
+            escaped["tool_calls"] = map_texts(escape_text, message["tool_calls"])
         return escaped
 
     def escape(messages: Sequence[Message]) -> list[Message]:
@@ -89,52 +82,3 @@ def pad_token(tokenizer: Any, ends: list[int]) -> int:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token_id = ends[0] if ends else 0
     return int(tokenizer.pad_token_id)
-
-
-def check_tools(name: str, processor: Any, tools: Sequence[Mapping[str, Any]] | None) -> None:
-    """Check that a chat template passes on tools, calls, their results, and images.
-
-    Args:
-        name: Name of the model, for the message.
-        processor: Its processor.
-        tools: The tools of a run; None if its replies are plain text.
-
-    Raises:
-        SetupError: The template drops one of them.
-    """
-    if tools is None:
-        return
-    call = {"name": "look", "arguments": {"view": "sentinel-view"}}
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": [{"type": "text", "text": "sentinel-system"}]},
-        {"role": "user", "content": [{"type": "text", "text": "sentinel-user"}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "sentinel-thought"}],
-            "tool_calls": [{"id": "t0000c000", "type": "function", "function": call}],
-        },
-        {
-            "role": "tool",
-            "name": "look",
-            "tool_call_id": "t0000c000",
-            "content": [{"type": "text", "text": "sentinel-result"}],
-        },
-        {"role": "user", "content": [{"type": "text", "text": "sentinel-next"}, {"type": "image"}]},
-    ]
-    try:
-        text = processor.apply_chat_template(
-            messages, tools=tools, tokenize=False, add_generation_prompt=True
-        )
-    except Exception as error:  # noqa: BLE001 - templates raise anything
-        text = ""
-        reason = f"it raises {type(error).__name__}: {error}"
-    parts = ["sentinel-user", "sentinel-view", "sentinel-result", "sentinel-next"]
-    parts += [tool["function"]["name"] for tool in tools]
-    parts += [token] if (token := getattr(processor, "image_token", None)) else []
-    missing = [part for part in parts if part not in text]
-    if text:
-        reason = f"it drops {', '.join(missing)}"
-    if missing:
-        raise SetupError(
-            f"the chat template of {name} has no tool calls ({reason}). Use --reply-protocol json."
-        )

@@ -1,0 +1,51 @@
+"""Checks that a model's chat template has tool calls, before a run that needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from render_agent.dialogue.chat import image_piece, message, text
+from render_agent.dialogue.reply import ReplyForm
+from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text
+from render_agent.errors import SetupError
+
+
+def check_tools(name: str, processor: Any, tools: Sequence[Mapping[str, Any]] | None) -> None:
+    """Check that a chat template passes on tools, calls, their results, and images.
+
+    Args:
+        name: Name of the model, for the message.
+        processor: Its processor.
+        tools: The tools of a run; None if its replies are plain text.
+
+    Raises:
+        SetupError: The template drops one of them.
+    """
+    if tools is None:
+        return
+    protocol, call = ToolsProtocol(), call_text("look", {"view": "sentinel-view"})
+    views = [text("sentinel-next"), image_piece("views/sentinel.png")]
+    messages = [
+        message("system", text("sentinel-system")),
+        message("user", text("sentinel-user")),
+        protocol.reply_message(f"sentinel-thought {call}", 0),
+        *protocol.feedback_messages(call, 0, text("sentinel-result"), views, ReplyForm()),
+    ]
+    try:
+        rendered = processor.apply_chat_template(
+            messages, tools=tools, tokenize=False, add_generation_prompt=True
+        )
+    except Exception as error:  # noqa: BLE001 - templates raise anything
+        rendered = ""
+        reason = f"it raises {type(error).__name__}: {error}"
+    parts = ["sentinel-user", "sentinel-view", "sentinel-result", "sentinel-next"]
+    parts += [tool["function"]["name"] for tool in tools]
+    parts += [token] if (token := getattr(processor, "image_token", None)) else []
+    missing = [part for part in parts if part not in rendered]
+    if rendered:
+        reason = f"it drops {', '.join(missing)}"
+    if missing:
+        raise SetupError(
+            f"the chat template of {name} has no tool calls ({reason}). Use --reply-protocol json."
+        )
