@@ -1,4 +1,4 @@
-"""An episode: one question whose requests are answered from outside, by the same turns as in a run."""
+"""An episode: the turns of one question, whose requests the caller answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from render_agent.runs.turn_cost import TurnCost
 
 
 class OutsideEngine(BatchingEngine):
-    """Stands for a model that is asked by the caller of an episode, not by the program."""
+    """Placeholder for the model of an episode, whose caller answers the requests."""
 
     name = "python"
     capabilities = Capabilities()
@@ -59,7 +59,7 @@ class Episode:
             True if the episode is over.
 
         Raises:
-            RenderAgentError: The next view failed; the episode cannot go on.
+            RenderAgentError: The next view failed; the episode cannot continue.
         """
         self.request = None
         self._advance(lambda: self._coroutine.send([reply]))

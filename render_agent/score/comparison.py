@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QuestionInputs:
-    """What a question of a run was about, apart from the columns of its row.
+    """Inputs of a question that are not columns of its row.
 
     Attributes:
         text: Its text, options and further correct answers.

@@ -161,7 +161,7 @@ def _what_to_publish(run: RunData) -> str | None:
         return None
     if results["status"] != "complete" or score is None:
         return "Not for publication: only a part of the benchmark's questions is scored."
-    return f"To publish: this score, with the {overall_name(results)}{RAW_ANSWER}, {figure(raw)} %, beside it."
+    return f"For publication, report this score and the {overall_name(results)}{RAW_ANSWER}, {figure(raw)} %."
 
 
 def _turns(config: RunConfig) -> str:

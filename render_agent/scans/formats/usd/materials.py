@@ -79,7 +79,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Appearance:
-    """What a material shows: its diffuse colour and emission, and the alpha below which texels are holes."""
+    """Appearance of a material: diffuse colour, emission, and the alpha below which texels are holes."""
 
     diffuse: Source = Source(GREY)
     emission: Source = Source(BLACK)
