@@ -1,12 +1,10 @@
 """Fixtures for all tests: a clean environment, a browser, and real data if it is available."""
 
-import asyncio
 import gc
 import os
 import shutil
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,13 +42,6 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
-
-
-@pytest.fixture
-def run_async():
-    """Run a coroutine in a thread: Playwright keeps an event loop running in the main thread."""
-    with ThreadPoolExecutor(1) as thread:
-        yield lambda coroutine: thread.submit(asyncio.run, coroutine).result()
 
 
 @pytest.fixture(autouse=True)

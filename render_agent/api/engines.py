@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import DescribeEngine
+from render_agent.util.coroutines import run_in_thread
 from render_agent.util.reasons import short_repr
 
 # Values of `engine`, described in `ask`; None is the default engine.
@@ -233,13 +233,12 @@ def function_policy(function: Any) -> Policy:
 def _gather(
     function: Callable[[Request], Awaitable[str]], requests: Sequence[Request]
 ) -> list[str | BaseException]:
-    """Await the replies to all requests, in a thread because notebooks have a running event loop."""
+    """Await the replies to all requests."""
 
     async def await_all() -> list[str | BaseException]:
         return await asyncio.gather(*map(function, requests), return_exceptions=True)
 
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, await_all()).result()
+    return run_in_thread(await_all())
 
 
 def python_record(model: str) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 from render_agent.environments.trl import environment_factory
 from render_agent.environments.vagen import VagenEnvironment
 from render_agent.errors import UsageError
+from render_agent.util.coroutines import run_in_thread
 
 SMALL = {"image_size": "64x48", "max_turns": 3}
 
 
-def test_vagen_gets_texts_with_a_placeholder_per_image(run_async):
+def test_vagen_gets_texts_with_a_placeholder_per_image():
     async def episode():
         env = VagenEnvironment({"benchmark": "rooms", "limit": 3, **SMALL})
         system = await env.system_prompt()
@@ -28,7 +29,7 @@ def test_vagen_gets_texts_with_a_placeholder_per_image(run_async):
         await env.close()
         return system, first, later, answered
 
-    system, first, later, last = run_async(episode())
+    system, first, later, last = run_in_thread(episode())
     assert "<image>" not in system["obs_str"]
     for observation in (first, later[0]):
         images = observation["multi_modal_input"]["<image>"]
@@ -39,7 +40,7 @@ def test_vagen_gets_texts_with_a_placeholder_per_image(run_async):
     assert last[3]["success"] == (last[1] == 1.0)
 
 
-def test_vagen_environments_of_one_question(run_async):
+def test_vagen_environments_of_one_question():
     room = str(render_agent.bundled_rooms()["room00"])
     env = VagenEnvironment(
         {"scan": room, "question": "How many chairs?", "ground_truth": 4, **SMALL}
@@ -49,7 +50,7 @@ def test_vagen_environments_of_one_question(run_async):
         await env.reset(seed=0)
         return await env.step('{"answer": 4, "done": true}')
 
-    _, reward, done, info = run_async(episode())
+    _, reward, done, info = run_in_thread(episode())
     assert (reward, done, info["success"]) == (1.0, True, True)
 
 

@@ -11,6 +11,7 @@ import render_agent
 from render_agent.environments.rewards import TERMS
 from render_agent.errors import UsageError
 from render_agent.runs.read import RunData
+from render_agent.util.coroutines import run_in_thread
 
 SMALL = {"image_size": "96x72", "max_turns": 4}
 
@@ -273,7 +274,7 @@ def test_what_environments_do_not_have_is_refused():
         env.reset(options={"id": "none of these"})
 
 
-def test_asynchronous_steps(run_async):
+def test_asynchronous_steps():
     async def play():
         env = render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL)
         _, info = await env.areset()
@@ -281,6 +282,6 @@ def test_asynchronous_steps(run_async):
         env.close()
         return info, result
 
-    info, (_, _, terminated, _, last) = run_async(play())
+    info, (_, _, terminated, _, last) = run_in_thread(play())
     assert terminated
     assert last["question_id"] == info["question_id"]

@@ -8,13 +8,13 @@ import logging
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from render_agent.engines.openai.endpoints import HOSTED_HOST, KEY_VARIABLES, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import error_message, normalize
 from render_agent.errors import SetupError
+from render_agent.util.coroutines import run_in_thread
 from render_agent.util.reasons import truncate
 from render_agent.util.redact import redact_keys, without
 from render_agent.util.safe_parse import parse_json
@@ -153,10 +153,7 @@ def query_server(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict
     Raises:
         SetupError: The server is unreachable or rejects the key.
     """
-    with ThreadPoolExecutor(
-        1
-    ) as thread:  # the main thread of a notebook already runs an event loop
-        return thread.submit(asyncio.run, _look_up(endpoint, model, options)).result()
+    return run_in_thread(_look_up(endpoint, model, options))
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
