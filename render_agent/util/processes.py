@@ -73,8 +73,13 @@ def map_in_processes(
             results = pool.map(function, tasks)
         yield from results
     except BaseException:
-        for child in set(active_children()) - earlier:
+        children = set(active_children()) - earlier
+        # Before the kill: a pool that finds its processes dead fails its tasks, and fails itself on canceled ones.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
             child.kill()
+        for child in children:
+            child.join()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
