@@ -8,12 +8,15 @@ from render_agent.errors import SetupError
 
 EXTRAS = {  # optional module -> extra that installs it
     "DracoPy": "scans",
+    "anthropic": "anthropic",
+    "google.genai": "gemini",
     "gsplat": "splats",
     "gymnasium": "gym",
     "inspect_ai": "inspect",
     "laspy": "scans",
     "lazrs": "scans",
     "matplotlib": "report",
+    "mcp": "mcp",
     "mlflow": "mlflow",
     "openai": "openai",
     "pandas": "pandas",
@@ -32,6 +35,7 @@ EXTRAS = {  # optional module -> extra that installs it
     "zstandard": "scans",
 }
 PACKAGES = {  # module -> package, where names differ
+    "google.genai": "google-genai",
     "inspect_ai": "inspect-ai",
     "pxr": "usd-core",
     "rerun": "rerun-sdk",
@@ -48,10 +52,16 @@ def require(use: str, *modules: str, instead: str = "") -> None:
         instead: An alternative to installing, for the message.
     """
     for module in modules:
-        spec = find_spec(module)
-        # find_spec also finds folders in the working directory; they have no origin.
-        if spec is None or spec.origin is None:
+        if not _is_installed(module):
             install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
             package = PACKAGES.get(module, module)
             sentence = f'{use} needs {package}, which is not installed. Install it with: pip install "{install}"'
             raise SetupError(sentence + (instead and f", or {instead}"))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:  # of the package around it
+        return False
+    return spec is not None and spec.origin is not None  # a folder of that name has no origin
