@@ -42,6 +42,8 @@ DOORS = {
     "mlflow": "report.export.loggers",
     "numba": "render.rasteriser",
     "open3d": "scans.formats",
+    "anthropic": "engines.anthropic",
+    "google": "engines.gemini",
     "openai": "engines.openai",
     "pandas": "api report.export",
     "pyarrow": "tasks report.export",

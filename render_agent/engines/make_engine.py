@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
@@ -20,6 +20,9 @@ from render_agent.extras import require
 from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import Digests, InputFile
+
+if TYPE_CHECKING:
+    from render_agent.engines.remote.chat_api import ChatApi
 
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
 FINGERPRINTS = ("weights", "processor", "source")
@@ -162,27 +165,39 @@ class Vllm(EngineMaker):
         }
 
 
-class OpenAI(EngineMaker):
-    """An OpenAI-compatible server."""
+class Remote(EngineMaker):
+    """An API over HTTP; subclasses open it."""
 
     loads_weights = False
     supports_scoring = False
+
+    def open_api(self, config: RunConfig) -> ChatApi:
+        """Return the API with its options. Raises UsageError if one is invalid, SetupError if the SDK is missing."""
+        raise NotImplementedError
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         """Return the engine. Raises SetupError if a server is unreachable or does not serve the model."""
-        from render_agent.engines.openai.openai_engine import make_openai_engine
+        from render_agent.engines.remote.make_remote import make_remote_engine
 
-        return make_openai_engine(
-            config, self.model_name(config), engine_options(config.engine_option)
-        )
+        return make_remote_engine(config, self.open_api(config))
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the servers and their models. Raises SetupError if one is unreachable."""
-        from render_agent.engines.openai.openai_engine import describe
+        from render_agent.engines.remote.make_remote import describe_remote
 
-        return describe(config, self.model_name(config), engine_options(config.engine_option))
+        return describe_remote(config, self.open_api(config))
+
+
+class OpenAI(Remote):
+    """An OpenAI-compatible server, or OpenAI's own API."""
+
+    def open_api(self, config: RunConfig) -> ChatApi:
+        """Return chat completions or Responses."""
+        from render_agent.engines.openai.openai_engine import open_openai
+
+        return open_openai(config, self.model_name(config), engine_options(config.engine_option))
 
 
 class Scripted(EngineMaker):

@@ -17,8 +17,8 @@ from render_agent.cli import main as cli
 from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import describe_engine
-from render_agent.engines.openai.client import first_words
-from render_agent.engines.openai.endpoints import find_endpoints
+from render_agent.engines.remote.api_error import first_words
+from render_agent.engines.remote.endpoints import find_endpoints
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.report.pages.build import build_report

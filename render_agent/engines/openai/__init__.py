@@ -1,4 +1,4 @@
-"""The engine for OpenAI-compatible servers: vLLM, SGLang, llama.cpp, hosted models.
+"""OpenAI's APIs: chat completions, which vLLM, SGLang, llama.cpp and hosted models serve as well, and Responses.
 
-Start with `openai_engine.py`; requests are written in `chat_format.py` and sent by `client.py`.
+Start with `openai_engine.py`.
 """

@@ -20,10 +20,12 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.openai.endpoints import parse_endpoint
-from render_agent.engines.openai.openai_engine import OpenAIEngine
-from render_agent.engines.openai.openai_engine import make_openai_engine as make_openai
+from render_agent.engines.openai.chat_completions import ChatCompletions
+from render_agent.engines.openai.openai_engine import open_openai
 from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.engines.remote.make_remote import make_remote_engine
+from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.errors import EngineError
 from render_agent.options import RunConfig
 from render_agent.runs.runner import start_run
@@ -38,13 +40,15 @@ SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 
 def engine_over(*servers, batch_size=8, key=None, **options):
     endpoints = [parse_endpoint(getattr(server, "url", server), key) for server in servers]
-    return OpenAIEngine("made", endpoints, OpenAIOptions(**QUICK | options), batch_size)
+    return RemoteEngine(
+        ChatCompletions("made", OpenAIOptions(**QUICK | options)), endpoints, batch_size
+    )
 
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch):
-    """Make the SDK retry immediately."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    """Retry immediately."""
+    monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -311,7 +315,7 @@ def test_arrived_replies_are_yielded_before_the_error(create):
 def test_questions_are_distributed_and_stay_on_their_server(create):
     servers = [create(StubServer, by_rule(first_text)) for _ in range(3)]
     engine = create(engine_over, *servers)
-    assert OpenAIEngine.capabilities.streaming
+    assert RemoteEngine.capabilities.streaming
     for _ in range(3):
         engine.generate([ask(number) for number in range(9)])
     received = [[body["messages"][1]["content"] for body in server.bodies] for server in servers]
@@ -518,7 +522,13 @@ def test_thinking_is_requested_and_counted(create):
             thinking="off",
             thinking_budget=64,
         )
-        engine = create(partial(make_openai, config, model, {"extra_body": {"top_k": 5}}))
+        engine = create(
+            partial(
+                make_remote_engine,
+                config,
+                open_openai(config, model, {"extra_body": {"top_k": 5}}),
+            )
+        )
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
         assert (reply.tokens.reply, reply.tokens.thought, reply.tokens.cached) == (30, 21, 4)

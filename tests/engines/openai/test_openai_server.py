@@ -31,7 +31,7 @@ QUICK = ("retries=8", "timeout=120")
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch):
     """Make the SDK retry immediately."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
+    monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.02)
 
 
 @pytest.fixture(scope="module")

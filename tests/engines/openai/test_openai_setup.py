@@ -14,9 +14,10 @@ from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_po
 
 from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
-from render_agent.engines.openai import client
-from render_agent.engines.openai.endpoints import HOSTED_URL, find_endpoints, parse_endpoint
-from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
+from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.remote import http_client
+from render_agent.engines.remote.endpoints import OPENAI, find_endpoints, parse_endpoint
+from render_agent.engines.remote.remote_options import read_options
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import make_engine
@@ -174,7 +175,7 @@ def test_address_precedence_is_option_environment_default(monkeypatch):
         find_endpoints([])
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (hosted,) = find_endpoints([])
-    assert hosted.url == HOSTED_URL
+    assert hosted.url == OPENAI.url
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
     assert [entry.url for entry in find_endpoints([])] == ["http://localhost:1/v1"]
     addresses = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]
@@ -242,14 +243,14 @@ def test_proxy_is_bypassed_on_localhost(server, monkeypatch):
 )
 def test_invalid_option_is_a_usage_error(options):
     with pytest.raises(UsageError, match=f"--engine-option {next(iter(options))}"):
-        read_options(options)
+        read_options(OpenAIOptions, options, "openai")
 
 
 def test_options_are_parsed_as_yaml(server):
     pairs = ("timeout=5", "retries=0", "extra_body={top_k: 20}", "omit=[seed]", "image_detail=low")
     engine = make_engine(config(server.url, engine_option=pairs), [])
     engine.close()
-    assert engine.options == OpenAIOptions(
+    assert engine.api.options == OpenAIOptions(
         timeout=5, retries=0, extra_body={"top_k": 20}, omit=["seed"], image_detail="low"
     )
 
@@ -330,7 +331,7 @@ def slow_server(beginning, body):
 
 @pytest.mark.parametrize("where", ["body", "head"])
 def test_endless_slow_response_times_out(where, monkeypatch):
-    monkeypatch.setattr(client, "LOOK_UP_SECONDS", 0.4)
+    monkeypatch.setattr(http_client, "LOOK_UP_SECONDS", 0.4)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     if where == "body":
         head += b"transfer-encoding: chunked\r\n\r\n"
@@ -361,7 +362,7 @@ def test_redirect_to_another_server_is_not_followed_during_a_run(tmp_path):
 
 
 def test_response_size_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 20)
+    monkeypatch.setattr(http_client, "MAX_RESPONSE_BYTES", 1 << 20)
     reply = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
     with StubServer(by_rule(lambda body: chat_reply(reply))) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}

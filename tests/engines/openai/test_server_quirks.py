@@ -17,10 +17,11 @@ from render_agent.dialogue.events import (
     SYSTEM_IN_USER,
 )
 from render_agent.engines.engine import Request
-from render_agent.engines.openai.endpoints import parse_endpoint
-from render_agent.engines.openai.openai_engine import OpenAIEngine
+from render_agent.engines.openai.chat_completions import ChatCompletions
 from render_agent.engines.openai.openai_options import OpenAIOptions
-from render_agent.engines.openai.responses import error_message, normalize
+from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.engines.remote.remote_engine import RemoteEngine
+from render_agent.engines.remote.response_bodies import error_message, normalize
 from render_agent.errors import EngineError
 from render_agent.util.safe_parse import parse_json
 
@@ -34,8 +35,8 @@ GOOD = '{"answer": "B", "done": true}'
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch):
-    """Make the SDK retry immediately."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    """Retry immediately."""
+    monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def serve():
 
         server = StubServer(answer)
         resources.append(server)
-        options = OpenAIOptions(retries=retries)
-        engine = OpenAIEngine("made", [parse_endpoint(server.url, None)], options, 1)
+        api = ChatCompletions("made", OpenAIOptions(retries=retries))
+        engine = RemoteEngine(api, [parse_endpoint(server.url, None)], 1)
         resources.append(engine)
         return engine, server
 

@@ -1,35 +1,88 @@
-"""The chat completions format: builds request bodies and parses response bodies."""
+"""OpenAI's chat completions, which most servers speak."""
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from PIL.Image import Image
+from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
-from render_agent.engines.openai.responses import finish_reasons
+from render_agent.engines.remote.adaptation import LIMIT_NAMES
+from render_agent.engines.remote.chat_api import ChatApi, token_count, used_options
+from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
+from render_agent.engines.remote.http_client import sdk_client
+from render_agent.engines.remote.response_bodies import finish_reasons
+
+PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
 
-def data_url(image: Image) -> str:
-    """Return an image as a data URL: a PNG with fast compression, like the images in the run folder."""
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=1)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+class OpenAIApi(ChatApi):
+    """The connection of OpenAI's APIs."""
+
+    engine = "openai"
+    service = OPENAI
+    options: OpenAIOptions
+
+    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+        """Return a client for a server."""
+        import openai
+
+        def make(**arguments: Any) -> Any:
+            return openai.AsyncOpenAI(api_key=PLACEHOLDER_KEY, **arguments)
+
+        seconds = timeout or self.options.timeout
+        return sdk_client(openai, make, endpoint, seconds, self.options.connect_timeout)
+
+    async def list_models(self, client: Any) -> str:
+        """Return the body of the response that lists the models."""
+        raw = await client.models.with_raw_response.list()
+        return str(raw.text)
+
+
+class ChatCompletions(OpenAIApi):
+    """Chat completions."""
+
+    optional_fields: ClassVar[Mapping[str, str]] = {
+        "temperature": r"\btemperature\b",
+        "seed": r"\bseed\b",
+        "response_format": r"response_?(?:format|schema)|json_?schema|additionalProperties|json mode"
+        r"|structured.?outputs?|guided|grammar",
+        "n": r"['\"`]n['\"`]|\bn (?:>|must|should|is)|multiple (?:choices|completions)",
+    }
+    limit_names = LIMIT_NAMES
+
+    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
+        """Return the messages, with the system message first."""
+        return wire_messages(request.messages, image, self.options.image_detail)
+
+    def fields(
+        self, request: Request, samples: int, seed: int, endpoint: Endpoint
+    ) -> dict[str, Any]:
+        """Return the other fields of a request, without the model."""
+        return request_fields(request, samples, seed, self.options, endpoint)
+
+    async def send(
+        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+    ) -> str:
+        """Send a request and return the body of the response."""
+        raw = await client.chat.completions.with_raw_response.create(
+            model=self.model, messages=messages, extra_body=fields
+        )
+        return str(raw.text)
+
+    def read(self, body: Any, request: Request) -> Reply | None:
+        """Parse a completion."""
+        return read_answer(body, has_tools=request.tools is not None)
 
 
 def wire_messages(
-    messages: Sequence[Message], url: Callable[[str], str], detail: str | None = None
+    messages: Sequence[Message], png: Callable[[str], str], detail: str | None = None
 ) -> list[dict[str, Any]]:
     """Convert messages to the format of chat completions.
 
@@ -37,14 +90,14 @@ def wire_messages(
 
     Args:
         messages: The messages of a request.
-        url: Returns the URL of an image, given its file name.
+        png: Returns the PNG of an image file, in base64.
         detail: Value of the field `detail` of images.
     """
 
     def convert(piece: Mapping[str, str]) -> dict[str, Any]:
         if piece["type"] != "image":
             return {"type": "text", "text": piece["text"]}
-        image = {"url": url(piece["image"])}
+        image = {"url": "data:image/png;base64," + png(piece["image"])}
         return {"type": "image_url", "image_url": image | ({"detail": detail} if detail else {})}
 
     converted = []
@@ -89,10 +142,8 @@ def request_fields(
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     if request.tools is not None:
         fields["tools"] = list(request.tools)
-    return {k: v for k, v in fields.items() if v is not None} | dict(options.extra_body)
+    return used_options(options, fields)
 
-
-MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
 LENGTH_LIMITS = frozenset(
     "length max_tokens max_output_tokens max_length model_length"
@@ -187,14 +238,8 @@ def _tokens(usage: Any) -> Tokens:
         return details.get(key) if isinstance(details, dict) else 0
 
     return Tokens(
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
-        _count(detail("prompt_tokens_details", "cached_tokens")),
-        _count(detail("completion_tokens_details", "reasoning_tokens")),
+        token_count(usage.get("prompt_tokens")),
+        token_count(usage.get("completion_tokens")),
+        token_count(detail("prompt_tokens_details", "cached_tokens")),
+        token_count(detail("completion_tokens_details", "reasoning_tokens")),
     )
-
-
-def _count(value: Any) -> int:
-    """Return a count from a response, or 0 if it is not valid."""
-    is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
-    return value if is_valid else 0

@@ -7,16 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.events import OMITTED, RENAMED, SYSTEM_IN_USER
-from render_agent.engines.openai.responses import NO_SYSTEM_ROLE, error_message, named_fields
+from render_agent.engines.remote.response_bodies import NO_SYSTEM_ROLE, error_message, named_fields
 
-# Fields that can be omitted, and how the messages of servers name them.
-OPTIONAL_FIELDS = {
-    "temperature": r"\btemperature\b",
-    "seed": r"\bseed\b",
-    "response_format": r"response_?(?:format|schema)|json_?schema|additionalProperties|json mode"
-    r"|structured.?outputs?|guided|grammar",
-    "n": r"['\"`]n['\"`]|\bn (?:>|must|should|is)|multiple (?:choices|completions)",
-}
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # servers accept one or both
 WRONG_LIMIT = re.compile(
     r"['\"`]?(max_(?:completion_)?tokens)['\"`]?:? ?(?:is |are )?(?:not |un|extra )"
@@ -27,7 +19,11 @@ WRONG_LIMIT = re.compile(
 
 
 def find_adaptation(
-    body: Any, fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
+    body: Any,
+    fields: Mapping[str, Any],
+    messages: Sequence[Mapping[str, Any]],
+    optional_fields: Mapping[str, str],
+    limit_names: Sequence[str] = (),
 ) -> str | None:
     """Return the event of the adaptation that an error asks for; None if no adaptation helps.
 
@@ -35,20 +31,22 @@ def find_adaptation(
         body: The error response, parsed.
         fields: The fields of the rejected request.
         messages: Its messages.
+        optional_fields: As in `ChatApi`.
+        limit_names: As in `ChatApi`.
     """
     text, named = error_message(body), named_fields(body)
-    if NO_SYSTEM_ROLE.search(text) and any(message["role"] == "system" for message in messages):
+    if NO_SYSTEM_ROLE.search(text) and any(message.get("role") == "system" for message in messages):
         return SYSTEM_IN_USER
     wrong = WRONG_LIMIT.search(text)
-    limit = next((name for name in LIMIT_NAMES if name in fields), None)
+    limit = next((name for name in limit_names if name in fields), None)
     if limit is not None and wrong is not None and limit in wrong.groups():
         return RENAMED
-    optional = [name for name in OPTIONAL_FIELDS if name in fields]
+    optional = [name for name in optional_fields if name in fields]
     for name in optional:
         if name in named:
             return OMITTED + name
     for name in optional:
-        if re.search(OPTIONAL_FIELDS[name], text, re.IGNORECASE):
+        if re.search(optional_fields[name], text, re.IGNORECASE):
             return OMITTED + name
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from render_agent.util.safe_parse import parse_json
 
-SERVER_FAULT = 500  # status of a fault without a code of its own; the SDK retries it
+SERVER_FAULT = 500  # status of a fault without a code of its own, which is retried
 BAD_REQUEST = 400
 MAX_DEPTH = 6  # of the lists and objects around the message of an error
 
@@ -27,6 +27,7 @@ FAULTS_IF_EMPTY = frozenset(
 # Status of an error without a numeric code, by words in its code, status, type or message.
 STATUS_WORDS = (
     (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
+    (529, "overloaded_error"),
     (503, "overloaded|unavailable|capacity"),
     (401, "unauthenticated|authentication|unauthorized|invalid.?api.?key|incorrect.?api.?key"),
     (403, "permission|forbidden"),
@@ -45,7 +46,7 @@ NO_IMAGES = re.compile(
 """Messages of servers whose model accepts no images."""
 
 FILTERED = re.compile(
-    r"content.?filter|content management policy|ResponsibleAIPolicy|data_inspection_failed|moderation"
+    r"content.?filter|content management policy|ResponsibleAIPolicy|data_inspection_failed|moderation|invalid_prompt"
     r"|blocked (?:by|due to)|safety (?:system|settings|policy)",
     re.IGNORECASE,
 )

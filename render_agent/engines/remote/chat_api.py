@@ -1,0 +1,113 @@
+"""The interface of a remote API: how requests are written, sent and read."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from PIL.Image import Image
+
+from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.remote_options import RemoteOptions
+
+MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
+
+
+class ChatApi(ABC):
+    """The wire format of one API, with the options of a run.
+
+    Attributes:
+        model: Name of the model.
+        options: The engine options.
+    """
+
+    engine: ClassVar[str]
+    """Value of `--engine`."""
+    service: ClassVar[Service]
+    """Address and keys of the hosted service."""
+    response_name: ClassVar[str] = "chat completion"
+    """What a response is called in messages."""
+    optional_fields: ClassVar[Mapping[str, str]] = {}
+    """Fields that can be omitted -> how the error messages of servers name them, as a pattern."""
+    limit_names: ClassVar[tuple[str, ...]] = ()
+    """The names of the token limit, if servers differ in it."""
+
+    def __init__(self, model: str, options: Any) -> None:
+        self.model = model
+        self.options: Any = options
+
+    @abstractmethod
+    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+        """Return the SDK's client for a server, without retries.
+
+        Args:
+            endpoint: The server.
+            timeout: Seconds per request; None uses the options.
+        """
+
+    @abstractmethod
+    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
+        """Return the conversation of a request.
+
+        Args:
+            request: The request.
+            image: Returns the PNG of an image file, in base64.
+        """
+
+    @abstractmethod
+    def fields(
+        self, request: Request, samples: int, seed: int, endpoint: Endpoint
+    ) -> dict[str, Any]:
+        """Return the other fields of a request, without the model."""
+
+    @abstractmethod
+    async def send(
+        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+    ) -> str:
+        """Send a request and return the body of the response. Raises any error; see `ApiError.of`."""
+
+    @abstractmethod
+    def read(self, body: Any, request: Request) -> Reply | None:
+        """Parse the body of a response; return None if it is not a reply."""
+
+    async def close(self, client: Any) -> None:
+        """Close the connections of a client."""
+        await client.close()
+
+    async def list_models(self, client: Any) -> str:
+        """Return a list of models as JSON, in OpenAI's format; by default the model of the run, if it exists."""
+        await client.models.with_raw_response.retrieve(self.model)
+        return json.dumps({"data": [{"id": self.model}]})
+
+
+def png_base64(image: Image) -> str:
+    """Return an image as a PNG in base64, with fast compression, like the images in the run folder."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def token_count(value: Any) -> int:
+    """Return a count from a response, or 0 if it is not valid."""
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    return value if is_valid else 0
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object; empty for other values."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a JSON list; empty for other values."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def used_options(options: RemoteOptions, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value, with those of `extra_body`."""
+    return {k: v for k, v in fields.items() if v is not None} | dict(options.extra_body)

@@ -1,0 +1,188 @@
+"""Addresses of servers and hosted services, and the key that each gets."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from render_agent.errors import SetupError, UsageError
+
+HOSTED_HOST = "api.openai.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A hosted service, and how servers that speak its protocol are found.
+
+    Attributes:
+        engine: Value of `--engine`.
+        url: Default address if there is a key but no other address.
+        key_variables: Environment variables that can hold a key; the first one that is set is used.
+        url_variable: Environment variable that can hold the address.
+        key_header: Name of the header with the key.
+        key_format: Its value.
+        path: End of the addresses of servers; empty for none.
+        example: Example address, for messages; empty if the service has no other servers.
+    """
+
+    engine: str
+    url: str
+    key_variables: tuple[str, ...]
+    url_variable: str
+    key_header: str = "Authorization"
+    key_format: str = "Bearer {}"
+    path: str = ""
+    example: str = ""
+
+
+OPENAI = Service(
+    "openai",
+    f"https://{HOSTED_HOST}/v1",
+    ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY"),
+    "OPENAI_BASE_URL",
+    path="/v1",
+    example="http://localhost:8000/v1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address and credentials of a server."""
+
+    url: str
+    """URL without credentials; safe to log."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Authentication headers; secret."""
+    key_variable: str | None = None
+    """Environment variable that the key comes from; None without a key."""
+    service: Service = OPENAI
+    """The service whose protocol the server speaks."""
+
+    @property
+    def host(self) -> str:
+        """Host name or address."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def loopback(self) -> bool:
+        """True if the server is on this machine, so that proxies must be bypassed."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Strings that must not be logged."""
+        secrets: list[str] = []
+        for value in self.headers.values():
+            scheme, _, credentials = value.partition(" ")
+            secrets.append(credentials or scheme)
+            if scheme == "Basic":  # a server may echo the decoded form, too
+                pair = base64.b64decode(credentials).decode()
+                secrets += [pair, pair.partition(":")[2]]
+        return tuple(filter(None, secrets))
+
+    @property
+    def key_source(self) -> str:
+        """A note that names the environment variable of the key that was sent, or those that can hold one."""
+        if self.key_variable is not None:
+            return f"the key of {self.key_variable} was sent: check it"
+        if self.headers:
+            return f"the password of {self.service.url_variable} was sent: check it"
+        return f"no key was sent: set {' or '.join(self.service.key_variables)}"
+
+
+def find_endpoints(base_urls: Sequence[str], service: Service = OPENAI) -> list[Endpoint]:
+    """Return the servers.
+
+    Args:
+        base_urls: Values of `--base-url`; if empty, the service's environment variable is used, or the hosted
+            service if there is a key.
+        service: The service.
+
+    Raises:
+        UsageError: An address is malformed or contains credentials.
+        SetupError: There is no address, or the key is malformed.
+    """
+    variable, key = find_key(service)
+    for address in base_urls:
+        if "@" in _parts(address, service).netloc:
+            raise UsageError(
+                "--base-url must not contain a password, because it is saved in the run folder. Put the"
+                f" address into {service.url_variable}, or a key into {service.key_variables[0]}."
+            )
+    addresses = list(base_urls) or [os.environ.get(service.url_variable, "").strip()]
+    if addresses == [""]:
+        if key is None and service.example:
+            raise SetupError(
+                f"--engine {service.engine} needs --base-url URL, such as {service.example} (for"
+                f" {service.url} a key in {service.key_variables[-1]} is enough)"
+            )
+        if key is None:
+            raise SetupError(
+                f"--engine {service.engine} needs a key: set {' or '.join(service.key_variables)}"
+            )
+        addresses = [service.url]
+    endpoints = [parse_endpoint(address, key, variable, service) for address in addresses]
+    return list({entry.url: entry for entry in endpoints}.values())
+
+
+def find_key(service: Service = OPENAI) -> tuple[str | None, str | None]:
+    """Return the environment variable that has a key, and the key, or None. Raises SetupError if it is malformed."""
+    name = next((name for name in service.key_variables if os.environ.get(name, "").strip()), None)
+    if name is None:
+        return None, None
+    key = os.environ[name].strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise SetupError(f"{name} contains characters that are not allowed in a key: set it again")
+    return name, key
+
+
+def parse_endpoint(
+    address: str, key: str | None, variable: str | None = None, service: Service = OPENAI
+) -> Endpoint:
+    """Return the server at an address. Raises UsageError if the address is malformed.
+
+    Args:
+        address: The address.
+        key: The key; None for none.
+        variable: The environment variable of the key.
+        service: The service whose protocol the server speaks.
+    """
+    parts = _parts(address, service)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _invalid_address(address, service)
+    netloc = parts.netloc.rpartition("@")[2]
+    url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
+    if parts.query or parts.fragment:
+        raise UsageError(
+            f"--base-url {url} must not have a query: pass other fields with --engine-option extra_body"
+        )
+    headers, variable = {}, variable if key else None
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        variable = None
+    elif key:
+        headers[service.key_header] = service.key_format.format(key)
+    return Endpoint(url, headers, variable, service)
+
+
+def _parts(address: str, service: Service) -> SplitResult:
+    try:
+        parts = urlsplit(address.strip())
+        _ = parts.port  # raises ValueError if it is not valid
+        return parts
+    except ValueError:
+        raise _invalid_address(address, service) from None
+
+
+def _invalid_address(address: str, service: Service) -> UsageError:
+    without_password = address.rpartition("@")[2]
+    example = service.example or service.url
+    return UsageError(f"--base-url {without_password} is not a valid address. Example: {example}")

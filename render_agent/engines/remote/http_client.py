@@ -1,0 +1,186 @@
+"""HTTP for the SDKs: limits the response size, refuses redirects, and checks servers before a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from render_agent.engines.remote.api_error import ApiError, Fault, first_words
+from render_agent.engines.remote.endpoints import HOSTED_HOST, Endpoint
+from render_agent.engines.remote.response_bodies import normalize
+from render_agent.errors import SetupError
+from render_agent.util.coroutines import run_in_thread
+from render_agent.util.safe_parse import parse_json
+from render_agent.util.sanitize import escape_line
+
+if TYPE_CHECKING:
+    from render_agent.engines.remote.chat_api import ChatApi
+
+LOG = logging.getLogger(__name__)
+
+MAX_RESPONSE_BYTES = 16 << 20
+LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
+MAX_LISTED = 20  # names of models in a note
+MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
+
+
+def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
+    """Return the arguments of the HTTP client of an SDK.
+
+    Redirects are not followed, because they would send the key and the prompts to another server. Every response that
+    is not a success raises ApiError, as does one that is compressed, too large or too slow. An error inside a success
+    gets the status of its code.
+
+    Args:
+        endpoint: The server.
+        seconds: Limit for the time until a response is complete.
+    """
+
+    async def read_bounded(response: Any) -> None:
+        """Read the body of a response before the SDK does."""
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise ApiError("the response is compressed, which was not requested")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(seconds):
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_RESPONSE_BYTES:
+                        raise ApiError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
+        except TimeoutError:
+            raise ApiError(f"no complete response within {seconds:g} s") from None
+        # httpx does not read again if _content is set
+        response.status_code, response._content = normalize(response.status_code, bytes(body))
+        response.encoding = "utf-8"
+        status, text = response.status_code, response.text
+        if not 200 <= status < 300:
+            raise ApiError(f"status {status}", status, text, response.headers)
+
+    return {
+        "trust_env": not endpoint.loopback,  # a proxy cannot reach this machine
+        "follow_redirects": False,
+        "event_hooks": {"response": [read_bounded]},
+    }
+
+
+def sdk_client(
+    sdk: Any, make: Callable[..., Any], endpoint: Endpoint, seconds: float, connect_seconds: float
+) -> Any:
+    """Return a client of OpenAI's or Anthropic's SDK for one server, without retries.
+
+    Args:
+        sdk: The module.
+        make: Its client class, with the key.
+        endpoint: The server.
+        seconds: Seconds that the server may be silent, and until a response is complete.
+        connect_seconds: Seconds to connect.
+    """
+    http_client = sdk.DefaultAsyncHttpxClient(
+        # Surplus bytes after a response would be read as the response to the connection's next request.
+        limits=sdk.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
+        **http_arguments(endpoint, seconds),
+    )
+    return make(
+        base_url=endpoint.url,
+        default_headers={"accept-encoding": "identity", **endpoint.headers},
+        max_retries=0,
+        timeout=sdk.Timeout(seconds, connect=connect_seconds),
+        http_client=http_client,
+    )
+
+
+def query_server(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
+    """Return what a server reports about itself and the model.
+
+    Returns:
+        `url`, and if available `owned_by`, `max_model_len`, `root` and `version`; `note` if the server does not list
+        the model, which many servers accept under other names.
+
+    Raises:
+        SetupError: The server is unreachable or rejects the key.
+    """
+    return run_in_thread(_look_up(endpoint, api))
+
+
+async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
+    client = api.connect(endpoint, LOOK_UP_SECONDS)
+    try:
+        async with asyncio.timeout(LOOK_UP_SECONDS):
+            served = await _served(client, endpoint, api)
+            version = await _version(client, endpoint)
+    except TimeoutError:
+        raise SetupError(
+            f"{endpoint.url} sent no complete response within {LOOK_UP_SECONDS:g} s. Check the address,"
+            " and that the server is not overloaded."
+        ) from None
+    finally:
+        await api.close(client)
+    model = api.model
+    fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
+    if served and model not in served:
+        names = ", ".join(sorted(escape_line(name[:80]) for name in served)[:MAX_LISTED])
+        fields["note"] = f"{endpoint.url} does not list {model}; it lists {names}"
+    return {
+        "url": endpoint.url,
+        **{
+            name: first_words(value, endpoint.secrets) if isinstance(value, str) else value
+            for name, value in fields.items()
+            if isinstance(value, str | int)
+        },
+    }
+
+
+async def _served(client: Any, endpoint: Endpoint, api: ChatApi) -> dict[str, dict[str, Any]]:
+    """Return the models that a server lists, by name."""
+    try:
+        text = await api.list_models(client)
+    except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+        error = ApiError.of(failure)
+        _raise_if_unusable(error, endpoint)
+        LOG.warning("%s does not list its models: %s", endpoint.url, error.describe(endpoint))
+        return {}
+    try:
+        data = parse_json(text)["data"]
+        return {entry["id"]: entry for entry in data if isinstance(entry["id"], str)}
+    except (ValueError, KeyError, TypeError):
+        excerpt = first_words(text, endpoint.secrets)
+        LOG.warning("%s does not list its models: %r", endpoint.url, excerpt)
+    return {}
+
+
+def _raise_if_unusable(error: ApiError, endpoint: Endpoint) -> None:
+    """Raise SetupError if an error means that the server cannot answer any request."""
+    status, reason = error.status, error.describe(endpoint)
+    if status == 401 or error.fault is Fault.EXHAUSTED:
+        raise SetupError(f"{endpoint.url} rejected the request ({reason}).") from None
+    if status == 403:
+        source = endpoint.key_source
+        raise SetupError(f"{endpoint.url} rejected the request ({reason}); {source}.") from None
+    if 300 <= status < 400 or status in (502, 503, 504):
+        raise SetupError(f"{endpoint.url} cannot be used: {reason}") from None
+    # Servers of other addresses may not be able to describe models.
+    if status == 404 and endpoint.url == endpoint.service.url:
+        raise SetupError(
+            f"{endpoint.url} does not have the model ({reason}). Set --model."
+        ) from None
+    if error.connection is not None:
+        raise SetupError(
+            f"{endpoint.url} cannot be reached ({reason}). Check that the server is running."
+        ) from None
+
+
+async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
+    """Return the version, which vLLM and SGLang report; empty for other servers."""
+    if endpoint.service.engine != "openai" or endpoint.host == HOSTED_HOST:
+        return {}
+    try:
+        body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+    except (ValueError, RecursionError):
+        return {}  # most servers do not report one
+    except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+        LOG.debug("%s does not report its version: %s", endpoint.url, ApiError.of(failure))
+        return {}
+    version = body.get("version") if isinstance(body, dict) else None
+    return {"version": version} if isinstance(version, str) else {}

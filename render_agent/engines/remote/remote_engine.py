@@ -1,0 +1,405 @@
+"""The engine for remote APIs: a scheduler over servers, with retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Thread
+from typing import Any
+
+from render_agent.dialogue.chat import image_files
+from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED
+from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
+from render_agent.engines.remote.adaptation import adapt, find_adaptation
+from render_agent.engines.remote.api_error import ApiError, Fault, first_words
+from render_agent.engines.remote.chat_api import ChatApi, png_base64
+from render_agent.engines.remote.endpoints import Endpoint
+from render_agent.errors import EngineError
+from render_agent.util.safe_parse import parse_json
+
+LOG = logging.getLogger(__name__)
+
+REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
+MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
+MAX_CONSECUTIVE_FAILURES = 3  # requests that fail after all retries before a server is abandoned
+MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
+INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
+MAX_DELAY_SECONDS = 30.0  # unless the server states a time
+JITTER = (
+    0.25  # largest share of a delay that is left out, or added to a time that the server states
+)
+ADAPTABLE = (
+    400,
+    415,
+    422,
+    501,
+)  # status of requests that a server rejects because of their content
+
+
+@dataclass
+class Server:
+    """State of one server."""
+
+    endpoint: Endpoint
+    client: Any
+    questions: set[str] = field(default_factory=set)
+    """Ids of the questions that are assigned to the server."""
+    answered: bool = False
+    """True if the server has answered a request."""
+    consecutive_failures: int = 0
+    lost: str | None = None
+    """The reason why the server was abandoned, otherwise None."""
+    adaptations: set[str] = field(default_factory=set)
+    """What requests to the server leave out or change, as events of its replies."""
+    note: str | None = None
+    """A remark for the error if the server is abandoned."""
+    not_before: float = 0.0
+    """Time of the event loop until which the server asked for no more requests."""
+
+    def record_success(self) -> None:
+        """Record a successful request."""
+        self.answered, self.consecutive_failures = True, 0
+
+    def record_failure(self, reason: str, *, is_final: bool = False) -> None:
+        """Record a failed request; abandon the server if it is final or the last of too many in a row."""
+        self.consecutive_failures += 1
+        has_failed = self.consecutive_failures >= MAX_CONSECUTIVE_FAILURES
+        if self.lost is None and (is_final or has_failed):
+            self.lost = reason
+            LOG.error("no more requests to %s: %s", self.endpoint.url, reason)
+
+
+class RequestError(Exception):
+    """A single request failed; others may succeed."""
+
+
+class RemoteEngine:
+    """Sends requests to servers over HTTP, at most `batch_size` at once over all servers.
+
+    All connections are in one thread with its own event loop, so that `close` cancels every request immediately.
+    Temporary faults are retried; the SDKs' own retries are off. A question stays on one server, whose prefix cache
+    contains its dialogue, until that server is abandoned; EngineError is raised when no server is left.
+
+    Args:
+        api: The API that the servers speak.
+        endpoints: The servers.
+        batch_size: Maximum number of concurrent requests; None for 64 per server.
+    """
+
+    capabilities = Capabilities(streaming=True, guided_decoding=True)
+
+    def __init__(
+        self, api: ChatApi, endpoints: Sequence[Endpoint], batch_size: int | None = None
+    ) -> None:
+        self.api = api
+        self.name = api.engine
+        self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
+        self.calls = 0
+        self.servers = [Server(entry, api.connect(entry)) for entry in endpoints]
+        for server in self.servers:
+            server.adaptations = {OMITTED + name for name in api.options.omit}
+        self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
+        # Of each dialogue: the number of messages, the images, and the largest number of prompt tokens so far.
+        self._prompts: dict[str, tuple[int, list[str], int]] = {}
+        self._encoders = ThreadPoolExecutor(4, "images")
+        # Completed requests; None is a call of `wake`.
+        self._completed: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._in_flight = 0
+        self._error: BaseException | None = None
+        self._slots = asyncio.Semaphore(self.batch_size)
+        self._running = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=self.name, daemon=True)
+        self._thread.start()
+
+    def generate(self, requests: Sequence[Request]) -> list[Reply]:
+        """Return a reply for every request, in the same order."""
+
+        async def all_replies() -> list[Reply]:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._reply(request)) for request in requests]
+            return [task.result() for task in tasks]
+
+        try:
+            return asyncio.run_coroutine_threadsafe(all_replies(), self._loop).result()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Send requests; `ready` returns their replies."""
+        self._in_flight += len(requests)
+        for request in requests:
+
+            def complete(future: Future[Reply], request: Request = request) -> None:
+                self._completed.put((request, future))
+
+            asyncio.run_coroutine_threadsafe(self._reply(request), self._loop).add_done_callback(
+                complete
+            )
+
+    def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
+        """Wait for at least one submitted request to complete, and yield all completed ones.
+
+        Replies that arrived before the last server was lost are yielded before EngineError is raised.
+        """
+        yielded = woken = False
+        while self._in_flight:
+            try:
+                item = self._completed.get(
+                    timeout=0 if yielded or woken or self._error else timeout
+                )
+            except queue.Empty:
+                break
+            if item is None:
+                woken = True
+                continue
+            request, future = item
+            if (error := future.exception()) is not None:
+                self._error = self._error or error
+                break
+            self._in_flight -= 1
+            yielded = True
+            yield request, future.result()
+        if self._error is not None and not yielded:
+            raise self._error
+
+    def wake(self) -> None:
+        """Interrupt the current or the next wait in `ready`."""
+        self._completed.put(None)
+
+    def retire(self, dialogue_id: str) -> None:
+        """Drop the server assignment and the cached images of a question."""
+        self._images.retire(dialogue_id)
+        self._loop.call_soon_threadsafe(self._unassign, dialogue_id)
+
+    def close(self) -> None:
+        """Cancel all requests, close all connections and stop the thread."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._encoders.shutdown(cancel_futures=True)
+
+    async def _cancel_all(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for server in self.servers:
+            await self.api.close(server.client)
+        await self._loop.shutdown_asyncgens()
+
+    def _unassign(self, question_id: str) -> None:
+        self._prompts.pop(question_id, None)
+        for server in self.servers:
+            server.questions.discard(question_id)
+
+    def _server_of(self, question_id: str) -> Server:
+        """Return the server of a question, assigning the one with the fewest questions if it has none.
+
+        Raises EngineError if all servers are lost.
+        """
+        alive = [server for server in self.servers if server.lost is None]
+        if not alive:
+            reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
+            reasons = "; ".join([reasons, *(lost.note for lost in self.servers if lost.note)])
+            raise EngineError(
+                f"all servers have failed: {reasons}. Fix the server, then resume with --continue"
+            )
+        for server in alive:
+            if question_id in server.questions:
+                return server
+        server = min(alive, key=lambda server: len(server.questions))
+        server.questions.add(question_id)
+        return server
+
+    async def _reply(self, request: Request) -> Reply:
+        """Answer one request, sending it again until all samples have arrived."""
+        events: list[str] = []
+        answers: list[Reply] = []
+        async with self._slots:
+            try:
+                messages = await self._loop.run_in_executor(self._encoders, self._prepare, request)
+            # An image comes from a file and passes through PIL; any error concerns only this request.
+            except Exception as error:
+                LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
+                return Reply(error=f"the prompt could not be prepared: {error}")
+            while missing := request.distinct_samples - sum(len(a.samples) for a in answers):
+                seed = (request.seed + request.distinct_samples - missing) % 2**32
+                try:
+                    answer = await self._send(request, messages, missing, seed, events)
+                except RequestError as error:
+                    LOG.warning("%s, turn %d: %s", request.dialogue_id, request.turn, error)
+                    return Reply(error=str(error), events=tuple(events))
+                self.calls += 1
+                answers.append(replace(answer, samples=answer.samples[:missing]))
+        events += dict.fromkeys(event for answer in answers for event in answer.events)
+        events += [PROMPT_TRUNCATED] * self._is_truncated(request, answers[0].tokens.prompt)
+        return merge_samples(request, answers, sum(answer.seconds for answer in answers), events)
+
+    def _is_truncated(self, request: Request, tokens: int) -> bool:
+        """True if the prompt tokens of a dialogue did not grow with its messages.
+
+        A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
+        """
+        messages, images = len(request.messages), image_files(list(request.messages))
+        earlier, shown, largest = self._prompts.get(request.dialogue_id, (messages, images, 0))
+        self._prompts[request.dialogue_id] = messages, images, max(largest, tokens)
+        has_grown = messages > earlier and images[: len(shown)] == shown  # see --history
+        return has_grown and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
+
+    async def _send(
+        self,
+        request: Request,
+        messages: Sequence[Mapping[str, Any]],
+        samples: int,
+        seed: int,
+        events: list[str],
+    ) -> Reply:
+        """Send a request to the question's server, or to another one if that is lost.
+
+        If the server rejects an optional field or the system message, the request is adapted and sent again; the
+        server's later requests are adapted from the beginning. The answer's events name what was adapted.
+
+        Temporary faults are retried after a delay.
+
+        Args:
+            request: The request.
+            messages: The converted messages.
+            samples: Number of samples to request.
+            seed: Seed of the samples.
+            events: Gets one entry per retry.
+
+        Raises:
+            RequestError: This request failed.
+            EngineError: All servers are lost.
+        """
+        api, retries = self.api, 0
+        while True:
+            server = self._server_of(request.dialogue_id)
+            if (pause := server.not_before - self._loop.time()) > 0:
+                await asyncio.sleep(pause)
+                continue
+            fields = api.fields(request, samples, seed, server.endpoint)
+            applied = frozenset(server.adaptations)
+            fields, sent, adapted = adapt(applied, fields, messages)
+            self._running += 1
+            running, began = self._running, time.perf_counter()
+            try:
+                text = await api.send(server.client, sent, fields)
+            except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+                error = ApiError.of(failure)
+                if self._adapted(server, error, fields, sent, applied):
+                    continue
+                if error.fault.is_temporary and retries < api.options.retries:
+                    events.append("retried")
+                    await self._back_off(server, error, request, retries)
+                    retries += 1
+                    continue
+                is_filtered = error.fault is Fault.FILTERED
+                if is_filtered:
+                    events.append(CONTENT_FILTER)
+                else:
+                    self._record_error(server, error)
+                if server.lost is None or is_filtered:
+                    reason = error.describe(server.endpoint)
+                    raise RequestError(f"{server.endpoint.url} did not answer ({reason})") from None
+                events.append("retried")
+                retries = 0
+                continue
+            finally:
+                self._running -= 1
+            try:
+                answer = api.read(parse_json(text), request)
+            except ValueError:
+                answer = None
+            if answer is None:
+                excerpt = first_words(text, server.endpoint.secrets)
+                reason = f"the response is not a {api.response_name}: {excerpt!r}"
+                server.record_failure(reason)
+                raise RequestError(f"{server.endpoint.url}: {reason}")
+            server.record_success()
+            seconds = time.perf_counter() - began
+            all_events = (*adapted, *answer.events)
+            return replace(answer, seconds=seconds, batch_size=running, events=all_events)
+
+    async def _back_off(
+        self, server: Server, error: ApiError, request: Request, retries: int
+    ) -> None:
+        """Wait before a retry: for as long as the server demands, or else with exponential backoff.
+
+        A server that states a time gets no request before it, from any dialogue.
+        """
+        jitter = JITTER * random.Random(f"{request.seed} {request.dialogue_id} {retries}").random()
+        if (stated := error.retry_after) is not None:
+            delay = stated + jitter
+            server.not_before = max(server.not_before, self._loop.time() + stated)
+        else:
+            delay = min(INITIAL_DELAY_SECONDS * 2**retries, MAX_DELAY_SECONDS) * (1 - jitter)
+        reason, url = error.describe(server.endpoint), server.endpoint.url
+        LOG.info("%s: %s (%s); retry in %.1f s", url, error.fault.value, reason, delay)
+        await asyncio.sleep(delay)
+
+    def _adapted(
+        self,
+        server: Server,
+        error: ApiError,
+        fields: Mapping[str, Any],
+        messages: Sequence[Mapping[str, Any]],
+        applied: frozenset[str],
+    ) -> bool:
+        """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again.
+
+        Args:
+            server: The server.
+            error: The error.
+            fields: The fields of the rejected request.
+            messages: Its messages.
+            applied: The adaptations that it was sent with.
+        """
+        if error.status not in ADAPTABLE:
+            return False
+        api = self.api
+        event = find_adaptation(error.body, fields, messages, api.optional_fields, api.limit_names)
+        if event is None or event in applied:
+            return False
+        if event not in server.adaptations:
+            server.adaptations.add(event)
+            reason = error.describe(server.endpoint)
+            LOG.warning("%s: %s from now on, because of %s", server.endpoint.url, event, reason)
+        return True
+
+    @staticmethod
+    def _record_error(server: Server, error: ApiError) -> None:
+        """Record a failed request; abandon the server immediately if no other request can succeed."""
+        fault = error.fault
+        is_final = fault.is_final or error.connection == "unreachable"
+        if fault is Fault.REQUEST and error.status and server.answered:
+            return  # a problem of this request, such as its length
+        reason = error.describe(server.endpoint)
+        if fault is Fault.EXHAUSTED:
+            reason = f"{fault.value}: {reason}"
+        server.record_failure(reason, is_final=is_final)
+
+    def _prepare(self, request: Request) -> list[dict[str, Any]]:
+        """Return the converted messages of a request. Raises any error that an image causes."""
+
+        def image(file: str) -> str:
+            encoded = self._images.get(file, request.dialogue_id)
+            if encoded is None:
+                encoded = png_base64(request.load_image(file))
+                self._images.put(file, encoded, len(encoded), request.dialogue_id)
+            return encoded
+
+        return self.api.messages(request, image)

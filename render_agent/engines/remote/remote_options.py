@@ -1,0 +1,41 @@
+"""Engine options that all remote APIs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from msgspec import Meta
+
+from render_agent.engines.engine_options import check_engine_options
+
+Positive = Annotated[float, Meta(gt=0, le=1e15)]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOptions:
+    """Options for requests to servers.
+
+    Attributes:
+        timeout: Seconds that a server may be silent before its reply is complete.
+        connect_timeout: Seconds to connect to the server.
+        retries: Retries per request, after the server's Retry-After or with exponential backoff.
+        omit: Fields to leave out, for servers that reject them.
+        extra_body: Additional fields of every request, sent unchanged.
+    """
+
+    timeout: Positive = 600.0
+    connect_timeout: Positive = 10.0
+    retries: Annotated[int, Meta(ge=0)] = 8
+    omit: tuple[Literal["seed", "temperature", "n", "response_format"], ...] = ()
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+
+
+Options = TypeVar("Options", bound=RemoteOptions)
+
+
+def read_options(kind: type[Options], options: Mapping[str, Any], engine: str) -> Options:
+    """Check and convert parsed engine options. Raises UsageError if one is unknown or invalid."""
+    check_engine_options(options, get_type_hints(kind, include_extras=True), engine)
+    return kind(**options)
