@@ -64,9 +64,9 @@ class ImagePreprocessor:
         """Return an image in the size that the processor expects."""
         return image
 
-    def tensors(self, image: Image, device: str = "cpu") -> Tensors:
-        """Return the model inputs for an RGB image, computed on a device."""
-        inputs = self._process(image, device)
+    def tensors(self, image: Image) -> Tensors:
+        """Return the model inputs for an RGB image, computed on the CPU."""
+        inputs = self._process(image)
         return {name: value for name, value in inputs.items() if name not in TEXT_OUTPUTS}
 
     def expand_placeholders(self, text: str, replacements: Sequence[str]) -> str:
@@ -76,7 +76,7 @@ class ImagePreprocessor:
 
     def _cost(self, width: int, height: int) -> ImageCost:
         """Measure the cost of an image size in pixels with a blank image."""
-        inputs = self._process(new("RGB", (width, height)), "cpu")
+        inputs = self._process(new("RGB", (width, height)))
         ids = inputs["input_ids"][0].tolist()
         # The placeholder can be a different token than the image tokens that replace it.
         self.token = max(set(ids), key=ids.count)
@@ -90,14 +90,13 @@ class ImagePreprocessor:
             grid=None if grid is None else tuple(grid[0].tolist()),
         )
 
-    def _process(self, image: Image, device: str) -> Any:
+    def _process(self, image: Image) -> Any:
         return self.processor(
             text=[self.processor.image_token],
             images=[[self.resize(image)]],
             return_tensors="pt",
             return_text_replacement_offsets=True,
             **self.arguments,
-            **({} if device == "cpu" else {"device": device}),
         )
 
 

@@ -227,7 +227,7 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[BatchRow]) -> list[Reply]:
     """Return the reply of each row from one call of the library's `generate`. Raises any error of that call."""
     began = time.perf_counter()
     device = loaded.model.device
-    tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))
+    tensors = loaded.inputs.encode([row.prompt for row in rows])
     tensors = tensors.to(device=device, dtype=loaded.model.dtype)
     replies = [PartialReply(limit=row.limit) for row in rows]
     for reply, row in zip(replies, rows, strict=True):

@@ -185,7 +185,7 @@ def _choice_logprobs(
 def _prefill(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> PrefilledPrompts:
     """Prefill prompts in one call, padded on the left."""
     model = loaded.model
-    tensors = loaded.inputs.encode(prompts, str(model.device))
+    tensors = loaded.inputs.encode(prompts)
     tensors = tensors.to(device=model.device, dtype=model.dtype)
     mask = tensors["attention_mask"]
     positions = _positions(model, tensors)

@@ -212,11 +212,15 @@ def _sides(image: PromptImage) -> tuple[int, int]:
 def _image_inputs(
     model: Any, entries: Sequence[UnreadPrompt], axis: int
 ) -> dict[str, torch.Tensor]:
-    """Return the model inputs for the images among the unread tokens."""
-    tensors = [image for entry in entries for image in entry.image_tensors]
-    if not tensors:
-        return {}
-    return {
-        name: part.to(model.device, model.dtype if part.is_floating_point() else None)
-        for name, part in concatenate(tensors, axis).items()
-    }
+    """Return the model inputs for the images among the unread tokens, moved to the model's device."""
+    tensors = [
+        {
+            name: part.to(
+                model.device, model.dtype if part.is_floating_point() else None, non_blocking=True
+            )
+            for name, part in image.items()
+        }
+        for entry in entries
+        for image in entry.image_tensors
+    ]
+    return concatenate(tensors, axis) if tensors else {}

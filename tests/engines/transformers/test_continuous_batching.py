@@ -13,6 +13,7 @@ from factories.models import small_internvl, small_model, small_qwen2_5_vl, spec
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.memory import faults
+from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
@@ -407,3 +408,18 @@ def test_failing_questions_do_not_stop_others(make, plain, monkeypatch):
     monkeypatch.undo()
     assert all(reply.error.endswith("images are not supported") for reply in replies[:-1])
     assert replies[-1].text == plain.generate([image_request()])[0].text
+
+
+def test_running_out_of_memory_while_images_are_moved_loses_nothing(make, expected, monkeypatch):
+    move, failures = prefill._image_inputs, iter([True, False] * 3)
+
+    def failing(*given):
+        if next(failures, False):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
+        return move(*given)
+
+    engine = make()
+    monkeypatch.setattr(prefill, "_image_inputs", failing)
+    led = Dialogues().lead(engine)
+    assert led.said == expected
+    assert led.events.count("out_of_memory") == 3

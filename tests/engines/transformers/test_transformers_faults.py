@@ -213,10 +213,10 @@ def test_row_that_the_model_rejects_fails_alone(engine, expected, monkeypatch):
     target = engine.inputs.prepare(REQUESTS[6]).text
     encode = engine.inputs.encode
 
-    def failing_encode(prompts, device):
+    def failing_encode(prompts):
         if any(prompt.text == target for prompt in prompts):
             raise ValueError("invalid prompt\nsecond line")
-        return encode(prompts, device)
+        return encode(prompts)
 
     monkeypatch.setattr(engine.inputs, "encode", failing_encode)
     replies = engine.generate(REQUESTS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image
 
@@ -23,6 +23,9 @@ from render_agent.engines.families.images import (
     concatenate,
 )
 from render_agent.engines.families.model_families import family_of
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_IMAGE_CACHE_BYTES = 256 * 2**20  # pixel values cached for later turns
 SIZE_CACHE_ENTRIES = 2**16  # images whose size is cached
@@ -83,7 +86,7 @@ class PromptBuilder:
         processor: The model's processor.
         model_type: `model_type` of the model's configuration.
         options: Engine options of the family, and `chat_template_kwargs`.
-        device: Device that splits images into patches; on a CPU this takes about 35 ms for 640 × 480 pixels.
+        pins: Keep the tensors of images in pinned memory, from which a GPU copies them faster.
     """
 
     def __init__(
@@ -91,12 +94,12 @@ class PromptBuilder:
         processor: Any,
         model_type: str,
         options: Mapping[str, Any] | None = None,
-        device: str = "cpu",
+        pins: bool = False,
     ) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
         self.family = family_of(model_type)
-        self.device = device
+        self.pins = pins
         self.template: Mapping[str, Any] = (options or {}).get("chat_template_kwargs") or {}
         make = self.family.pictures
         self.form: ImagePreprocessor | None = make(processor, options or {}) if make else None
@@ -164,18 +167,12 @@ class PromptBuilder:
         )
         return text
 
-    def encode(self, prompts: Sequence[PreparedPrompt], device: str | None = None) -> Any:
+    def encode(self, prompts: Sequence[PreparedPrompt]) -> Any:
         """Return the model inputs of a batch, padded on the left, as the processor would.
-
-        Args:
-            prompts: The prompts of the batch.
-            device: Device that splits images into patches from now on; None for no change.
 
         Returns:
             `input_ids` and `attention_mask`, (rows, length), and all other inputs of the model.
         """
-        if device is not None:
-            self.device = device
         if self.form is None:
             return self.process(prompts)
         import torch
@@ -233,11 +230,13 @@ class PromptBuilder:
         self, form: ImagePreprocessor, source: tuple[Callable[[str], Image], str], owner: str
     ) -> Tensors:
         """Return the cached or computed tensors of an image; `source` is the function that reads it and its file."""
-        key: Hashable = (*source, self.device)
+        key: Hashable = source
         tensors = self.image_cache.get(key, owner)
         if tensors is None:
             read, file = source
-            tensors = form.tensors(read(file).convert("RGB"), self.device)
+            tensors = form.tensors(read(file).convert("RGB"))
+            if self.pins:
+                tensors = {name: _pin(tensor) for name, tensor in tensors.items()}
             self.image_cache.put(key, tensors, sum(t.nbytes for t in tensors.values()), owner)
         return tensors
 
@@ -274,6 +273,14 @@ class PromptBuilder:
                 values = ImageTensors(self, form, (request.load_image, file), request.dialogue_id)
                 tokens = own[-1] + 1 - own[0]
                 yield PromptImage(file, own[0], tokens, cost.grid, cost.rows, values)
+
+
+def _pin(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy in pinned memory, or the tensor itself if there is none left."""
+    try:
+        return tensor.pin_memory()
+    except RuntimeError:
+        return tensor
 
 
 def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:

@@ -210,7 +210,7 @@ def open_model(
             pretrained.processor,
             str(description["model_type"]),
             options={**options, "chat_template_kwargs": arguments},
-            device=str(pretrained.model.device),
+            pins=pretrained.model.device.type == "cuda",
         ),
         tokenizer=tokenizer,
         ends=ends,

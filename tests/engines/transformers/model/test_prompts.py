@@ -279,3 +279,21 @@ def test_placeholder_formed_by_several_texts_is_rejected(inputs, which):
     pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.image_piece("32x32-0.png")]
     with pytest.raises(ValueError, match="placeholder"):
         inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], speckled_file))
+
+
+@pytest.mark.parametrize("runs_out", [False, True])
+def test_pixels_are_pinned_if_there_is_memory(inputs, monkeypatch, runs_out):
+    pinned = []
+
+    def pin_memory(tensor):
+        if runs_out:
+            raise RuntimeError("CUDA error: out of memory")
+        pinned.append(tensor)
+        return tensor.clone()
+
+    request = dialogue("100x75-1.png")
+    expected = inputs.encode([inputs.prepare(request)])["pixel_values"]
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    pinning = PromptBuilder(inputs.processor, inputs.family.model_types[0], pins=True)
+    assert torch.equal(pinning.encode([pinning.prepare(request)])["pixel_values"], expected)
+    assert bool(pinned) != runs_out
