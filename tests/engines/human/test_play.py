@@ -190,9 +190,11 @@ def test_two_windows_answer_a_turn_once_and_reloading_loses_nothing(tmp_path, fr
         other = page.context.new_page()
         other.goto(sat.engine.address)
         expect_turn(other, 1, 2)
-        other.locator("#turn").evaluate("turn => { turn.dataset.key = 'gone-1' }")
-        with other.expect_response("**/reply") as refused:
-            other.locator("#send").click()
+        with other.expect_response("**/reply") as refused:  # at once, before the page polls
+            other.evaluate(
+                "document.querySelector('#turn').dataset.key = 'gone-1';"
+                " document.querySelector('#send').click()"
+            )
         assert refused.value.status == 409
         expect(other.locator("#status")).to_contain_text("already answered")
         other.close()
