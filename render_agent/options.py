@@ -154,8 +154,8 @@ class RunConfig:
 
     engine: str = _engine(
         "transformers",
-        "What answers: a local model (transformers, vllm), an OpenAI-compatible server (openai), rules (scripted), or a"
-        " person in the browser (human).",
+        "What answers: a local model (transformers, vllm), an OpenAI-compatible server (openai), a hosted"
+        " model (anthropic, gemini, openai), rules (scripted), or a person in the browser (human).",
         part="engine",
     )
     model: str | None = _engine(
@@ -168,7 +168,7 @@ class RunConfig:
     )
     base_url: tuple[str, ...] = _engine(
         (),
-        "URL of the server for --engine openai, e.g. http://localhost:8000/v1. Repeatable.",
+        "URL of the server for --engine openai, anthropic or gemini, e.g. http://localhost:8000/v1. Repeatable.",
         metavar="URL",
         free=True,
         private=True,

@@ -39,7 +39,8 @@ Every run option can also be set in the environment ({PREFIX}MAX_TURNS=6) or in 
 A flag overrides the environment, and the environment overrides the file. Values of repeatable options are
 separated by semicolons in the environment.
 
-Environment: {PREFIX}API_KEY or OPENAI_API_KEY and OPENAI_BASE_URL for --engine openai; HF_HOME and HF_HUB_OFFLINE
+Environment: {PREFIX}API_KEY or OPENAI_API_KEY and OPENAI_BASE_URL for --engine openai; ANTHROPIC_API_KEY
+for --engine anthropic; GEMINI_API_KEY or GOOGLE_API_KEY for --engine gemini; HF_HOME and HF_HUB_OFFLINE
 for models; NUMBA_CACHE_DIR for compiled kernels; NO_COLOR. Shell completion:
 https://click.palletsprojects.com/en/stable/shell-completion/
 """

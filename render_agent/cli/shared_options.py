@@ -105,7 +105,9 @@ def engine_flags(f: F) -> F:
         option("--model", metavar="NAME", help="Model (default: as for runs)."),
         option(
             "--engine",
-            type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
+            type=click.Choice(
+                ["transformers", "vllm", "openai", "anthropic", "gemini", "scripted"]
+            ),
             help="Engine (default: as for runs).",
         ),
     ):

@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 else:
 
     class Message(TypedDict):
-        """{"role": "system" | "user" | "assistant", "content": [piece, …]}."""
+        """{"role": "system" | "user" | "assistant", "content": [piece, …]}.
+
+        Further keys: `tool_calls`, `tool_call_id` and `name` as in chat completions; `blocks` of a reply.
+        """
 
         role: str
         content: list[Either[TextPiece, ImagePiece]]
 
 
 Piece = dict[str, str]
+Blocks = tuple[dict[str, Any], ...]  # content of a reply in the format of the API that returned it
 
 _SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
 _BRACKETED_TOKEN = re.compile(  # Mistral's control tokens

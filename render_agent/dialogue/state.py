@@ -173,7 +173,8 @@ class QuestionState:
         messages: list[Message] = []
         for turn in self.turns:
             messages.extend(turn.messages)
-            messages.append(self.protocol.reply_message(turn.reply, turn.number))
+            reply = self.protocol.reply_message(turn.reply, turn.number)
+            messages.append({**reply, "blocks": list(turn.blocks)} if turn.blocks else reply)
         return messages
 
     @property

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from render_agent.dialogue.chat import ImageFile, Message
+from render_agent.dialogue.chat import Blocks, ImageFile, Message
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
@@ -57,6 +57,7 @@ class Turn(Struct, frozen=True):
         sha256: Image file -> SHA-256, for every image that the turn mentions.
         scan: In the first turn, how the scan was read and what was assumed.
         probe: The model's beliefs after the turn; None if they were not requested.
+        blocks: The reply in the format of the API that returned it, if later requests must send it back verbatim.
         error: Always None; see `Failure`.
 
     Raises:
@@ -83,6 +84,7 @@ class Turn(Struct, frozen=True):
     sha256: dict[ImageFile, Digest] = {}
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
+    blocks: Blocks = ()
     error: None = None
 
     def __post_init__(self) -> None:

@@ -8,6 +8,8 @@ ENGINES = {
     "transformers": "render_agent.engines.make_engine:TRANSFORMERS",
     "vllm": "render_agent.engines.make_engine:VLLM",
     "openai": "render_agent.engines.make_engine:OPENAI",
+    "anthropic": "render_agent.engines.make_engine:ANTHROPIC",
+    "gemini": "render_agent.engines.make_engine:GEMINI",
     "scripted": "render_agent.engines.make_engine:SCRIPTED",
     "human": "render_agent.engines.make_engine:HUMAN",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from render_agent.dialogue.chat import Message
+from render_agent.dialogue.chat import Blocks, Message, map_texts
 from render_agent.dialogue.probe import ProbeRequest
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
@@ -19,6 +19,8 @@ MAX_BYTES_PER_TOKEN = 64  # of a reply; words take 4 to 8 bytes per token, runs 
 REPLY_OVERHEAD_BYTES = 4096  # what an engine may write around the tokens of a reply
 MAX_REPLY_BYTES = 4 << 20  # limit for any reply, because a turn must fit in one line of the log
 THOUGHT_MARK_TOKENS = 2  # the opening and the closing mark of a thought
+
+T = TypeVar("T")
 
 
 def reply_bytes(tokens: int) -> int:
@@ -72,7 +74,7 @@ class Request:
         """Number of samples that can differ: one with greedy decoding."""
         return self.num_samples if self.temperature > 0 else 1
 
-    def all_samples(self, distinct: Sequence[str]) -> tuple[str, ...]:
+    def all_samples(self, distinct: Sequence[T]) -> tuple[T, ...]:
         """Repeat the distinct samples to the requested number of samples."""
         return tuple(distinct) * (self.num_samples // len(distinct))
 
@@ -100,6 +102,8 @@ class Reply:
     """Kinds of recovered faults, such as `out_of_memory` or `retried`. One reply per batch reports them."""
     cause: Exception | None = None
     """The exception behind `error`, for the traceback."""
+    blocks: tuple[Blocks, ...] = ()
+    """For each sample, the content that the API requires back verbatim in later requests; empty for none."""
 
     @property
     def text(self) -> str:
@@ -113,8 +117,10 @@ def merge_samples(
     """Combine the replies to the samples of a request; an error in one of them is the result."""
     if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
         return Reply(error=error, events=tuple(events))
+    blocks = [each for part in parts for each in part.blocks or ((),) * len(part.samples)]
     return Reply(
         samples=request.all_samples([text for part in parts for text in part.samples]),
+        blocks=request.all_samples(blocks) if any(blocks) else (),
         tokens=Tokens.total(part.tokens for part in parts),
         seconds=seconds,
         batch_size=max(part.batch_size for part in parts),
@@ -331,12 +337,14 @@ def limit_reply(reply: Reply, request: Request) -> Reply:
         truncate_reply(redact_keys(text), request.most_tokens) for text in reply.samples
     )
     error = None if reply.error is None else redact_keys(reply.error)
-    if samples == reply.samples and error == reply.error:
+    blocks = tuple(tuple(map_texts(redact_keys, list(each))) for each in reply.blocks)
+    if (samples, error, blocks) == (reply.samples, reply.error, reply.blocks):
         return reply
     cut = any(
         len(after) < len(before) for after, before in zip(samples, reply.samples, strict=True)
     )
-    return replace(reply, samples=samples, error=error, finish="length" if cut else reply.finish)
+    finish = "length" if cut else reply.finish
+    return replace(reply, samples=samples, error=error, blocks=blocks, finish=finish)
 
 
 def truncate_reply(text: str, tokens: int) -> str:

@@ -200,6 +200,52 @@ class OpenAI(Remote):
         return open_openai(config, self.model_name(config), engine_options(config.engine_option))
 
 
+class Anthropic(Remote):
+    """Anthropic's Messages API."""
+
+    default_model = ""
+
+    def open_api(self, config: RunConfig) -> ChatApi:
+        """Return the Messages API."""
+        from render_agent.engines.anthropic.messages_api import (
+            AnthropicOptions,
+            MessagesApi,
+            check_budget,
+        )
+        from render_agent.engines.remote.make_remote import check_remote
+        from render_agent.engines.remote.remote_options import read_options
+
+        check_remote(config, "anthropic")
+        check_budget(config.thinking_budget)
+        given = engine_options(config.engine_option)
+        options = read_options(AnthropicOptions, given, "anthropic")
+        return MessagesApi(required_model(config), options, config.thinking)
+
+
+class Gemini(Remote):
+    """Google's Gemini API."""
+
+    default_model = ""
+
+    def open_api(self, config: RunConfig) -> ChatApi:
+        """Return the `generateContent` method."""
+        from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
+        from render_agent.engines.remote.make_remote import check_remote
+        from render_agent.engines.remote.remote_options import read_options
+
+        check_remote(config, "google.genai")
+        given = engine_options(config.engine_option)
+        options = read_options(GeminiOptions, given, "gemini")
+        return GenerateContent(required_model(config), options, config.thinking)
+
+
+def required_model(config: RunConfig) -> str:
+    """Return the value of `--model`. Raises UsageError if it is missing: hosted models have no default."""
+    if not config.model:
+        raise UsageError(f"--engine {config.engine} needs --model NAME")
+    return config.model
+
+
 class Scripted(EngineMaker):
     """A rule-based policy instead of a model."""
 
@@ -278,6 +324,7 @@ class Human(EngineMaker):
 
 
 TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()
+ANTHROPIC, GEMINI = Anthropic(), Gemini()
 
 
 def engine_maker(name: str) -> Any:

@@ -65,7 +65,7 @@ from render_agent.views.provider import ViewProvider
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
 # Packages whose versions are recorded in config.json.
-RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
+RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "anthropic", "google-genai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 
 
 class Run:

@@ -17,7 +17,7 @@ from msgspec import structs
 from render_agent.agents.agent import Agent, Ask, Draw, Need, Tools, probe_id, turn_seed
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.answer import answer_form
-from render_agent.dialogue.chat import Message
+from render_agent.dialogue.chat import Blocks, Message
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.moves import Outcome, apply_action, describe_outcome
 from render_agent.dialogue.probe import ProbePlan
@@ -111,6 +111,7 @@ class TurnTaker:
             evidence=evidence
             and cost.added_to(replace(evidence, wordings=plan.wordings), replies[0]),
             scan=observation.scan,
+            blocks=_blocks_of(replies)[chosen.number],
         )
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.image_files))
         if self.probe is not None and self.probe.keys:
@@ -210,6 +211,11 @@ class TurnTaker:
             measure = partial(self.tools.views.measure, state, observation, action.measure)
             feedback = f"{feedback} {yield Draw(measure)}"
         return feedback
+
+
+def _blocks_of(replies: Sequence[Reply]) -> list[Blocks]:
+    """Return the blocks of all samples, in the order of the candidates."""
+    return [each for reply in replies for each in reply.blocks or ((),) * len(reply.samples)]
 
 
 def read_candidates(

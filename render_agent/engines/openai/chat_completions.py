@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,10 +13,10 @@ from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.adaptation import LIMIT_NAMES
-from render_agent.engines.remote.chat_api import ChatApi, token_count, used_options
+from render_agent.engines.remote.chat_api import ChatApi, reply_text, token_count, used_options
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
-from render_agent.engines.remote.response_bodies import finish_reasons
+from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS, finish_reasons
 
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
@@ -145,19 +144,6 @@ def request_fields(
     return used_options(options, fields)
 
 
-LENGTH_LIMITS = frozenset(
-    "length max_tokens max_output_tokens max_length model_length"
-    " model_context_window_exceeded".split()
-)
-"""Finish reasons, in lower case, of replies that a token limit cut off."""
-
-FILTERS = frozenset(
-    "content_filter content_filtered safety recitation prohibited_content blocklist spii"
-    " image_safety refusal sensitive guardrail_intervened".split()
-)
-"""Finish reasons, in lower case, of replies that a content filter ended."""
-
-
 def read_answer(body: Any, *, has_tools: bool = False) -> Reply | None:
     """Parse a response body; return None if it is not a chat completion.
 
@@ -196,17 +182,12 @@ def text_of(message: Mapping[str, Any], *, has_tools: bool = False) -> str:
         else _text(each.get("arguments"))
         for each in calls
     ]
-    reply = "\n".join(filter(None, (text, *written)))
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     thought = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
     if not thought and isinstance(content, list):  # Mistral's form
         pieces = (piece.get("thinking") for piece in content if isinstance(piece, dict))
         thought = "".join(map(_text, pieces))
-    if not thought:
-        return reply
-    # A mark inside the thought would end the block early, and the rest would count as the reply.
-    thought = re.sub("<(/?think)>", "‹\\1›", thought)
-    return f"<think>{thought}</think>\n{reply}"
+    return reply_text(text, written, thought)
 
 
 def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

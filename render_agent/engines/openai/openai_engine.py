@@ -10,6 +10,7 @@ from render_agent.engines.families.model_families import family_named
 from render_agent.engines.families.thinking import Thinking
 from render_agent.engines.openai.chat_completions import ChatCompletions
 from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.endpoints import HOSTED_HOST, find_endpoints
 from render_agent.engines.remote.make_remote import check_remote
@@ -29,7 +30,7 @@ def open_openai(config: RunConfig, model: str, engine_options: Mapping[str, Any]
     check_remote(config, "openai")
     options = read_options(OpenAIOptions, engine_options, "openai")
     hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
-    is_reasoning = hosted
+    is_reasoning = hosted or options.api == "responses"
     thinking = REASONING if is_reasoning else family_named(model).thinking
     template = options.extra_body.get("chat_template_kwargs")
     template_kwargs = template if isinstance(template, Mapping) else {}
@@ -41,4 +42,4 @@ def open_openai(config: RunConfig, model: str, engine_options: Mapping[str, Any]
         options = replace(
             options, extra_body={**options.extra_body, "chat_template_kwargs": arguments}
         )
-    return ChatCompletions(model, options)
+    return (Responses if options.api == "responses" else ChatCompletions)(model, options)

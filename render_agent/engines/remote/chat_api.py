@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -34,6 +35,8 @@ class ChatApi(ABC):
     """What a response is called in messages."""
     optional_fields: ClassVar[Mapping[str, str]] = {}
     """Fields that can be omitted -> how the error messages of servers name them, as a pattern."""
+    unsupported: ClassVar[tuple[str, ...]] = ()
+    """Fields that the API does not have; their absence is recorded like that of a rejected field."""
     limit_names: ClassVar[tuple[str, ...]] = ()
     """The names of the token limit, if servers differ in it."""
 
@@ -82,6 +85,11 @@ class ChatApi(ABC):
     async def list_models(self, client: Any) -> str:
         """Return a list of models as JSON, in OpenAI's format; by default the model of the run, if it exists."""
         await client.models.with_raw_response.retrieve(self.model)
+        return self.model_list
+
+    @property
+    def model_list(self) -> str:
+        """The list of a server that has the model of the run."""
         return json.dumps({"data": [{"id": self.model}]})
 
 
@@ -90,6 +98,16 @@ def png_base64(image: Image) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def reply_text(text: str, calls: Sequence[str], thought: str) -> str:
+    """Return a reply as text: its text and its calls, after a <think> block."""
+    reply = "\n".join(filter(None, (text, *calls)))
+    if not thought:
+        return reply
+    # A mark inside the thought would end the block early, and the rest would count as the reply.
+    thought = re.sub("<(/?think)>", "‹\\1›", thought)
+    return f"<think>{thought}</think>\n{reply}"
 
 
 def token_count(value: Any) -> int:

@@ -104,7 +104,7 @@ class RemoteEngine:
         self.calls = 0
         self.servers = [Server(entry, api.connect(entry)) for entry in endpoints]
         for server in self.servers:
-            server.adaptations = {OMITTED + name for name in api.options.omit}
+            server.adaptations = {OMITTED + name for name in (*api.options.omit, *api.unsupported)}
         self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         # Of each dialogue: the number of messages, the images, and the largest number of prompt tokens so far.
         self._prompts: dict[str, tuple[int, list[str], int]] = {}

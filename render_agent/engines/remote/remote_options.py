@@ -12,6 +12,8 @@ from render_agent.engines.engine_options import check_engine_options
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
 
+Omittable = Literal["seed", "temperature", "n", "response_format"]
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
@@ -28,7 +30,7 @@ class RemoteOptions:
     timeout: Positive = 600.0
     connect_timeout: Positive = 10.0
     retries: Annotated[int, Meta(ge=0)] = 8
-    omit: tuple[Literal["seed", "temperature", "n", "response_format"], ...] = ()
+    omit: tuple[Omittable, ...] = ()
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
 

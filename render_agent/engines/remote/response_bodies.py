@@ -13,6 +13,18 @@ SERVER_FAULT = 500  # status of a fault without a code of its own, which is retr
 BAD_REQUEST = 400
 MAX_DEPTH = 6  # of the lists and objects around the message of an error
 
+LENGTH_LIMITS = frozenset(
+    "length max_tokens max_output_tokens max_length model_length"
+    " model_context_window_exceeded".split()
+)
+"""Finish reasons, in lower case, of replies that a token limit cut off."""
+
+FILTERS = frozenset(
+    "content_filter content_filtered safety recitation prohibited_content blocklist spii"
+    " image_safety image_recitation image_prohibited_content model_armor refusal sensitive guardrail_intervened".split()
+)
+"""Finish reasons, in lower case, of replies that a content filter ended."""
+
 FAULTS = frozenset(
     "error abort aborted cancelled canceled network_error server_error timeout"
     " insufficient_system_resource".split()

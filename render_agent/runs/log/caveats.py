@@ -34,7 +34,10 @@ EVENT_CAVEATS = {
 CONSEQUENCES = {
     "temperature": "so the server's default applied instead of --temperature",
     "seed": "so sampled replies cannot be reproduced",
-    "response_format": "so the server did not enforce the form of replies",
+    **dict.fromkeys(
+        ("response_format", "output_config", "response_json_schema", "text"),
+        "so the server did not enforce the form of replies",
+    ),
     "system message": "because the server has no system role",
 }
 

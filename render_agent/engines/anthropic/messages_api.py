@@ -1,0 +1,234 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from render_agent.dialogue.chat import Message, Piece
+from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tools_protocol import call_text
+from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.chat_api import (
+    ChatApi,
+    mapping,
+    mappings,
+    reply_text,
+    token_count,
+    used_options,
+)
+from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.http_client import sdk_client
+from render_agent.engines.remote.remote_options import Omittable, RemoteOptions
+from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
+from render_agent.errors import UsageError
+from render_agent.util.safe_parse import parse_json
+
+ANTHROPIC = Service(
+    "anthropic",
+    "https://api.anthropic.com",
+    ("ANTHROPIC_API_KEY",),
+    "ANTHROPIC_BASE_URL",
+    key_header="x-api-key",
+    key_format="{}",
+)
+MIN_THINKING_TOKENS = 1024  # smallest budget that the API accepts
+MAX_PAUSES = 4  # continuations of a paused reply
+CACHE = {"cache_control": {"type": "ephemeral"}}
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicOptions(RemoteOptions):
+    """Options for the Messages API, which current models accept without a temperature."""
+
+    omit: tuple[Omittable, ...] = ("temperature",)
+
+
+class MessagesApi(ChatApi):
+    """The Messages API.
+
+    Attributes:
+        thinking: Value of `--thinking`.
+    """
+
+    engine = "anthropic"
+    service = ANTHROPIC
+    response_name = "message"
+    unsupported = ("seed",)
+    optional_fields: ClassVar[Mapping[str, str]] = {
+        "temperature": r"\btemperature\b",
+        "output_config": r"output_(?:config|format)|json_?schema|structured.?outputs?",
+    }
+
+    def __init__(self, model: str, options: AnthropicOptions, thinking: str = "auto") -> None:
+        super().__init__(model, options)
+        self.thinking = thinking
+
+    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+        """Return a client for a server."""
+        import anthropic
+
+        key = endpoint.headers.get(ANTHROPIC.key_header, "EMPTY")
+
+        def make(**arguments: Any) -> Any:
+            return anthropic.AsyncAnthropic(api_key=key, **arguments)
+
+        seconds = timeout or self.options.timeout
+        return sdk_client(anthropic, make, endpoint, seconds, self.options.connect_timeout)
+
+    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
+        """Return the messages, with the results of tool calls and a cache breakpoint at the end."""
+
+        def content(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+            return [
+                {"type": "text", "text": piece["text"]}
+                if piece["type"] == "text"
+                else {
+                    "type": "image",
+                    "source": {
+                        "type": "base64",
+                        "media_type": "image/png",
+                        "data": image(piece["image"]),
+                    },
+                }
+                for piece in pieces
+            ]
+
+        messages: list[dict[str, Any]] = []
+        for exchange in split_exchanges(request.messages)[1]:
+            ids: list[str] = []
+            if exchange.reply is not None:
+                blocks = sent_back(exchange.reply)
+                ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+                messages.append({"role": "assistant", "content": blocks})
+            shown = [
+                {"type": "tool_result", "tool_use_id": call_id, "content": content(pieces)}
+                for call_id, pieces in zip(ids, exchange.results_of(len(ids)), strict=True)
+            ] or content([*(p for each in exchange.results for p in each), *exchange.pieces])
+            if shown:
+                messages.append({"role": "user", "content": shown})
+        if messages and messages[-1]["role"] == "user":
+            messages[-1]["content"][-1].update(CACHE)
+        return messages
+
+    def fields(
+        self, request: Request, samples: int, seed: int, endpoint: Endpoint
+    ) -> dict[str, Any]:
+        """Return the other fields of a request, with a cache breakpoint at the instructions."""
+        system = split_exchanges(request.messages)[0]
+        fields: dict[str, Any] = {
+            "max_tokens": request.most_tokens,
+            "temperature": request.temperature,
+            "seed": seed,
+            "system": [{"type": "text", "text": system, **CACHE}] if system else None,
+            "thinking": self._thinking(request.thinking_budget),
+        }
+        if request.schema is not None:
+            fields["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
+        if request.tools is not None:
+            functions = [tool["function"] for tool in request.tools]
+            fields["tools"] = [
+                {k: v for k, v in each.items() if k != "parameters"}
+                | {"input_schema": each["parameters"]}
+                for each in functions
+            ]
+            # A turn makes one call; further ones would be ignored.
+            fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+        return used_options(self.options, fields)
+
+    def _thinking(self, budget: int | None) -> dict[str, Any] | None:
+        if self.thinking == "off":
+            return {"type": "disabled"}
+        if budget:
+            return {"type": "enabled", "budget_tokens": budget}
+        return {"type": "adaptive"} if self.thinking == "on" else None
+
+    async def send(
+        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+    ) -> str:
+        """Send a request, continue a reply that the server paused, and return the body of the response."""
+        earlier: list[dict[str, Any]] = []
+        for _ in range(1 + MAX_PAUSES):
+            paused = [{"role": "assistant", "content": earlier}] if earlier else []
+            raw = await client.messages.with_raw_response.create(
+                model=self.model,
+                messages=[*messages, *paused],
+                max_tokens=fields["max_tokens"],
+                extra_body={k: v for k, v in fields.items() if k != "max_tokens"},
+            )
+            text = str(raw.http_response.text)
+            try:
+                body = parse_json(text)
+            except ValueError:
+                return text
+            content = mappings(mapping(body).get("content"))
+            if not isinstance(body, dict) or body.get("stop_reason") != "pause_turn" or not content:
+                break
+            earlier += content
+        return json.dumps({**body, "content": earlier + content}) if earlier else text
+
+    def read(self, body: Any, request: Request) -> Reply | None:
+        """Parse a message."""
+        if mapping(body).get("type") != "message" or not isinstance(body.get("content"), list):
+            return None
+        content, reason = mappings(body["content"]), body.get("stop_reason")
+        parts: dict[str, list[str]] = {"text": [], "thinking": []}
+        calls = []
+        for block in content:
+            kind = block.get("type")
+            if kind == "tool_use":
+                calls.append(call_text(str(block.get("name")), block.get("input") or {}))
+            elif kind in parts:
+                parts[kind].append(str(block.get(kind) or ""))
+        tokens = _tokens(mapping(body.get("usage")))
+        events = [CONTENT_FILTER] * (reason in FILTERS) + [NO_USAGE] * (tokens.prompt == 0)
+        return Reply(
+            samples=(reply_text("".join(parts["text"]), calls, "\n".join(parts["thinking"])),),
+            tokens=tokens,
+            finish="length" if reason in LENGTH_LIMITS else "stop",
+            events=tuple(events),
+            blocks=(tuple(content),) if any(b.get("type") != "text" for b in content) else (),
+        )
+
+
+def sent_back(reply: Message) -> list[dict[str, Any]]:
+    """Return the content of an assistant message: the blocks as received, or text and calls.
+
+    The API rejects empty texts, and thoughts without a signature, which were cut off. A message must not end with a
+    thought.
+    """
+    blocks = [
+        block
+        for block in reply.get("blocks", ())
+        if not (block.get("type") == "text" and not block["text"].strip())
+        and not (block.get("type") == "thinking" and not block.get("signature"))
+    ]
+    if not any(block.get("type") in ("text", "tool_use") for block in blocks):
+        text = text_of(reply["content"])
+        blocks += [{"type": "text", "text": text}] if text.strip() else []
+        for call in reply.get("tool_calls", ()):
+            function = call["function"]
+            used = {"name": function["name"], "input": function["arguments"]}
+            blocks.append({"type": "tool_use", "id": call["id"], **used})
+    return blocks
+
+
+def _tokens(usage: Mapping[str, Any]) -> Tokens:
+    """Return the token counts of a message; the API counts cached tokens apart."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    prompt = [token_count(usage.get(name)) for name in names]
+    thought = mapping(usage.get("output_tokens_details")).get("thinking_tokens")
+    out = token_count(usage.get("output_tokens"))
+    return Tokens(sum(prompt), out, prompt[2], token_count(thought))
+
+
+def check_budget(budget: int | None) -> None:
+    """Raise UsageError if the API does not accept the thinking budget."""
+    if budget and budget < MIN_THINKING_TOKENS:
+        raise UsageError(
+            f"--thinking-budget {budget} is too small for --engine anthropic. Pass at least {MIN_THINKING_TOKENS}."
+        )

@@ -1,0 +1,245 @@
+"""The `generateContent` method of the Gemini API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from render_agent.dialogue.chat import Message, Piece
+from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tools_protocol import call_text
+from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.chat_api import (
+    ChatApi,
+    mapping,
+    mappings,
+    reply_text,
+    token_count,
+)
+from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.http_client import http_arguments
+from render_agent.engines.remote.remote_options import RemoteOptions
+from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
+
+GEMINI = Service(
+    "gemini",
+    "https://generativelanguage.googleapis.com",
+    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "GOOGLE_GEMINI_BASE_URL",
+    key_header="x-goog-api-key",
+    key_format="{}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiOptions(RemoteOptions):
+    """Options for the Gemini API.
+
+    Attributes:
+        result_images: True if function responses contain images, which models before Gemini 3 reject.
+    """
+
+    result_images: bool = True
+
+
+class GenerateContent(ChatApi):
+    """The `generateContent` method.
+
+    Attributes:
+        thinking: Value of `--thinking`.
+    """
+
+    engine = "gemini"
+    service = GEMINI
+    response_name = "generateContent response"
+    optional_fields: ClassVar[Mapping[str, str]] = {
+        "temperature": r"\btemperature\b",
+        "seed": r"\bseed\b",
+        "response_json_schema": r"response_?(?:json_?)?schema|json mode|additionalProperties",
+    }
+
+    def __init__(self, model: str, options: GeminiOptions, thinking: str = "auto") -> None:
+        super().__init__(model, options)
+        self.thinking = thinking
+
+    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+        """Return the asynchronous part of a client, and its HTTP client."""
+        from google import genai
+
+        http = import_module("httpx2" if find_spec("httpx2") else "httpx")
+        seconds = timeout or self.options.timeout
+        http_client = http.AsyncClient(
+            headers={"accept-encoding": "identity"},
+            timeout=http.Timeout(seconds, connect=self.options.connect_timeout),
+            limits=http.Limits(max_keepalive_connections=0),
+            **http_arguments(endpoint, seconds),
+        )
+        client = genai.Client(
+            vertexai=False,
+            api_key=endpoint.headers.get(GEMINI.key_header, "EMPTY"),
+            http_options={
+                "base_url": endpoint.url,
+                "headers": dict(endpoint.headers),
+                "httpx_async_client": http_client,
+            },
+        )
+        return client.aio, http_client
+
+    async def close(self, client: Any) -> None:
+        """Close the connections of a client."""
+        await client[1].aclose()
+
+    async def list_models(self, client: Any) -> str:
+        """Return the model of the run as a list, if it exists."""
+        await client[0].models.get(model=self.model)
+        return self.model_list
+
+    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
+        """Return the contents, with the results of function calls."""
+
+        def blob(piece: Piece) -> dict[str, Any]:
+            return {"inline_data": {"mime_type": "image/png", "data": image(piece["image"])}}
+
+        def parts(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+            return [{"text": p["text"]} if p["type"] == "text" else blob(p) for p in pieces]
+
+        contents: list[dict[str, Any]] = []
+        for exchange in split_exchanges(request.messages)[1]:
+            calls: list[Mapping[str, Any]] = []
+            if exchange.reply is not None:
+                sent = sent_back(exchange.reply)
+                calls = [mapping(c) for part in sent if (c := function_call(part)) is not None]
+                contents.append({"role": "model", "parts": sent})
+            shown, images = [], []
+            for call, pieces in zip(calls, exchange.results_of(len(calls)), strict=True):
+                result: dict[str, Any] = {
+                    "name": call.get("name"),
+                    "response": {"output": text_of(pieces)},
+                }
+                if call.get("id"):
+                    result["id"] = call["id"]
+                blobs = [blob(piece) for piece in pieces if piece["type"] == "image"]
+                if blobs and self.options.result_images:
+                    result["parts"] = blobs
+                else:
+                    images += blobs
+                shown.append({"function_response": result})
+            shown = [*shown, *images] or parts(
+                [*(p for each in exchange.results for p in each), *exchange.pieces]
+            )
+            if shown:
+                contents.append({"role": "user", "parts": shown})
+        return contents
+
+    def fields(
+        self, request: Request, samples: int, seed: int, endpoint: Endpoint
+    ) -> dict[str, Any]:
+        """Return the configuration of a request."""
+        config: dict[str, Any] = {
+            "system_instruction": split_exchanges(request.messages)[0] or None,
+            "temperature": request.temperature,
+            "seed": seed % 2**31,
+            "max_output_tokens": request.most_tokens,
+            "thinking_config": self._thinking(request.thinking_budget),
+        }
+        if request.schema is not None:
+            config |= {
+                "response_mime_type": "application/json",
+                "response_json_schema": request.schema,
+            }
+        if request.tools is not None:
+            functions = [tool["function"] for tool in request.tools]
+            declared = [
+                {k: v for k, v in each.items() if k != "parameters"}
+                | {"parameters_json_schema": each["parameters"]}
+                for each in functions
+            ]
+            config["tools"] = [{"function_declarations": declared}]
+        return {k: v for k, v in config.items() if v is not None}
+
+    def _thinking(self, budget: int | None) -> dict[str, Any] | None:
+        if self.thinking == "off":
+            return {"thinking_budget": 0}
+        if budget:
+            return {"thinking_budget": budget, "include_thoughts": True}
+        return {"include_thoughts": True} if self.thinking == "on" else None
+
+    async def send(
+        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+    ) -> str:
+        """Send a request and return the body of the response."""
+        config = {
+            **fields,
+            "automatic_function_calling": {"disable": True},
+            "should_return_http_response": True,
+        }
+        if self.options.extra_body:
+            config["http_options"] = {"extra_body": dict(self.options.extra_body)}
+        response = await client[0].models.generate_content(
+            model=self.model, contents=list(messages), config=config
+        )
+        return str(response.sdk_http_response.body)
+
+    def read(self, body: Any, request: Request) -> Reply | None:
+        """Parse a response: its first candidate, or the reason why the prompt was blocked."""
+        candidates = mappings(mapping(body).get("candidates"))
+        is_blocked = bool(mapping(mapping(body).get("promptFeedback")).get("blockReason"))
+        if not candidates and not is_blocked:
+            return None
+        candidate = candidates[0] if candidates else {}
+        parts = mappings(mapping(candidate.get("content")).get("parts"))
+        reason = str(candidate.get("finishReason") or "").lower()
+        texts: dict[bool, list[str]] = {True: [], False: []}
+        calls = []
+        for part in parts:
+            call = function_call(part)
+            if call is not None:
+                calls.append(call_text(str(call.get("name")), call.get("args") or {}))
+            texts[bool(part.get("thought"))].append(str(part.get("text") or ""))
+        # The message of a malformed function call quotes it.
+        text = "".join(texts[False]) or ("" if calls else str(candidate.get("finishMessage") or ""))
+        tokens = _tokens(mapping(body.get("usageMetadata")))
+        is_filtered = is_blocked or reason in FILTERS
+        events = [CONTENT_FILTER] * is_filtered + [NO_USAGE] * (tokens.prompt == 0)
+        is_opaque = any("thoughtSignature" in p or function_call(p) is not None for p in parts)
+        return Reply(
+            samples=(reply_text(text, calls, "".join(texts[True])),),
+            tokens=tokens,
+            finish="length" if reason in LENGTH_LIMITS else "stop",
+            events=tuple(events),
+            blocks=(tuple(parts),) if is_opaque else (),
+        )
+
+
+def function_call(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the function call of a part; None if it has none."""
+    call = part.get("functionCall", part.get("function_call"))
+    return call if isinstance(call, Mapping) else None
+
+
+def sent_back(reply: Message) -> list[dict[str, Any]]:
+    """Return the parts of a reply: as received, with their signatures, or text and calls."""
+    if parts := list(reply.get("blocks", ())):
+        return parts
+    text = text_of(reply["content"])
+    parts = [{"text": text}] if text.strip() else []
+    for call in reply.get("tool_calls", ()):
+        function = call["function"]
+        parts.append({"function_call": {"name": function["name"], "args": function["arguments"]}})
+    return parts
+
+
+def _tokens(usage: Mapping[str, Any]) -> Tokens:
+    """Return the token counts of a response; the API counts thoughts apart from the reply."""
+    thought = token_count(usage.get("thoughtsTokenCount"))
+    return Tokens(
+        token_count(usage.get("promptTokenCount")),
+        token_count(usage.get("candidatesTokenCount")) + thought,
+        token_count(usage.get("cachedContentTokenCount")),
+        thought,
+    )

@@ -1,0 +1,151 @@
+"""OpenAI's Responses API (`--engine-option api=responses`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from render_agent.dialogue.chat import Message, Piece
+from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tools_protocol import call_text
+from render_agent.engines.engine import Reply, Request
+from render_agent.engines.openai.chat_completions import OpenAIApi
+from render_agent.engines.remote.chat_api import (
+    mapping,
+    mappings,
+    reply_text,
+    token_count,
+    used_options,
+)
+from render_agent.engines.remote.endpoints import Endpoint
+from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
+
+ENCRYPTED = (
+    "reasoning.encrypted_content"  # lets reasoning be sent back although the server stores nothing
+)
+
+
+class Responses(OpenAIApi):
+    """The Responses API, without storage on the server."""
+
+    response_name = "response"
+    unsupported = ("seed",)
+    optional_fields: ClassVar[Mapping[str, str]] = {
+        "temperature": r"\btemperature\b",
+        "text": r"\btext\.format\b|json_?schema|structured.?outputs?",
+        "include": r"encrypted_?content|\binclude\b",
+    }
+
+    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
+        """Return the input items, with the results of function calls."""
+        detail = self.options.image_detail or "auto"
+
+        def content(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+            return [
+                {"type": "input_text", "text": piece["text"]}
+                if piece["type"] == "text"
+                else {
+                    "type": "input_image",
+                    "image_url": "data:image/png;base64," + image(piece["image"]),
+                    "detail": detail,
+                }
+                for piece in pieces
+            ]
+
+        items: list[dict[str, Any]] = []
+        for exchange in split_exchanges(request.messages)[1]:
+            sent = [] if exchange.reply is None else sent_back(exchange.reply)
+            ids = [item["call_id"] for item in sent if item.get("type") == "function_call"]
+            items += sent
+            items += [
+                {"type": "function_call_output", "call_id": call_id, "output": content(pieces)}
+                for call_id, pieces in zip(ids, exchange.results_of(len(ids)), strict=True)
+            ]
+            pieces = [*(p for each in exchange.results for p in each), *exchange.pieces]
+            if pieces and not ids:
+                items.append({"type": "message", "role": "user", "content": content(pieces)})
+        return items
+
+    def fields(
+        self, request: Request, samples: int, seed: int, endpoint: Endpoint
+    ) -> dict[str, Any]:
+        """Return the other fields of a request, without the model."""
+        effort = self.options.reasoning_effort
+        fields: dict[str, Any] = {
+            "instructions": split_exchanges(request.messages)[0] or None,
+            "max_output_tokens": request.most_tokens,
+            "temperature": request.temperature,
+            "seed": seed,
+            "top_p": self.options.top_p,
+            "store": False,
+            "include": [ENCRYPTED],
+            "reasoning": {"effort": effort} if effort else None,
+        }
+        if request.schema is not None:
+            form = {"type": "json_schema", "name": "reply", "schema": request.schema}
+            fields["text"] = {"format": {**form, "strict": False}}
+        if request.tools is not None:
+            fields["tools"] = [
+                {"type": "function", **tool["function"], "strict": False} for tool in request.tools
+            ]
+            fields["parallel_tool_calls"] = False  # a turn makes one call
+        return used_options(self.options, fields)
+
+    async def send(
+        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
+    ) -> str:
+        """Send a request and return the body of the response."""
+        raw = await client.responses.with_raw_response.create(
+            model=self.model, input=messages, extra_body=fields
+        )
+        return str(raw.text)
+
+    def read(self, body: Any, request: Request) -> Reply | None:
+        """Parse a response."""
+        if not isinstance(mapping(body).get("output"), list):
+            return None
+        output = mappings(body["output"])
+        texts, refusals, thoughts, calls = [], [], [], []
+        for item in output:
+            content = mappings(item.get("content"))
+            if item.get("type") == "message":
+                texts += [str(part["text"]) for part in content if part.get("text")]
+                refusals += [str(part["refusal"]) for part in content if part.get("refusal")]
+            elif item.get("type") == "reasoning":
+                shown = mappings(item.get("summary")) + content
+                thoughts += [str(part.get("text") or "") for part in shown]
+            elif item.get("type") == "function_call":
+                calls.append(call_text(str(item.get("name")), item.get("arguments") or {}))
+        reason = mapping(body.get("incomplete_details")).get("reason")
+        usage = mapping(body.get("usage"))
+        tokens = Tokens(
+            token_count(usage.get("input_tokens")),
+            token_count(usage.get("output_tokens")),
+            token_count(mapping(usage.get("input_tokens_details")).get("cached_tokens")),
+            token_count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
+        )
+        is_filtered = bool(refusals) or reason in FILTERS
+        return Reply(
+            samples=(reply_text("".join(texts) or "".join(refusals), calls, "\n".join(thoughts)),),
+            tokens=tokens,
+            finish="length" if reason in LENGTH_LIMITS else "stop",
+            events=(CONTENT_FILTER,) * is_filtered + (NO_USAGE,) * (tokens.prompt == 0),
+            blocks=(tuple(output),) if output else (),
+        )
+
+
+def sent_back(reply: Message) -> list[dict[str, Any]]:
+    """Return the items of a reply: as received, or text and calls."""
+    items: list[dict[str, Any]] = list(reply.get("blocks", ()))
+    if not any(item.get("type") in ("message", "function_call") for item in items):
+        text = text_of(reply["content"])
+        items += [{"role": "assistant", "content": text}] if text.strip() else []
+        for call in reply.get("tool_calls", ()):
+            function = call["function"]
+            arguments = json.dumps(function["arguments"], ensure_ascii=False)
+            used = {"name": function["name"], "arguments": arguments}
+            items.append({"type": "function_call", "call_id": call["id"], **used})
+    return items

@@ -1,0 +1,205 @@
+"""Native APIs against stub servers that validate every request with the SDKs' types."""
+
+import json
+
+import pytest
+from factories.native_apis import NativeServer
+from factories.runs import NullObserver, make_config, transcripts
+
+from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE, OMITTED
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.errors import EngineError
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import resume_run, start_run
+
+NAMES = ["anthropic", "gemini", "responses"]
+
+
+@pytest.fixture(autouse=True)
+def no_delays(monkeypatch):
+    """Retry immediately."""
+    monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.01)
+
+
+class Killed(Exception):
+    """The run was killed."""
+
+
+class KillAfter(NullObserver):
+    """Kills a run after a number of turns."""
+
+    def __init__(self, turns):
+        self.remaining = turns
+
+    def on_turn(self, state, turn):
+        self.remaining -= 1
+        if self.remaining == 0:
+            raise Killed
+
+
+def options(server, name, protocol):
+    more = {"engine_option": ("api=responses",)} if name == "responses" else {}
+    return {
+        "engine": "openai" if name == "responses" else name,
+        "model": "made",
+        "base_url": (server.base_url,),
+        "reply_protocol": protocol,
+        "thinking": "on",
+        "limit": 2,
+        "max_turns": 3,
+        "batch_size": 1,
+        **more,
+    }
+
+
+def key(request):
+    return json.dumps(request, sort_keys=True)
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path):
+    """Transcripts depend on every byte of the requests."""
+    with NativeServer(name) as server:
+        whole = start_run(make_config(tmp_path / "a", "rooms", **options(server, name, protocol)))
+        try:
+            whole.go(NullObserver())
+        finally:
+            whole.close()
+        assert not server.problems
+        undisturbed, server.requests = list(map(key, server.requests)), []
+
+        run = start_run(make_config(tmp_path / "b", "rooms", **options(server, name, protocol)))
+        try:
+            with pytest.raises(Killed):
+                run.go(KillAfter(4))
+        finally:
+            run.close()
+        resumed = resume_run(RunData(run.path), {})
+        try:
+            results = resumed.go(NullObserver())
+        finally:
+            resumed.close()
+        assert not server.problems
+        assert set(map(key, server.requests)) == set(undisturbed)
+    assert transcripts(run.path) == transcripts(whole.path)
+    turns = [turn for state in RunData(run.path).states for turn in state.turns]
+    assert all(turn.blocks for turn in turns)
+    assert all(turn.reply.startswith("<think>hm") for turn in turns)
+    assert all(isinstance(t.action, Action) and not t.action.repaired for t in turns)
+    assert {
+        (t.tokens.prompt, t.tokens.reply, t.tokens.cached, t.tokens.thought) for t in turns
+    } == {(14, 9, 7, 4)}
+    last = max(server.requests, key=lambda body: len(key(body)))
+    sent = server.stub.opaque(last)
+    logged = [
+        block for state in RunData(run.path).states for t in state.turns for block in t.blocks
+    ]
+    assert sent
+    assert all(comparable(block) in list(map(comparable, logged)) for block in sent)
+    assert results["counts"]["failed"] == 0
+
+
+def comparable(block):
+    """Return a block in one alphabet of base64, with keys in order."""
+    return key(block).replace("+", "-").replace("/", "_")
+
+
+def run_with(tmp_path, name, script, **more):
+    """Run with these first answers of the server; return the turns and the results."""
+    with NativeServer(name, script) as server:
+        run = start_run(make_config(tmp_path, "rooms", **options(server, name, "json"), **more))
+        try:
+            results = run.go(NullObserver())
+        finally:
+            run.close()
+    assert not server.problems
+    return [turn for state in RunData(run.path).states for turn in state.turns], results
+
+
+def events_of(turn):
+    """Return the events of a turn without the fields that an API does not have."""
+    return [event for event in turn.events if not event.startswith(OMITTED)]
+
+
+OVERLOADED = {
+    "anthropic": (529, {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
+    "gemini": (503, {"error": {"code": 503, "status": "UNAVAILABLE", "message": "busy"}}),
+    "responses": (503, {"error": {"code": "server_error", "message": "busy"}}),
+}
+EXHAUSTED = {
+    "anthropic": (400, {"error": {"message": "Your credit balance is too low to access the API"}}),
+    "gemini": (429, {"error": {"code": 429, "message": "You exceeded your current quota"}}),
+    "responses": (429, {"error": {"code": "insufficient_quota", "message": "quota"}}),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_overloaded_and_rate_limited_requests_are_retried(name, tmp_path):
+    status, body = OVERLOADED[name]
+    limited = (429, {"retry-after": "0"}, {"error": {"message": "rate limit"}})
+    turns, results = run_with(tmp_path, name, [(status, {}, body), limited])
+    assert results["counts"]["failed"] == 0
+    assert events_of(turns[0]) == ["retried", "retried"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exhausted_quota_ends_the_run_without_retries(name, tmp_path):
+    status, body = EXHAUSTED[name]
+    with NativeServer(name, [(status, {}, body)] * 9) as server:
+        run = start_run(make_config(tmp_path, "rooms", **options(server, name, "json")))
+        try:
+            with pytest.raises(EngineError, match=str(status)):
+                run.go(NullObserver())
+        finally:
+            run.close()
+    assert len(server.requests) == 1
+
+
+REFUSALS = {
+    "anthropic": lambda stub: stub.message([{"type": "text", "text": "No."}], "refusal"),
+    "gemini": lambda stub: stub.message([], "SAFETY"),
+    "responses": lambda stub: stub.message(
+        [{**stub.text_item(""), "content": [{"type": "refusal", "refusal": "No."}]}]
+    ),
+}
+EMPTY = {
+    "anthropic": lambda stub: stub.message([], "end_turn"),
+    "gemini": lambda stub: stub.message([], "STOP"),
+    "responses": lambda stub: stub.message([]),
+}
+CUT = {
+    "anthropic": lambda stub: stub.message([{"type": "text", "text": "I"}], "max_tokens"),
+    "gemini": lambda stub: stub.message([{"text": "I"}], "MAX_TOKENS"),
+    "responses": lambda stub: stub.message(
+        [stub.text_item("I")],
+        status="incomplete",
+        incomplete_details={"reason": "max_output_tokens"},
+    ),
+}
+UNCOUNTED = {
+    "anthropic": lambda stub: stub.message([{"type": "text", "text": "I"}], "end_turn", usage=None),
+    "gemini": lambda stub: stub.message([{"text": "I"}], "STOP", usageMetadata=None),
+    "responses": lambda stub: stub.message([stub.text_item("I")], usage=None),
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "events", "was_cut"),
+    [
+        (REFUSALS, [CONTENT_FILTER], False),
+        (EMPTY, [], False),
+        (CUT, [], True),
+        (UNCOUNTED, [NO_USAGE], False),
+    ],
+    ids=["refusal", "empty", "length", "no usage"],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_replies_without_an_answer_belong_to_the_model(name, answers, events, was_cut, tmp_path):
+    turns, results = run_with(tmp_path, name, [answers[name](NativeServer(name).stub)])
+    first = turns[0]
+    assert isinstance(first.action, Malformed)
+    assert (first.finish == "length") is was_cut
+    assert events_of(first) == events
+    assert results["counts"]["failed"] == 0
+    assert len(turns) > 1
