@@ -80,7 +80,7 @@ def test_table_matches_compare(page, runs, two):
     scores = [side.results["official"] for side in sides]
     assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
     assert cells[4] == f"{found['difference']:+.1f}"
-    assert page.locator("img.plot").get_attribute("src") == "plots/differences.svg"
+    assert page.locator("img.plot").first.get_attribute("src") == "plots/differences.svg"
     rows = page.locator(".compared-runs tbody tr")
     assert rows.count() == 2
     assert all(name in rows.nth(n).inner_text() for n, name in enumerate(names[:2]))

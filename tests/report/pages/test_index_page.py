@@ -66,6 +66,7 @@ def test_index_matches_the_results(page, seen):
     assert [src.rpartition("/")[2] for src in plots] == [
         "types.svg",
         "turns.svg",
+        "images.svg",
         "causes.svg",
         "seen.svg",
         "coverage.svg",

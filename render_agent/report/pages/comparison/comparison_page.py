@@ -35,7 +35,13 @@ from render_agent.report.pages.page import (
     write_page,
 )
 from render_agent.report.pages.plots import palette
-from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
+from render_agent.report.pages.plots.run_plots import (
+    INTERVALS,
+    MARKERS,
+    Plot,
+    images_seen,
+    write_plots,
+)
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
@@ -59,7 +65,6 @@ MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
 
 Pairs = Sequence[Mapping[str, Any]]
 
-MARKS = "osD^vP"  # markers of the runs in a plot
 MEANS = (OFFICIAL, "micro")  # aggregate scores shown in addition to the types
 
 
@@ -88,8 +93,12 @@ def write_comparison(
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
-        plot = difference_plot(runs, pairs)
-        write_plots(folder, [plot] if plot else [])
+        drawn = (
+            difference_plot(runs, pairs),
+            images_seen(dict(zip(LETTERS, runs, strict=False))),
+        )
+        plots = [plot for plot in drawn if plot is not None]
+        write_plots(folder, plots)
         _write_changed(runs, changes, shared, folder, diagnose=diagnose)
         (folder / "questions.js").write_bytes(table_script(_rows(changes)))
         write_page(
@@ -116,7 +125,7 @@ def write_comparison(
             table=_table(runs, pairs),
             beliefs=_beliefs(pairs),
             tests=_tests(pairs),
-            plot=plot,
+            plots=plots,
             changes=[(change, page_of(change.question_id)) for change in changes],
             choices=_choices(changes),
             type_words=type_words,
@@ -293,7 +302,10 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     def paint(figure: Any) -> None:
         axes = figure.subplots()
         for number, (letter, pair) in enumerate(zip(others, pairs, strict=True), 1):
-            colour, mark = palette.CYCLE[number % len(palette.CYCLE)], MARKS[number % len(MARKS)]
+            colour, mark = (
+                palette.CYCLE[number % len(palette.CYCLE)],
+                MARKERS[number % len(MARKERS)],
+            )
             offset = (number - (len(others) + 1) / 2) * 0.6 / len(others)
             points = []
             for y, name in enumerate(names):

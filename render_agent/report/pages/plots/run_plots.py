@@ -18,6 +18,7 @@ from render_agent.report.pages.words import (
     outcome_word,
     type_words,
 )
+from render_agent.report.score_by_images import score_by_images
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import LEAST_SCENES, ratio
@@ -35,6 +36,8 @@ MIRRORED = {
 }
 
 ALL_TYPES = "all types"
+
+MARKERS = "osD^vP"  # markers of the runs in a plot
 
 # chance level -> marker and colour
 CHANCE = {"random": ("|", palette.SOFT), "frequency": ("D", palette.GREY)}
@@ -81,6 +84,7 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     originals = own_diagnoses(run.states, diagnoses)
     plots = (
         turns_used(run),
+        images_seen({"": run}),
         causes(run, originals),
         seen(run, originals),
         coverage(run, originals),
@@ -211,6 +215,57 @@ def turns_used(run: RunData) -> Plot | None:
         [
             (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(mean_share(by_turns[turn]))[1:])
             for turn, num_right, num_wrong in zip(turns, right, wrong, strict=True)
+        ],
+    )
+
+
+def images_seen(runs: Mapping[str, RunData]) -> Plot | None:
+    """Plot the score by number of images seen.
+
+    Args:
+        runs: The runs by label; a single run needs none.
+    """
+    curves = {label: score_by_images(run) for label, run in runs.items()}
+    curves = {label: points for label, points in curves.items() if points}
+    if not curves:
+        return None
+
+    def paint(axes: Any) -> None:
+        end = 0.5 + max(points[-1].images for points in curves.values())
+        for number, (label, points) in enumerate(curves.items()):
+            colour = palette.CYCLE[number % len(palette.CYCLE)]
+            line = MARKERS[number % len(MARKERS)] + "-"
+            images = [*(point.images for point in points), end]
+            scores = [point.score for point in (*points, points[-1])]
+            axes.plot(images, scores, line, color=colour, ms=4, label=label, drawstyle="steps-post", markevery=range(len(points)))  # fmt: skip
+            bounds = [point.interval for point in (*points, points[-1])]
+            _band(axes, images, bounds, colour, step="post")
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y")
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        axes.set_xlabel("images seen")
+        axes.set_ylabel("score (%)")
+        if len(runs) > 1:
+            legend(axes, 6)
+
+    return Plot(
+        "images",
+        "Score by number of images seen",
+        "A curve for each run: its score if every dialogue had ended after this many images.",
+        _draw(paint),
+        "A dialogue that is longer counts with its latest answer until then, and as wrong if it had given none. The"
+        f" last point is the score over the scored questions. {INTERVALS}",
+        (*["run"] * (len(runs) > 1), "images", "ended", "score (%)", "95 % CI"),
+        [
+            (
+                *[label] * (len(runs) > 1),
+                point.images,
+                point.ended,
+                figure(point.score),
+                interval(point.interval) or "–",
+            )
+            for label, points in curves.items()
+            for point in points
         ],
     )
 
@@ -443,13 +498,17 @@ def _label_turn_axes(axes: Any, label: str, columns: int = 3) -> None:
 
 
 def _band(
-    axes: Any, turns: Iterable[int], bounds: Sequence[Sequence[float] | None], colour: str
+    axes: Any,
+    turns: Iterable[float],
+    bounds: Sequence[Sequence[float] | None],
+    colour: str,
+    step: str | None = None,
 ) -> None:
     """Shade the confidence intervals of a curve."""
     band = [(turn, *ends) for turn, ends in zip(turns, bounds, strict=True) if ends is not None]
     if band:
         x, low, high = zip(*band, strict=True)
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0, step=step)
 
 
 def _cells(share: Share) -> tuple[Cell, ...]:
