@@ -199,6 +199,12 @@ class RunConfig:
         minimum=0,
         metavar="N",
     )
+    reproducible: str = _engine(
+        AUTO,
+        "Make replies of --engine transformers independent, bit for bit, of batch size, schedule and resuming; on"
+        " checks the device first. auto is off for now, as its cost on GPUs is not measured.",
+        choices=(AUTO, "on", "off"),
+    )
     no_guide: bool = _engine(False, "Do not constrain replies to their JSON schema.")
 
     max_batched_turns: int = _speed(

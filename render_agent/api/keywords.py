@@ -45,6 +45,7 @@ class RunOptions(TypedDict, total=False):
     engine_option: Texts | None
     thinking: str | None
     thinking_budget: int | None
+    reproducible: str | None
     no_guide: bool | None
     # speed
     max_batched_turns: int | None

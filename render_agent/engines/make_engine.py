@@ -35,6 +35,8 @@ class EngineMaker(Choice):
     """
 
     default_model = DEFAULT_MODEL
+    can_reproduce = False
+    """True if the engine supports `--reproducible on`."""
     uses_model = True
     """True if a model answers, rather than a rule or a person."""
     uses_server = True
@@ -61,6 +63,7 @@ class Transformers(EngineMaker):
     """A model in this process, run by transformers."""
 
     uses_server = False
+    can_reproduce = True
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -84,7 +87,14 @@ class Transformers(EngineMaker):
         check_tools(self.model_name(config), loaded.inputs.processor, workload.tools)
         tokens = estimate_dialogue_tokens(loaded, config, options, workload)
         rows = config.fixed_batch_size
-        return build_engine(loaded, rows, options, tokens, picture_size=config.image_size)
+        return build_engine(
+            loaded,
+            rows,
+            options,
+            tokens,
+            picture_size=config.image_size,
+            reproducible=config.reproducible == "on",
+        )
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError if a requested device or library is missing."""
@@ -125,7 +135,31 @@ class Transformers(EngineMaker):
             "device": config.device,
             "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
             "reuse": options.get("reuse", family_of(str(described["model_type"])).reuse),
+            **({"reproducible": _machine(config.device)} if config.reproducible == "on" else {}),
         }
+
+
+def _machine(device: str) -> dict[str, str | None]:
+    """Return what the results of a reproducible run depend on besides its options: the GPU and the libraries."""
+    import torch
+
+    from render_agent.engines.checkpoint.pretrained import choose_device
+
+    chosen = torch.device(choose_device(device, "--device"))
+    on_gpu = chosen.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(chosen) if on_gpu else chosen.type,
+        "driver": _nvidia_driver() if on_gpu else None,
+        "cuda": torch.version.cuda if on_gpu else None,
+        **{name: version(name) for name in ("torch", "transformers")},
+    }
+
+
+def _nvidia_driver() -> str | None:
+    try:
+        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+    except OSError:
+        return None
 
 
 class Vllm(EngineMaker):

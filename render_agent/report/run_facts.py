@@ -19,6 +19,7 @@ FACT_OPTIONS = (
     "reply_protocol",
     "history",
     "feedback",
+    "reproducible",
 )
 
 
@@ -49,6 +50,8 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Images in the prompt": config.history,
         "Feedback": config.feedback,
     }
+    if config.reproducible == "on":
+        facts["Reproducible"] = "bit-for-bit on this type of device, with these versions"
     others = "; ".join(
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
     )

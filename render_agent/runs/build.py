@@ -282,6 +282,10 @@ def _check_engine(parts: Parts) -> None:
     if not parts.engine.uses_model and (config.thinking != AUTO or config.thinking_budget is not None):  # fmt: skip
         flag = "--thinking-budget" if config.thinking == AUTO else "--thinking"
         raise UsageError(f"{flag} applies to models, not to --engine {config.engine}. Omit it.")
+    if config.reproducible == "on" and not parts.engine.can_reproduce:
+        raise UsageError(
+            f"--reproducible on needs --engine transformers, not --engine {config.engine}. Omit it."
+        )
 
 
 def _check_schedule(parts: Parts) -> None:

@@ -110,6 +110,7 @@ def test_geometry_is_the_default_verifier_for_rendered_moves():
         ({"kinds": ("top",), "views": "four"}, "--view-types"),
         ({"engine": "scripted", "thinking": "on"}, "--thinking.*--engine scripted"),
         ({"engine": "human", "thinking_budget": 9}, "--thinking-budget.*--engine human"),
+        ({"engine": "scripted", "reproducible": "on"}, "--reproducible on needs.*transformers"),
         ({"devices": ("cpu", "cpu"), "workers": 3}, "--devices.*--workers 3"),
     ],
 )

@@ -240,6 +240,7 @@ class PrefillAttention(_PagedAttention):
             return flash_attention(
                 query, keys, values, self.bounds, self.max_lengths, True, scale, window
             )
+        padding = query.new_zeros(len(query) - self.prompts[-1].end, query.shape[1], value_width)
         return torch.cat(
             [
                 causal_attention(
@@ -251,6 +252,7 @@ class PrefillAttention(_PagedAttention):
                 )
                 for index, prompt in enumerate(self.prompts)
             ]
+            + [padding]
         )
 
     def _mask(

@@ -14,7 +14,12 @@ from render_agent.engines.transformers.attention import (
     logits_of,
     page_index,
 )
-from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.kv_cache import (
+    PAGE_TOKENS,
+    SCRATCH_PAGE,
+    CachedSequence,
+    KVCache,
+)
 from render_agent.engines.transformers.model.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.sequences import Sample
 
@@ -27,12 +32,21 @@ class Decoder:
         cache: The KV cache.
         axes: Position axes per token, 1 or 3.
         suppressed: Tokens that are never generated.
+        fixed_rows: Rows of every call, including padding; None for as many as there are.
     """
 
-    def __init__(self, model: Any, cache: KVCache, axes: int, suppressed: Sequence[int]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        cache: KVCache,
+        axes: int,
+        suppressed: Sequence[int],
+        fixed_rows: int | None = None,
+    ) -> None:
         self.model = model
         self.cache = cache
         self.axes = axes
+        self.fixed_rows = fixed_rows
         self.suppressed = torch.tensor(list(suppressed), dtype=torch.long, device=model.device)
 
     def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,13 +60,18 @@ class Decoder:
             Exception: Any error of the model. The call can be repeated.
         """
         device = self.model.device
-        sequences = [row.sequence for row in rows]
+        padding = max(0, (self.fixed_rows or 0) - len(rows))
+        sequences = [
+            *(row.sequence for row in rows),
+            *[CachedSequence("", pages=[SCRATCH_PAGE])] * padding,
+        ]
         counts = [len(sequence.ids) for sequence in sequences]
         slots = [
             sequence.pages[count // PAGE_TOKENS] * PAGE_TOKENS + count % PAGE_TOKENS
             for sequence, count in zip(sequences, counts, strict=True)
         ]
-        inputs = torch.tensor([[row.written[-1], row.position] for row in rows], device=device)
+        newest = [[row.written[-1], row.position] for row in rows] + [[0, 0]] * padding
+        inputs = torch.tensor(newest, device=device)
         call = DecodeAttention(
             self.cache.layers,
             torch.tensor(slots, device=device),
@@ -61,7 +80,7 @@ class Decoder:
         )
         with torch.inference_mode():
             logits = self.logits(inputs[:, 0], inputs[:, 1], call)
-            return logits, logits.argmax(-1)
+            return logits[: len(rows)], logits[: len(rows)].argmax(-1)
 
     def logits(
         self, ids: torch.Tensor, positions: torch.Tensor, call: DecodeAttention

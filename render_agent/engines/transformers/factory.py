@@ -9,12 +9,15 @@ from typing import Any
 from render_agent.engines.engine import Workload
 from render_agent.engines.memory.device import DeviceMemory, device_memory
 from render_agent.engines.memory.faults import Fault, attempt_with_retries
+from render_agent.engines.transformers.composition_check import check_composition
+from render_agent.engines.transformers.fixed_shapes import obstacle
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide_memory
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.transformers.transformers_options import most_rows
+from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +35,7 @@ def build_engine(
     tokens: int,
     memory: DeviceMemory | None = None,
     picture_size: tuple[int, int] = (640, 480),
+    reproducible: bool = False,
 ) -> TransformersEngine | ContinuousEngine:
     """Build the best engine for a model. All engines give the same replies.
 
@@ -42,10 +46,18 @@ def build_engine(
         tokens: Typical length of a complete dialogue, which determines how many run concurrently.
         memory: The device's memory; None detects it.
         picture_size: Width and height of the images in pixels.
+        reproducible: Give all calls fixed shapes.
+
+    Raises:
+        SetupError: The model cannot be reproducible, or is not on this device.
     """
     family = loaded.inputs.family
     reuse = options.get("reuse", family.reuse)
     memory, device = memory or device_memory(loaded.model), loaded.model.device
+    if reproducible:
+        why = f"it needs reuse=keys, not {reuse}" if reuse != "keys" else None
+        if why := why or obstacle(loaded.model, family):
+            raise SetupError(f"--reproducible on does not work with this model: {why}")
     if reuse == "keys":
         fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
@@ -57,11 +69,18 @@ def build_engine(
                 most_rows=batch_size or most_rows(options, device, MAX_CPU_ROWS),
                 dialogue_tokens=round(MEAN_SHARE * tokens),
                 read_tokens=read_tokens,
+                reproducible=reproducible,
             )
 
         engine = attempt_with_retries(build, device)
         if not isinstance(engine, Fault):
+            # Predetermined replies belong to the questions of a benchmark.
+            if reproducible and loaded.script is None and (why := check_composition(engine)):
+                engine.close()
+                raise SetupError(f"--reproducible on does not hold on {device}: {why}")
             return engine
+        if reproducible:
+            raise SetupError(f"--reproducible on needs the KV cache: {engine.reason}")
         LOG.warning("the KV cache is not reused between turns: %s", engine.reason)
     elif family.why:
         LOG.info("the KV cache is not reused between turns: %s", family.why)

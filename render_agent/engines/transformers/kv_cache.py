@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from render_agent.engines.transformers.fixed_shapes import common_blocks
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, common_tokens
 from render_agent.engines.transformers.model.recurrent_state import SequenceStates, StatePool
 
@@ -46,6 +47,8 @@ class CachedSequence:
     """Value of the cache's use counter when the sequence was last unpinned."""
     states: SequenceStates = field(default_factory=SequenceStates)
     """States of recurrent layers."""
+    by_blocks: bool = False
+    """Reuse only complete blocks of prompts (see `fixed_shapes`)."""
 
     def mark_read(self, prompt: PreparedPrompt) -> None:
         """Record that all tokens of a prompt are in the pages."""
@@ -68,6 +71,8 @@ class CachedSequence:
         With recurrent layers, it is limited to tokens with a stored state.
         """
         tokens = self._cached_keys(prompt)
+        if self.by_blocks:
+            return common_blocks(self.prompt, prompt, tokens)
         return self.states.cached_tokens(tokens) if self.states.slots else tokens
 
     def _cached_keys(self, prompt: PreparedPrompt) -> int:
@@ -100,6 +105,7 @@ class KVCache:
         self.layers: dict[int, LayerPages] = {}
         self.states: StatePool | None = None
         self.has_windows = False
+        self.by_blocks = False
         self.bytes_per_token = 0
         self.sequences: list[CachedSequence] = []
         self.evicted = 0
@@ -194,7 +200,7 @@ class KVCache:
             prompt: Its first prompt. Another sample of the same prompt shares all of it.
             parent: Id of the dialogue that it branches off from, if any.
         """
-        new = CachedSequence(question_id)
+        new = CachedSequence(question_id, by_blocks=self.by_blocks)
         self.sequences.append(new)
         recent = sorted(self.sequences[:-1], key=lambda s: -s.last_used)[:SHARING_CANDIDATES]
         sources = [s for s in self.sequences[:-1] if s.prompt is prompt][:1] or [
@@ -217,10 +223,17 @@ class KVCache:
         """Keep the prefix of a dialogue, up to its first image, even after the dialogue is evicted."""
         prompt = sequence.prompt
         if self.needs_prefix and prompt is not None:
-            prefix = CachedSequence("", pinned=True)
+            prefix = CachedSequence("", pinned=True, by_blocks=self.by_blocks)
             end = prompt.images[0].start if prompt.images else len(prompt.ids)
             self._share(sequence, prefix, end)
+            prefix.prompt = prompt if self.by_blocks else None
             self._prefix = prefix
+
+    def drop_prefix(self) -> None:
+        """Release the kept prefix."""
+        if self._prefix is not None:
+            self._release(self._prefix.pages)
+            self._prefix = None
 
     @property
     def needs_prefix(self) -> bool:

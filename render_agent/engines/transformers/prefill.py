@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any
@@ -21,10 +22,12 @@ from render_agent.engines.transformers.attention import (
     logits_of,
     page_index,
 )
+from render_agent.engines.transformers.fixed_shapes import FixedShapes
 from render_agent.engines.transformers.kv_cache import CachedSequence, KVCache
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptImage
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.model.recurrent_state import ZERO, StateCall, StatePool
+from render_agent.engines.transformers.model.vision_cache import one_image_per_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +123,15 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
 
 
 def prefill(
-    model: Any, cache: KVCache, entries: Sequence[UnreadPrompt], family: Family
+    model: Any,
+    cache: KVCache,
+    entries: Sequence[UnreadPrompt],
+    family: Family,
+    shapes: FixedShapes | None = None,
 ) -> torch.Tensor:
     """Compute the unread tokens of several prompts, whose pages are reserved, in one call of the model.
+
+    With fixed shapes, the call is padded, and the entries have to be blocks.
 
     Returns:
         The logits after the last computed token of each prompt, (prompts, vocabulary) float32.
@@ -139,15 +148,24 @@ def prefill(
         for entry in entries
     ]
     device = model.device
+    used = int(bounds[-1])
+    size, kept = (used, len(entries)) if shapes is None else shapes.sizes(used, len(entries))
+    padding = (0, size - used)
+    more_bounds = [size] if padding[1] else []
+    new_ids = np.concatenate([np.asarray(entry.ids[entry.start :]) for entry in entries])
+    written = np.concatenate(
+        [own[entry.start :] for own, entry in zip(slots, entries, strict=True)]
+    )
     ids, positions, new_slots, all_slots, last, new_bounds, all_bounds = _to_device(
         device,
-        np.concatenate([np.asarray(entry.ids[entry.start :]) for entry in entries]),
-        np.concatenate(new_positions, axis=1),
-        np.concatenate([own[entry.start :] for own, entry in zip(slots, entries, strict=True)]),
+        # Padding writes to the scratch page.
+        np.pad(new_ids, padding, constant_values=0 if shapes is None else shapes.pad),
+        np.pad(np.concatenate(new_positions, axis=1), ((0, 0), padding)),
+        np.pad(written, padding),
         np.concatenate(slots),
-        bounds[1:] - 1,
-        bounds,
-        np.cumsum([0, *totals]),
+        np.pad(bounds[1:] - 1, (0, kept - len(entries))),
+        np.concatenate([bounds, more_bounds]).astype(np.int64),
+        np.cumsum([0, *totals, *[0] * len(more_bounds)]),
     )
     packed = [
         PackedPrompt(
@@ -164,16 +182,17 @@ def prefill(
         flash = {
             "all_slots": all_slots,
             "bounds": (new_bounds.int(), all_bounds.int()),
-            "max_lengths": (int(np.diff(bounds).max()), max(totals)),
+            "max_lengths": (int(np.diff(bounds).max()) if shapes is None else size, max(totals)),
         }
     states = _state_call(cache, entries, bounds)
     call = PrefillAttention(
         cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
     )
     images = _image_inputs(model, entries, family.picture_axis)
-    logits = logits_of(model, call, ids, positions, last, **images)
+    with one_image_per_call(model) if shapes and images else nullcontext():
+        logits = logits_of(model, call, ids, positions, last, **images)
     # MiniCPM-V ignores `logits_to_keep` and returns the logits of all tokens.
-    return (logits if len(logits) == len(entries) else logits[last]).float()
+    return (logits if len(logits) == kept else logits[last])[: len(entries)].float()
 
 
 def _to_device(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:

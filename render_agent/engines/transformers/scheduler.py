@@ -13,6 +13,7 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply
 from render_agent.engines.memory.faults import Fault, attempt, retry_delays
 from render_agent.engines.transformers.decode import Decoder, can_use_triton
+from render_agent.engines.transformers.fixed_shapes import MAX_PROMPTS, FixedShapes, blocks
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, CachedSequence, KVCache
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
@@ -50,6 +51,7 @@ class Scheduler:
         longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
         deliver: Called with each sample and its reply.
         note: Called with the kind of each recovered fault.
+        shapes: Fixed shapes of all calls; None for shapes that fit the work.
     """
 
     def __init__(
@@ -61,14 +63,25 @@ class Scheduler:
         longest: int,
         deliver: Callable[[Sample, Reply], None],
         note: Callable[[str], None],
+        shapes: FixedShapes | None = None,
     ) -> None:
         self.loaded = loaded
         self.cache = cache
+        self.shapes = shapes
+        if shapes is not None:
+            most_rows, read_tokens = min(most_rows, shapes.rows), shapes.tokens
+            cache.by_blocks = True
         self.most_rows = most_rows
         self.family = loaded.inputs.family
         self.axes = self.family.axes
         self.decoder: Decoder = make_decoder(
-            loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
+            loaded.model,
+            cache,
+            self.axes,
+            loaded.suppressed,
+            most_rows,
+            longest,
+            shapes.rows if shapes else None,
         )
         self.active: list[Sample] = []
         self.reading: list[Sample] = []
@@ -76,6 +89,7 @@ class Scheduler:
         self.read_tokens = read_tokens
         self.read_ceiling = Ceiling(GROW_AFTER_READS)
         self.calls = 0
+        self.on_logits: Callable[[torch.Tensor, Sequence[Sample]], None] = lambda *_: None
         self._deliver = deliver
         self._note = note
 
@@ -134,7 +148,7 @@ class Scheduler:
         """
         max_tokens = self.read_ceiling.clamp(self.read_tokens)
         group = [self.reading[0]]
-        for sample in self.reading[1:]:
+        for sample in self.reading[1 : MAX_PROMPTS if self.shapes else None]:
             if sum(other.unread for other in group) + sample.unread > max_tokens:
                 break
             group.append(sample)
@@ -208,6 +222,10 @@ class Scheduler:
         """
         if self.cache.states is not None:
             return len(sample.ids)
+        if self.shapes is not None:
+            start = len(sample.sequence.ids)
+            ends = [end for _, end in blocks(sample.in_flight.prompt, start, len(sample.ids))]
+            return max([ends[0], *(end for end in ends if end - start <= max_tokens)])
         return chunk_end(
             sample.in_flight.prompt, len(sample.sequence.ids), max(MIN_READ_TOKENS, max_tokens)
         )
@@ -216,13 +234,14 @@ class Scheduler:
         """Prefill prompts up to these ends; return the first tokens of the replies to complete prompts."""
         entries = []
         for sample, end in zip(group, ends, strict=True):
-            start = len(sample.sequence.ids)
-            tensors = sample.in_flight.image_tensors(start, end)
-            entries.append(
-                UnreadPrompt(sample.in_flight.prompt, sample.sequence, start, tensors, end)
-            )
+            prompt, start = sample.in_flight.prompt, len(sample.sequence.ids)
+            for first, last in blocks(prompt, start, end) if self.shapes else [(start, end)]:
+                tensors = sample.in_flight.image_tensors(first, last)
+                entries.append(UnreadPrompt(prompt, sample.sequence, first, tensors, last))
         with torch.inference_mode():
-            logits = prefill(self.loaded.model, self.cache, entries, self.family)
+            logits = prefill(self.loaded.model, self.cache, entries, self.family, self.shapes)
+            ends_of_prompts = [n for n, e in enumerate(entries) if len(e.ids) == len(e.prompt.ids)]
+            logits = logits if len(ends_of_prompts) == len(entries) else logits[ends_of_prompts]
             logits = self.decoder.suppress(logits)
             if ends[-1] < len(group[-1].ids):
                 return []
@@ -230,6 +249,7 @@ class Scheduler:
                 prompt = sample.in_flight.prompt
                 sample.offset = next_position(prompt, self.axes) - len(sample.ids)
                 sample.start_reply(self.loaded, sample.request, sample.number, prompt.text)
+            self.on_logits(logits, group)
             return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
 
     def step(self) -> None:
@@ -259,6 +279,7 @@ class Scheduler:
     def _next_tokens(self, rows: Sequence[Sample]) -> list[int]:
         with torch.inference_mode():
             logits, most_likely = self.decoder.step(rows)
+            self.on_logits(logits, rows)
             return choose_tokens(logits, most_likely, rows, self.loaded.truncation)
 
     def _append_tokens(self, rows: Sequence[Sample], tokens: Sequence[int]) -> None:
@@ -320,7 +341,13 @@ class Scheduler:
 
 
 def make_decoder(
-    model: Any, cache: KVCache, axes: int, suppressed: Sequence[int], most_rows: int, longest: int
+    model: Any,
+    cache: KVCache,
+    axes: int,
+    suppressed: Sequence[int],
+    most_rows: int,
+    longest: int,
+    fixed_rows: int | None = None,
 ) -> Decoder:
     """Return the best decoder for a model's device: with CUDA graphs on a GPU with Triton.
 
@@ -331,9 +358,10 @@ def make_decoder(
         suppressed: Tokens that are never generated.
         most_rows: Maximum number of rows.
         longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
+        fixed_rows: Rows of every step, including padding; None for as many as there are.
     """
     if not can_use_triton(model, cache):
-        return Decoder(model, cache, axes, suppressed)
+        return Decoder(model, cache, axes, suppressed, fixed_rows)
     from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
 
-    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest)
+    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest, fixed_rows)

@@ -16,6 +16,7 @@ from typing import Any
 
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
 from render_agent.engines.memory.device import device_memory
+from render_agent.engines.transformers.fixed_shapes import fixed_shapes
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
@@ -50,6 +51,7 @@ class ContinuousEngine:
         most_rows: Maximum number of replies that are generated concurrently.
         dialogue_tokens: Estimated tokens per dialogue in the cache, until it is measured.
         read_tokens: Prompt tokens per prefill call.
+        reproducible: Give all calls fixed shapes, so that replies do not depend on what shares a call.
     """
 
     name = "transformers"
@@ -63,9 +65,11 @@ class ContinuousEngine:
         most_rows: int,
         dialogue_tokens: int = 0,
         read_tokens: int = 8192,
+        reproducible: bool = False,
     ) -> None:
         self.loaded = loaded
-        self.most_rows = most_rows
+        self.shapes = fixed_shapes(loaded.model, loaded.pad) if reproducible else None
+        self.most_rows = most_rows = min(most_rows, self.shapes.rows if self.shapes else most_rows)
         self.dialogue_tokens = dialogue_tokens
         self.capabilities = Capabilities(
             streaming=True, guided_decoding=loaded.guides is not None, scoring=True
@@ -81,6 +85,7 @@ class ContinuousEngine:
             4 * dialogue_tokens,
             self._deliver,
             self._events.append,
+            self.shapes,
         )
         self._turns = self._turn_tokens = self._steps_waited = 0
         self._queue: list[Sample] = []
@@ -155,6 +160,14 @@ class ContinuousEngine:
 
         self._scoring.most_rows = min(self.batch_size, MAX_SCORING_ROWS)
         return score_choices(self.loaded, requests, choices, self._scoring)
+
+    def await_prompts(self) -> None:
+        """Wait until the prompts of all queued requests are built."""
+        wait({sample.in_flight.built for sample in self._queue})
+
+    def forget_lengths(self) -> None:
+        """Measure the length of dialogues anew."""
+        self._turns = self._turn_tokens = 0
 
     def wake(self) -> None:
         """Make `ready` return after its next step."""

@@ -36,6 +36,7 @@ class GraphDecoder(Decoder):
         suppressed: Tokens that are never generated.
         most_rows: Maximum number of rows.
         longest: Length in tokens of the longest row that a graph supports.
+        fixed_rows: Rows of every step, including padding; None to use the smallest sufficient graph.
     """
 
     def __init__(
@@ -46,13 +47,16 @@ class GraphDecoder(Decoder):
         suppressed: Sequence[int],
         most_rows: int,
         longest: int,
+        fixed_rows: int | None = None,
     ) -> None:
-        super().__init__(model, cache, axes, suppressed)
+        super().__init__(model, cache, axes, suppressed, fixed_rows)
         fuse_layers(model)
         tokens = min(max(longest, 4096), position_limit(model.config) or longest)
         self.most_pages = min(-(-tokens // PAGE_TOKENS), cache.page_limit)
         self.buckets = [rows for rows in BUCKETS if rows < most_rows]
         self.buckets.append(min(most_rows, BUCKETS[-1]))
+        if fixed_rows is not None:
+            self.buckets = [fixed_rows]
         rows, width = self.buckets[-1], PAGES + self.most_pages
         self._host = torch.zeros(rows, width, dtype=torch.int32, pin_memory=True)
         self._array = self._host.numpy()

@@ -102,6 +102,34 @@ class VisionCache:
         return [rows[start] for start in starts]
 
 
+@contextmanager
+def one_image_per_call(model: Any) -> Iterator[None]:
+    """Compute the features of every image in a call of its own, whose shape depends on the image alone."""
+    inner = model.model
+    original, compute = vars(inner).get("get_image_features"), inner.get_image_features
+
+    def features(
+        pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None = None, **more: Any
+    ) -> Any:
+        if image_grid_thw is None:
+            outputs = [compute(tile, **more) for tile in pixel_values.split(1)]
+        else:
+            images = pixel_values.split(image_grid_thw.prod(-1).tolist())
+            outputs = [
+                compute(image, image_grid_thw=grid, **more)
+                for image, grid in zip(images, image_grid_thw.split(1), strict=True)
+            ]
+        return _merge(outputs[-1], [_split(output, 1)[0] for output in outputs])
+
+    inner.get_image_features = features
+    try:
+        yield
+    finally:
+        del inner.get_image_features
+        if original is not None:
+            inner.get_image_features = original
+
+
 def _key(image: torch.Tensor, grid: list[int] | None) -> bytes:
     """Return a digest of an image's pixels, dtype, shape and grid."""
     pixels = image.detach().contiguous().view(torch.uint8).cpu().numpy()

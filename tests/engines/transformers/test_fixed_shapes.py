@@ -1,0 +1,186 @@
+"""Fixed shapes make replies independent of what shares a call, tested with results that depend on the shape of a call."""
+
+import dataclasses
+
+import pytest
+import torch
+from factories.dialogues import Dialogues, load
+from factories.models import small_model
+
+from render_agent.dialogue import chat
+from render_agent.engines.transformers import attention, fixed_shapes, scheduler
+from render_agent.engines.transformers.composition_check import check_composition
+from render_agent.engines.transformers.factory import build_engine
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
+from render_agent.errors import SetupError
+
+LARGE_BUDGET = 1 << 30
+LONG = {"count": 6, "turns": 4, "instructions": "Explore the room. " * 90, "max_new_tokens": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load(small_model())
+
+
+@pytest.fixture(autouse=True)
+def shape_dependent(monkeypatch):
+    """Let every product and every attention depend on the shape of its call, as kernels of a GPU do, only more."""
+    linear, attend = torch.nn.functional.linear, torch.nn.functional.scaled_dot_product_attention
+
+    def shifted(result, *sizes):
+        return result * (1 + hash(sizes) % 61 * 2e-4)
+
+    def shifted_linear(given, weight, bias=None):
+        return shifted(linear(given, weight, bias), given.numel() // given.shape[-1])
+
+    def shifted_attention(query, key, value, *args, **more):
+        output = attend(query, key, value, *args, **more)
+        return shifted(output, tuple(query.shape), tuple(key.shape))
+
+    monkeypatch.setattr(torch.nn.functional, "linear", shifted_linear)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", shifted_attention)
+    monkeypatch.setattr(attention, "scaled_dot_product_attention", shifted_attention)
+
+
+@pytest.fixture
+def results(loaded, monkeypatch):
+    """Return a function that leads dialogues and returns the logits, bit for bit, that chose every token of every turn."""
+
+    def run(together=None, budget=LARGE_BUDGET, most_rows=64, reproducible=True, forget=False):
+        seen = {}
+        choose = scheduler.choose_tokens
+
+        def recorded(logits, likely, rows, truncation):
+            for row, values in zip(rows, logits, strict=True):
+                seen.setdefault((row.request.dialogue_id, row.request.turn), []).append(
+                    values.clone()
+                )
+            return choose(logits, likely, rows, truncation)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(scheduler, "choose_tokens", recorded)
+            own = dataclasses.replace(loaded)
+            engine = ContinuousEngine(
+                own, budget=budget, most_rows=most_rows, reproducible=reproducible
+            )
+            if forget:
+                unpin = engine.cache.unpin
+
+                def forgetful(sequence):
+                    unpin(sequence)
+                    engine.cache.evict(sequence)
+
+                patch.setattr(engine.cache, "unpin", forgetful)
+            led = Dialogues(**LONG).lead(engine, together)
+        assert not [r.error for replies in led.replies.values() for r in replies if r.error]
+        logits = {key: torch.stack(values) for key, values in seen.items()}
+        return led, logits, engine
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return {}
+
+
+@pytest.fixture
+def expected(results, reference):
+    if not reference:
+        reference["all"] = results()
+    return reference["all"]
+
+
+def same(first, second):
+    assert first.keys() == second.keys()
+    return all(first[key].equal(second[key]) for key in first)
+
+
+def test_without_fixed_shapes_logits_depend_on_the_schedule(results):
+    _, first, _ = results(reproducible=False)
+    _, second, _ = results(together=1, reproducible=False)
+    assert not same(first, second)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"together": 1}, {"together": 3}, {"most_rows": 2}, {"forget": True}],
+    ids=["one", "three", "two_rows", "evicted"],
+)
+def test_logits_depend_on_the_dialogue_alone(results, expected, more):
+    led, logits, _ = results(**more)
+    assert led.said == expected[0].said
+    assert same(logits, expected[1])
+
+
+def test_small_cache_evicts_and_changes_nothing(results, expected):
+    bytes_per_page = expected[2].cache.page_bytes
+    led, logits, engine = results(budget=20 * bytes_per_page)
+    assert engine.cache.evicted
+    assert same(logits, expected[1])
+    assert led.said == expected[0].said
+
+
+def test_killed_and_resumed_turns_are_equal(results, expected, loaded):
+    """A resumed run computes every turn again from its messages, with an empty cache."""
+    led = Dialogues(**LONG)
+    for turn in range(2):
+        engine = ContinuousEngine(
+            dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=3, reproducible=True
+        )
+        names = [name for name in led.ids if led.turns[name] > turn]
+        requests = [led.request(name) for name in names]
+        for name, reply in zip(names, engine.generate(requests), strict=True):
+            led.replies[name].append(reply)
+            led.messages[name] = [*led.messages[name], chat.assistant(reply.text)]
+        del engine
+    assert {name: said[:2] for name, said in expected[0].said.items()} == led.said
+
+
+def test_running_out_of_memory_changes_nothing(results, expected, monkeypatch):
+    read, failures = scheduler.prefill, iter([False, True, False, False, True] * 2)
+
+    def failing(*given):
+        if next(failures, False):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return read(*given)
+
+    monkeypatch.setattr(scheduler, "prefill", failing)
+    led, logits, _ = results()
+    assert led.events.count("out_of_memory") == 4
+    # A call that is repeated after a fault chooses its tokens once.
+    assert same(logits, expected[1])
+
+
+def test_complete_blocks_are_reused(expected):
+    read, seen, cached = expected[0].tokens
+    assert cached > 0.5 * read
+    assert seen < read
+
+
+def test_check_finds_the_property_and_its_absence(loaded, monkeypatch):
+    own = dataclasses.replace(loaded)
+    engine = build_engine(own, 8, {}, 1000, reproducible=True)
+    assert (engine.cache.sequences, engine.cache.needs_prefix) == ([], True)
+    plain = build_engine(dataclasses.replace(loaded), 8, {}, 1000)
+    assert "logits" in check_composition(plain)
+    monkeypatch.setattr(fixed_shapes.FixedShapes, "sizes", lambda self, *sizes: sizes)
+    with pytest.raises(SetupError, match="does not hold"):
+        build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
+
+
+def test_models_without_the_property_are_refused(loaded, monkeypatch):
+    for name, value in (("num_experts", 8), ("sliding_window", 64)):
+        monkeypatch.setattr(loaded.model.config.get_text_config(), name, value, raising=False)
+        with pytest.raises(SetupError, match="--reproducible on"):
+            build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
+        monkeypatch.undo()
