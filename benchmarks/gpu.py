@@ -78,6 +78,9 @@ class Step:
     dtype: str = "auto"
     guided: bool = False
     crowded: bool = False
+    reproducible: bool = False
+    own_turns: int = 2
+    """Turns if the model generates its own replies."""
 
 
 def steps(many: int) -> list[Step]:
@@ -158,6 +161,22 @@ class GpuMonitor:
         return {"busy": busy, "peak_gb": round(self.most / 1e9, 1)}
 
 
+def reproducible_steps(many: int) -> list[Step]:
+    """Return steps with `--reproducible on`, whose transcripts must all be equal, and the same schedules without it."""
+    own: dict[str, Any] = {"questions": many // 2, "lengths": None, "own_turns": 4}
+    fixed = own | {"reproducible": True}
+    return [
+        Step("automatic rows, reproducible", **fixed),
+        Step("default schedule, reproducible", schedule="default", **fixed),
+        Step("16 rows, reproducible", wanted=16, **fixed),
+        Step("5 rows, reproducible", wanted=5, **fixed),
+        Step("memory temporarily filled, reproducible", crowded=True, **fixed),
+        Step("automatic rows", **own),
+        Step("default schedule", schedule="default", **own),
+        Step("16 rows", wanted=16, **own),
+    ]
+
+
 class Measurement:
     """The completed steps; the page is rewritten after each."""
 
@@ -188,9 +207,12 @@ class Measurement:
         """Measure one step."""
         pretrained = self.load(step.model, step.dtype)
         own = step.lengths is None
-        turns = 2 if own else (step.lengths or FORCED_LENGTHS).turns[1]
+        turns = step.own_turns if own else (step.lengths or FORCED_LENGTHS).turns[1]
         config = replace(
-            self.config, limit=step.questions, max_turns=turns, no_guide=not step.guided
+            self.config,
+            limit=step.questions,
+            max_turns=turns,
+            no_guide=not step.guided,
         )
         if own:
             config = replace(config, max_new_tokens=48)
@@ -200,7 +222,9 @@ class Measurement:
             if own
             else ScriptedWalk(questions, step.lengths or FORCED_LENGTHS, make_tokenize(pretrained))
         )
-        bench = Bench(config, EngineFactory(config, pretrained, script), lambda words: None)
+        bench = Bench(
+            config, EngineFactory(config, pretrained, script, step.reproducible), lambda words: None
+        )
         kind = Default if step.schedule == "default" else Variant
         variant = kind("transformers", step.schedule, step.reuse, step.wanted)
         with contextlib.ExitStack() as around:
@@ -208,7 +232,7 @@ class Measurement:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
             monitor = GpuMonitor(pretrained.model.device.type == "cuda")
             trial = bench.measure(variant, config)
-        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided}"
+        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible}"
         reference = self.transcripts.setdefault(same, trial.work)
         row = summarize_trials([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
@@ -345,9 +369,15 @@ def _in_use(device: Any) -> tuple[float, float]:
 @click.option("--model", help="Use this model shape for all steps.")
 @click.option("--many", default=128, show_default=True, help="Concurrent questions.")
 @click.option("--image-size", default="640x480", show_default=True)
+@click.option("--reproducible", is_flag=True, help="Run the steps on reproducibility instead.")
 @click.option("--only", help="Run only these steps, separated by |.")
 def main(
-    output: Path | None, minutes: float, model: str | None, only: str | None, **given: Any
+    output: Path | None,
+    minutes: float,
+    model: str | None,
+    reproducible: bool,
+    only: str | None,
+    **given: Any,
 ) -> None:
     """Measure one GPU within a time limit."""
     width, _, height = given["image_size"].partition("x")
@@ -362,9 +392,11 @@ def main(
     # Warm up: compilation and loading are not measured.
     measurement.take(Step("warm-up", 4, lengths=LengthDistributions((1, 2), 8)))
     measurement.done.clear()
-    for step in steps(given["many"]):
+    for step in (reproducible_steps if reproducible else steps)(given["many"]):
         if only is None or step.name in only.split("|"):
             measurement.within(step.name, partial(measurement.take, step))
+    if reproducible:
+        return
     for name, call in (
         ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * given["many"]))),
         ("latency", lambda: measurement.latency(LARGE_MODEL)),

@@ -25,14 +25,20 @@ class EngineFactory:
         config: Options shared by all runs.
         pretrained: Model of the transformers engine, if it is compared.
         script: Replies to force on it; None lets the model write its own.
+        reproducible: Give its calls fixed shapes.
     """
 
     def __init__(
-        self, config: RunConfig, pretrained: Pretrained | None, script: ScriptedWalk | None
+        self,
+        config: RunConfig,
+        pretrained: Pretrained | None,
+        script: ScriptedWalk | None,
+        reproducible: bool = False,
     ) -> None:
         self.config = config
         self.pretrained = pretrained
         self.script = script
+        self.reproducible = reproducible
 
     def make(self, variant: Variant, config: RunConfig, questions: Sequence[Question]) -> Engine:
         """Build the engine of a variant. Raises SetupError on failure."""
@@ -55,7 +61,7 @@ class EngineFactory:
         )
         tokens = estimate_dialogue_tokens(loaded, config, options, build(config).workload)
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
-        return build_engine(loaded, rows, options, tokens)
+        return build_engine(loaded, rows, options, tokens, reproducible=self.reproducible)
 
 
 def load_benchmark_model(config: RunConfig, random_weights: str | None) -> Pretrained:
