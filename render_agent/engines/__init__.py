@@ -12,6 +12,7 @@ ENGINES = {
     "gemini": "render_agent.engines.make_engine:GEMINI",
     "scripted": "render_agent.engines.make_engine:SCRIPTED",
     "human": "render_agent.engines.make_engine:HUMAN",
+    "mcp": "render_agent.engines.make_engine:MCP",
 }
 
 # Values of `--model` with `--engine scripted`.

@@ -357,7 +357,34 @@ class Human(EngineMaker):
         return {"note": f"answered in the browser by: {self.model_name(config)}"}
 
 
-TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()
+class Mcp(EngineMaker):
+    """The client of `render-agent mcp`. It calls the server, so no other run can use it."""
+
+    default_model = "client"
+    uses_model = uses_server = loads_weights = has_options = False
+    single_sample = True
+
+    def __call__(
+        self, config: RunConfig, questions: Sequence[Question], workload: Workload
+    ) -> Engine:
+        """Raise UsageError."""
+        raise UsageError(
+            "--engine mcp is the client of a session, which begins with: render-agent mcp. Sessions are not resumed."
+        )
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise UsageError."""
+        self(config, (), Workload(0))
+
+
+TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN, MCP = (
+    Transformers(),
+    Vllm(),
+    OpenAI(),
+    Scripted(),
+    Human(),
+    Mcp(),
+)
 ANTHROPIC, GEMINI = Anthropic(), Gemini()
 
 

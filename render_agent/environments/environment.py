@@ -310,7 +310,7 @@ class Environment:
         camera = next((c for c in reversed(cameras) if isinstance(c, Camera)), Camera((0, 0, 0)))
         pose = self._pose()
         return {
-            "messages": [] if request is None else _new_messages(conversation),
+            "messages": [_with_images(message, get_image) for message in episode.new_messages],
             "conversation": conversation,
             "image": self._image(),
             "pose": np.array([*pose.position, pose.yaw, pose.pitch]),
@@ -370,10 +370,3 @@ def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> Cha
         for piece in message["content"]
     ]
     return {**message, "content": content}
-
-
-def _new_messages(conversation: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return the messages after the last reply."""
-    roles = [message["role"] for message in conversation]
-    last = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
-    return list(conversation[last + 1 :])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
+from typing import Any
 
 from render_agent.api.engines import python_record
 from render_agent.dialogue.question import Question
@@ -25,6 +27,32 @@ class Recording(TurnLog):
         self.asked: dict[str, Question] = {}
         self.num_open = 0
         self._lock = Lock()
+
+    @classmethod
+    def create(
+        cls,
+        parts: Parts,
+        questions: Sequence[Question],
+        folder: Path,
+        engine: Mapping[str, Any],
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Recording:
+        """Create a run folder.
+
+        Args:
+            parts: The parts of the run.
+            questions: The questions that may be asked.
+            folder: Folder for the run folders.
+            engine: The record of the engine.
+            more: More content of `config.json`.
+
+        Raises:
+            RunLogError: The folder cannot be written.
+        """
+        config = replace(parts.config, output=str(folder))
+        run_record = record(replace(parts, config=config), questions, engine)
+        kind = "batched" if config.batch else "single"
+        return cls(RunLog.create(folder, kind, {**run_record, **more}))
 
     def append(self, line: LogLine) -> None:
         """Append a turn and write it to disk."""
@@ -93,14 +121,10 @@ class Recorder:
             self._open, self._current = [], None
 
     def _create(self) -> Recording:
-        config = replace(self.parts.config, output=str(self.folder))
         engine = python_record(self.parts.model_name)
-        parts = replace(self.parts, config=config)
-        kind = "batched" if config.batch else "single"
-        log = RunLog.create(self.folder, kind, record(parts, self.questions, engine))
-        log.write_questions(self.questions)
-        self.paths.append(log.path)
-        recording = Recording(log)
+        recording = Recording.create(self.parts, self.questions, self.folder, engine)
+        recording.log.write_questions(self.questions)
+        self.paths.append(recording.log.path)
         self._open.append(recording)
         return recording
 

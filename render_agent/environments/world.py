@@ -113,8 +113,14 @@ class World:
         """Draws the views; None if the dialogues have none."""
         return self._views.viewer if isinstance(self._views, FreeViews) else None
 
-    def start(self, question: Question) -> tuple[Episode, NamedObjectsShown]:
+    def start(
+        self, question: Question, log: TurnLog | None = None
+    ) -> tuple[Episode, NamedObjectsShown]:
         """Start an episode: take its first turn up to the request.
+
+        Args:
+            question: The question.
+            log: Records the episode; by default, the world's recorder if it has one.
 
         Raises:
             SceneError: The scan cannot be read.
@@ -127,7 +133,8 @@ class World:
             blind=self.parts.blind,
             protocol=self.parts.prompt.protocol,
         )
-        log: TurnLog = MemoryLog() if self.recorder is None else self.recorder.open(question)
+        if log is None:
+            log = MemoryLog() if self.recorder is None else self.recorder.open(question)
         views = self._views
         if isinstance(views, FreeViews):
             views = views.storing_in(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.agents.agent import Ask, Draw, Need
+from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Phase
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
@@ -51,6 +52,14 @@ class Episode:
     def is_over(self) -> bool:
         """True if the question has no further turns."""
         return self.request is None
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """The messages of the current request since the last reply; empty if the episode is over."""
+        messages = [] if self.request is None else [*self.request.messages]
+        roles = [entry["role"] for entry in messages]
+        last = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
+        return messages[last + 1 :]
 
     def answer(self, reply: Reply) -> bool:
         """Answer the current request and take the turn, up to the next request.

@@ -153,7 +153,7 @@ class RunData:
     def changed_questions(self) -> ChangedInput | None:
         """The file `questions.jsonl` if its questions are not those of the run's start; None for older runs."""
         recorded, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
-        if recorded is None or not self.has_questions or sha256(file) == recorded:
+        if recorded is None or not file.is_file() or sha256(file) == recorded:
             return None
         if hashlib.sha256(questions_text(self._read_questions())).hexdigest() == recorded:
             return None  # only keys that are ignored were added
@@ -200,12 +200,15 @@ class RunData:
 
     @property
     def has_questions(self) -> bool:
-        """True if `questions.jsonl` exists; it is written atomically, after `config.json`."""
-        return (self.path / "questions.jsonl").is_file()
+        """True if the questions are known: `questions.jsonl`, which is written after `config.json`, exists or is withheld."""
+        return (self.path / QUESTIONS).is_file() or bool(self.record.get("questions_withheld"))
 
     @cached_property
     def questions(self) -> list[Question]:
-        """The questions in run order. Raises RunLogError if the run was killed before they were written."""
+        """The questions in run order. Raises RunLogError if the run was killed before they were written.
+
+        Those of an MCP session that is not over are selected again.
+        """
         if not self.has_questions:
             raise RunLogError(
                 f"{self.path} has no questions yet. Resume with: render-agent --continue {self.path}"
@@ -214,7 +217,21 @@ class RunData:
             logger.warning(
                 "%s; scores and pages are those of the changed file", self.changed_questions
             )
+        if not (self.path / QUESTIONS).is_file():
+            return self._withheld_questions()
         return self._read_questions()
+
+    def _withheld_questions(self) -> list[Question]:
+        """Select the questions of a session, whose folder has none before its end because of the ground truths."""
+        with self._other_version():
+            questions = self.parts.questions()
+        if hashlib.sha256(questions_text(questions)).hexdigest() != self.recorded.get(QUESTIONS):
+            raise RunLogError(
+                f"{self.path} is of an MCP session that did not end, and its options now select other questions. Restore"
+                " the benchmark's files.",
+                "changed",
+            )
+        return questions
 
     def _read_questions(self) -> list[Question]:
         file = self.path / QUESTIONS

@@ -16,6 +16,7 @@ COMMANDS = {  # name -> command, in the order of --help
     "sweep": "render_agent.cli.commands.sweep:sweep_command",
     "doctor": "render_agent.cli.commands.doctor.command:doctor_command",
     "play": "render_agent.cli.commands.play:play_command",
+    "mcp": "render_agent.cli.commands.mcp:mcp_command",
     "score": "render_agent.cli.commands.score:score_command",
     "judge": "render_agent.cli.judge:judge_command",
 }

@@ -93,6 +93,7 @@ class Record(TypedDict):
     sha256: InputDigests
     scan_parts: NotRequired[dict[str, list[str]]]
     selection: NotRequired[list[str]]
+    questions_withheld: NotRequired[bool]
 
 
 class TypeScore(TypedDict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -13,6 +14,9 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 MAX_POST_BYTES = 200_000  # largest POST body
+
+PAGE_TOKEN = "The page's token is missing or out of date. Reload the page."
+CLIENT_TOKEN = "The token in the URL or the Authorization header is missing or wrong."
 
 TOKEN_HEADER = "X-Render-Agent-Token"
 
@@ -30,7 +34,23 @@ def check_request(request: Request, port: int, token: str) -> None:
     if not _PLAIN_PATH.fullmatch(request.scope["path"]):  # decoded, without its query
         raise HTTPException(400, "Invalid path.")
     if request.method == "POST":
-        _check_post(request, token)
+        if "Origin" not in request.headers:
+            raise HTTPException(403, "POST requests need an Origin header.")
+        _check_token(request.headers.getlist(TOKEN_HEADER), token, PAGE_TOKEN)
+        _check_body(request)
+
+
+def check_client(request: Request, port: int, token: str) -> None:
+    """Raise HTTPException unless the request comes from a program that knows the token, or from its page."""
+    _check_origin(request, port)
+    bearers = [
+        value.split(" ", 1)[1]
+        for value in request.headers.getlist("Authorization")
+        if value[:7].lower() == "bearer "
+    ]
+    _check_token([*request.query_params.getlist("token"), *bearers], token, CLIENT_TOKEN)
+    if request.method == "POST":
+        _check_body(request)
 
 
 def _check_origin(request: Request, port: int) -> None:
@@ -45,16 +65,16 @@ def _check_origin(request: Request, port: int) -> None:
     origins = request.headers.getlist("Origin")
     if origins and origins != [f"http://{requested_hosts[0]}"]:
         raise HTTPException(403, "Cross-origin requests are not allowed.")
-    if request.method == "POST" and not origins:
-        raise HTTPException(403, "POST requests need an Origin header.")
 
 
-def _check_post(request: Request, token: str) -> None:
-    """Reject POST requests without the page's token, without a length, too large, or not JSON."""
-    headers = request.headers
-    tokens = headers.getlist(TOKEN_HEADER)
+def _check_token(tokens: Sequence[str], token: str, message: str) -> None:
     if len(tokens) != 1 or not hmac.compare_digest(tokens[0].encode(), token.encode()):
-        raise HTTPException(403, "The page's token is missing or out of date. Reload the page.")
+        raise HTTPException(403, message)
+
+
+def _check_body(request: Request) -> None:
+    """Reject POST requests without a length, too large, or not JSON."""
+    headers = request.headers
     if "Transfer-Encoding" in headers or "Content-Length" not in headers:
         raise HTTPException(411, "POST requests need a Content-Length.")
     if int(headers["Content-Length"]) > MAX_POST_BYTES:

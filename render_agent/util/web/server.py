@@ -1,19 +1,20 @@
-"""A local HTTP server that listens on 127.0.0.1 and answers only its own pages."""
+"""A local HTTP server that listens on 127.0.0.1 and answers only its own pages, or programs that know its token."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
+from typing import Any
 
 import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.util.web.checks import check_request
@@ -37,6 +38,9 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
+# Raises HTTPException if a request, to a port and with a token, must not be served.
+Check = Callable[[Request, int, str], None]
+
 CLOSING_SECONDS = 2  # time for open requests to finish at shutdown
 
 
@@ -45,15 +49,17 @@ class LocalServer:
 
     Args:
         port: TCP port; 0 picks a free one.
+        check: Checks every request.
 
     Attributes:
-        token: Secret that pages must send with every POST request.
+        token: Secret that the requests must contain; pages only need it to POST.
 
     Raises:
         SetupError: The port is in use or invalid.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, check: Check = check_request) -> None:
+        self.check = check
         self.token = secrets.token_urlsafe(24)
         try:
             if port > 65_535:
@@ -72,15 +78,21 @@ class LocalServer:
         """URL of the start page."""
         return f"http://{ADDRESS}:{self.port}/"
 
-    def start(self, routes: Sequence[BaseRoute]) -> None:
-        """Start serving in background threads; route handlers may run concurrently."""
+    def start(self, routes: Sequence[BaseRoute], lifespan: Lifespan[Any] | None = None) -> None:
+        """Start serving in background threads; route handlers may run concurrently.
+
+        Args:
+            routes: The routes.
+            lifespan: Returns an asynchronous context that is entered while the server runs.
+        """
+        site = Router(routes, redirect_slashes=False, lifespan=lifespan)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                _add_checks(Router(routes, redirect_slashes=False), self.port, self.token),
+                _add_checks(site, self.check, self.port, self.token),
                 loop="asyncio",
                 http="h11",
                 ws="none",
-                lifespan="off",
+                lifespan="off" if lifespan is None else "on",
                 interface="asgi3",
                 proxy_headers=False,
                 headers=list(HEADERS.items()),
@@ -106,13 +118,16 @@ class LocalServer:
         self._socket.close()
 
 
-def _add_checks(site: ASGIApp, port: int, token: str) -> ASGIApp:
-    """Wrap an application: reject requests from other sites, and answer errors with one sentence."""
+def _add_checks(site: ASGIApp, check: Check, port: int, token: str) -> ASGIApp:
+    """Wrap an application: reject requests that fail the check, and answer errors with one sentence."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await site(scope, receive, send)
+            return
         request = Request(scope)
         try:
-            check_request(request, port, token)
+            check(request, port, token)
             await site(scope, receive, send)
             return
         except HTTPException as refused:

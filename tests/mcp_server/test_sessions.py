@@ -1,0 +1,431 @@
+"""Sessions of real MCP clients: they are runs, over any transport, and the ground truth stays in the server."""
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import httpx
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+from render_agent.engines import sight_check
+from render_agent.environments.world import World
+from render_agent.mcp_server.server import make_server
+from render_agent.options import RunConfig
+from render_agent.runs.read import RunData
+from render_agent.util.coroutines import run_in_thread
+
+OPTIONS = ["--benchmark", "rooms", "--image-size", "96x72", "--max-turns", "4"]
+
+# What a client plays in two questions: every tool, moves that are blocked or limited, and arguments of wrong types.
+CALLS = {
+    "0": [
+        ("look", {"rotation_angle_degrees": 90}),
+        ("move", {"forward_meters": 9}),
+        ("move", {"forward_meters": "far", "jump": True}),
+        ("answer", {"answer": 4, "done": False}),
+    ],
+    "27": [
+        ("measure", {"measure": [[0.5, 0.5]]}),
+        ("look", {"view": "top"}),
+        ("answer", {"answer": "Z", "done": True}),
+        ("answer", {"answer": "B", "done": True}),
+    ],
+}
+
+POLICY = f"""
+CALLS = {{question: [json.dumps(call) for call in calls] for question, calls in {CALLS!r}.items()}}
+
+class Player:
+    def reply(self, request):
+        name, arguments = json.loads(CALLS[request.question_id][request.turn])
+        return call_text(name, arguments)
+
+def policy(questions, seed):
+    return Player()
+"""
+
+
+def config(output, **options):
+    options = {"id": ("0", "27"), "image_size": (96, 72), "max_turns": 4, **options}
+    return RunConfig(
+        batch=True,
+        benchmark="rooms",
+        engine="mcp",
+        reply_protocol="tools",
+        output=str(output),
+        **options,
+    )
+
+
+@contextlib.asynccontextmanager
+async def client_of(output, sight="off", **options):
+    """A client in the server's process."""
+    world = World(config(output, **options), record=output)
+    try:
+        async with Client(make_server(world, "stdio", sight), mode="legacy") as client:
+            yield client
+    finally:
+        world.close()
+
+
+def over_stdio(output, *more):
+    arguments = ["-m", "render_agent", "mcp", *OPTIONS, "--output", str(output), *more]
+    return StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+
+
+def texts(result):
+    return " ".join(block.text for block in result.content if block.type == "text")
+
+
+def pictures(result):
+    return [base64.b64decode(block.data) for block in result.content if block.type == "image"]
+
+
+def folders(output):
+    return sorted(path.parent for path in output.glob("*/config.json"))
+
+
+def lines(folder):
+    ignored = ("seconds", "batch_size", "tokens")
+    return {
+        (line["question_id"], line["turn"]): {k: v for k, v in line.items() if k not in ignored}
+        for line in RunData(folder).lines()
+    }
+
+
+async def play(client, calls=CALLS):
+    for question, moves in calls.items():
+        await client.call_tool("start", {"id": question})
+        for name, arguments in moves:
+            result = await client.call_tool(name, arguments)
+            assert not result.is_error
+    return result
+
+
+def test_session_is_the_run_of_a_policy_with_the_same_calls(tmp_path):
+    policy = tmp_path / "policy.py"
+    policy.write_text(
+        f"import json\nfrom render_agent.dialogue.tools_protocol import call_text\n{POLICY}"
+    )
+    ids = ["--id", "0", "--id", "27", "--tools", "measure"]
+    scripted = ["--engine", "scripted", "--model", str(policy), "--reply-protocol", "tools"]
+    command = [sys.executable, "-m", "render_agent", "--batch", *OPTIONS, *ids, *scripted]
+    subprocess.run([*command, "--output", str(tmp_path / "run"), "--quiet"], check=True)
+
+    async def session():
+        async with Client(over_stdio(tmp_path / "mcp", *ids, "--sight-check", "off")) as client:
+            return await play(client)
+
+    assert "session is over" in texts(run_in_thread(session()))
+    (run,), (mcp,) = folders(tmp_path / "run"), folders(tmp_path / "mcp")
+    assert lines(mcp) == lines(run)
+    images = {file.relative_to(run): file.read_bytes() for file in run.rglob("*.png")}
+    assert images == {file.relative_to(mcp): file.read_bytes() for file in mcp.rglob("*.png")}
+    scores = [RunData(folder).saved_results["official"] for folder in (run, mcp)]
+    assert scores[0] == scores[1] is not None
+    record = RunData(mcp).record
+    assert (record["engine"]["name"], record["engine"]["client"]["name"]) == ("mcp", "mcp")
+
+
+def test_results_are_the_messages_of_the_run_and_their_images(tmp_path):
+    async def session():
+        async with client_of(tmp_path, id=("0",)) as client:
+            results = [await client.call_tool("start"), await client.call_tool("map")]
+            uris = [entry.uri for entry in (await client.list_resources()).resources]
+            read = [(await client.read_resource(uri)).contents[0].blob for uri in uris]
+            with pytest.raises(MCPError, match="Unknown resource"):
+                await client.read_resource("render-agent://views/../config.json")
+            again = await client.call_tool("start")
+            return results, [base64.b64decode(blob) for blob in read], again
+
+    results, read, again = run_in_thread(session())
+    (folder,) = folders(tmp_path)
+    run = RunData(folder)
+    pieces = [piece for message in run.turns[0].messages for piece in message["content"]]
+    assert [block.type for block in results[0].content] == [piece["type"] for piece in pieces]
+    assert texts(results[0]) == " ".join(p["text"] for p in pieces if p["type"] == "text")
+    files = [piece["image"] for piece in pieces if piece["type"] == "image"]
+    assert pictures(results[0]) == [(folder / file).read_bytes() for file in files]
+    assert read == [*pictures(results[0]), *pictures(results[1])]
+    assert texts(results[1]) in texts(again)
+    assert all(result.structured_content is None for result in results)
+    assert len(run.states[0].turns) == 1  # `start` took no turn
+
+
+@pytest.mark.parametrize(
+    ("options", "tools"),
+    [
+        ({}, {"look", "move", "map", "answer"}),
+        ({"kinds": ("ego",)}, {"look", "move", "answer"}),
+        ({"tools": "measure"}, {"look", "move", "map", "measure", "answer"}),
+        ({"views": "four"}, {"answer"}),
+        ({"views": "none"}, {"answer"}),
+        ({"tools": "graph"}, {"answer"}),
+    ],
+)
+def test_only_possible_tools_are_declared(tmp_path, options, tools):
+    async def session():
+        async with client_of(tmp_path, id=("0",), **options) as client:
+            declared = (await client.list_tools()).tools
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("fly")
+            return declared, await client.call_tool("start")
+
+    declared, started = run_in_thread(session())
+    assert {tool.name for tool in declared} == {"start", *tools}
+    assert all(tool.output_schema is None for tool in declared)
+    assert not started.is_error
+
+
+def test_errors_of_calls_take_no_turn(tmp_path):
+    async def session():
+        async with client_of(tmp_path) as client:
+            failed = [await client.call_tool("look"), await client.call_tool("start", {"id": "x"})]
+            left = await client.call_tool("start", {"id": "27"})
+            failed.append(await client.call_tool("start", {"id": "0"}))
+            ended = await client.call_tool("answer", {"answer": "A", "done": True})
+            failed += [
+                await client.call_tool("look"),
+                await client.call_tool("start", {"id": "27"}),
+            ]
+            return failed, left, ended
+
+    failed, left, ended = run_in_thread(session())
+    assert all(result.is_error for result in failed)
+    assert "1 question left: 0" in texts(left)
+    assert "Call start" in texts(ended)
+    (folder,) = folders(tmp_path)
+    assert [line.question_id for line in RunData(folder).turns] == ["27"]
+
+
+def test_question_without_answer_ends_as_in_a_run(tmp_path):
+    async def session():
+        async with client_of(tmp_path, id=("0",)) as client:
+            await client.call_tool("start")
+            results = [await client.call_tool("look") for _ in range(4)]
+            return results[-1], await client.call_tool("look")
+
+    last, after = run_in_thread(session())
+    assert "No answer was given" in texts(last)
+    assert after.is_error
+    results = RunData(folders(tmp_path)[0]).saved_results
+    assert results["counts"]["exhausted"] == 1
+    assert results["official"] == 0
+
+
+def test_ground_truth_stays_in_the_server_until_the_session_is_over(tmp_path):
+    async def session():
+        async with client_of(tmp_path) as client:
+            await client.call_tool("start", {"id": "27"})
+            result = await client.call_tool("answer", {"answer": "A", "done": True})
+            (folder,) = folders(tmp_path)
+            written = {file.name for file in folder.iterdir()}
+            run = RunData(folder)
+            return texts(result), written, [state.status for state in run.states], run.results
+
+    said, written, statuses, results = run_in_thread(session())
+    assert written.isdisjoint({"questions.jsonl", "results.json", "results.csv"})
+    assert statuses == ["active", "answered"]
+    assert {row["question_id"]: row["score"] is None for row in results["questions"]} == {
+        "0": True,
+        "27": False,
+    }
+    assert "correct" not in said.lower()
+    assert "score" not in said.lower()
+    (folder,) = folders(tmp_path)
+    assert RunData(folder).has_questions
+    assert (folder / "questions.jsonl").is_file()
+    assert not (folder / "results.json").exists()  # question 0 was never started
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path, is_killed):
+    async def session():
+        options = ("--id", "0", "--sight-check", "off")
+        async with Client(over_stdio(tmp_path, *options)) as client:
+            await client.call_tool("start")
+            await client.call_tool("look", {"rotation_angle_degrees": 30})
+            if is_killed:
+                lock = (folders(tmp_path)[0] / "run.lock").read_text()
+                os.kill(int(lock.split()[1]), signal.SIGKILL)
+
+    run_in_thread(session())
+    (folder,) = folders(tmp_path)
+    run = RunData(folder)
+    (state,) = run.states
+    assert len(state.turns) == 1
+    assert state.status == ("active" if is_killed else "failed")
+    assert run.results["official"] is None
+    assert run.results["official_over_scored"]["n"] == 0
+    for command in ("show", "diagnose", "report", "ls"):
+        where = ["--runs", str(tmp_path)] if command == "ls" else [str(folder)]
+        done = [sys.executable, "-m", "render_agent", command, *where]
+        assert subprocess.run(done, check=False, capture_output=True).returncode == 0
+
+
+def read_codes(monkeypatch, codes):
+    from render_agent.mcp_server import sight_test
+
+    monkeypatch.setattr(sight_test, "draw_codes", lambda: list(codes))
+
+
+@pytest.mark.parametrize(
+    ("answers", "finding"),
+    [
+        (["1234", "5678"], "sighted"),
+        ([1234, "I see 5678."], "sighted"),
+        (["none"], "blind"),
+        (["1234", "1234"], "stale"),
+    ],
+)
+def test_sight_check(tmp_path, monkeypatch, answers, finding):
+    read_codes(monkeypatch, ["1234", "5678"])
+
+    async def session():
+        async with client_of(tmp_path, "warn", id=("0",)) as client:
+            first = await client.call_tool("start")
+            (entry,) = (await client.list_resources()).resources
+            read = base64.b64decode((await client.read_resource(entry.uri)).contents[0].blob)
+            assert [read] == pictures(first)
+            assert entry.uri in texts(first)
+            shown = [await client.call_tool("start", {"code": code}) for code in answers]
+            return [first, *shown[:-1]], shown[-1]
+
+    checks, started = run_in_thread(session())
+    assert len({texts(check) for check in checks}) == 1  # the same text beside different images
+    assert len({pictures(check)[0] for check in checks}) == len(checks)
+    assert "Turn 1" in texts(started)
+    (check,) = RunData(folders(tmp_path)[0]).record["sight_checks"]
+    assert check["finding"] == finding
+    assert finding in sight_check.FINDINGS
+
+
+def test_blind_client_is_refused_if_sight_is_required(tmp_path):
+    async def session():
+        async with client_of(tmp_path, "require") as client:
+            await client.call_tool("start")
+            return await client.call_tool("start", {"code": "none"})
+
+    assert run_in_thread(session()).is_error
+    assert folders(tmp_path) == []
+
+
+@contextlib.contextmanager
+def http_server(output, *more):
+    """Start a server over HTTP; yield its URL and token."""
+    arguments = ["mcp", *OPTIONS, "--output", str(output), "--http", *more]
+    command = [sys.executable, "-m", "render_agent", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            found = next(
+                filter(None, map(partial(re.search, r"(http\S+)\?token=(\S+)"), process.stderr))
+            )
+            yield found[1], found[2], process
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+
+
+def test_sessions_side_by_side_over_http(tmp_path):
+    async def session(url):
+        async with Client(url) as one, Client(url) as two:
+            for client in (one, two):
+                await client.call_tool("start", {"id": "27"})
+            await one.call_tool("look", {"rotation_angle_degrees": 30})
+            await two.call_tool("answer", {"answer": "A", "done": True})
+            await one.call_tool("answer", {"answer": "B", "done": True})
+            await two.call_tool("start", {"id": "0"})
+
+    ids = ["--id", "27", "--id", "0", "--sight-check", "off"]
+    with http_server(tmp_path, *ids) as (url, token, _):
+        run_in_thread(session(f"{url}?token={token}"))
+    states = [
+        {state.id: (state.status, len(state.turns)) for state in RunData(folder).states}
+        for folder in folders(tmp_path)
+    ]
+    assert {"27": ("answered", 2), "0": ("active", 0)} in states
+    assert {"27": ("answered", 1), "0": ("failed", 0)} in states
+    assert len(states) == 2
+    assert {
+        RunData(folder).record["engine"]["client"]["transport"] for folder in folders(tmp_path)
+    } == {"http"}
+
+
+def test_http_refuses_requests_of_strangers(tmp_path):
+    with http_server(tmp_path, "--id", "0") as (url, token, _):
+        hello = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        }
+        both = {"Accept": "application/json, text/event-stream"}
+        bearer = {"Authorization": f"Bearer {token}"}
+
+        def status(query="", **headers):
+            return httpx.post(url + query, json=hello, headers={**both, **headers}).status_code
+
+        assert status(**bearer) == 200
+        assert status(f"?token={token}") == 200
+        assert status() == status("?token=x") == status(Authorization="Bearer x") == 403
+        assert status(f"?token={token}", Host="example.org") == 421
+        assert status(**bearer, Origin="http://example.org") == 403
+        assert httpx.get(url, headers=both).status_code == 403
+        assert httpx.delete(url).status_code == 403
+        assert httpx.get(url.replace("/mcp", "/"), headers=bearer).status_code == 404
+        modern = {"MCP-Protocol-Version": "2026-07-28"}
+        assert status(**bearer, **modern) == 400
+
+
+def test_standard_output_has_only_messages(tmp_path):
+    arguments = ["mcp", *OPTIONS, "--id", "0", "--output", str(tmp_path), "--verbose"]
+    command = [sys.executable, "-m", "render_agent", *arguments[:-1]]
+    done = subprocess.run(
+        command, input=b"not json\n", capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in done.stdout.splitlines())
+
+
+def test_interrupted_server_records_the_session(tmp_path):
+    """A server whose client keeps the connection open stops at once, and the folder is complete."""
+    command = [
+        sys.executable,
+        "-m",
+        "render_agent",
+        "mcp",
+        *OPTIONS,
+        "--id",
+        "0",
+        "--sight-check",
+        "off",
+    ]
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    }
+    requests = [("initialize", hello), ("tools/call", {"name": "start", "arguments": {}})]
+    with subprocess.Popen(
+        [*command, "--output", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        for number, (method, params) in enumerate(requests):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 143
+    (state,) = RunData(folders(tmp_path)[0]).states
+    assert state.status == "failed"
