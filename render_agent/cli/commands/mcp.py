@@ -57,7 +57,7 @@ def mcp_command(
     model: str | None,
     **options: Any,
 ) -> None:
-    """Serve questions to an MCP client, such as Claude Code, Codex or Inspect.
+    """Let MCP clients, such as Claude Code, explore scans.
 
     The client's model calls tools to start a question, move the camera and answer. Every session is recorded as a run
     with --engine mcp, for report, diagnose, compare and score. The ground truth stays in this process until the session
