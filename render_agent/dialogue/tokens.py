@@ -11,19 +11,25 @@ from render_agent.util.safe_parse import Count, to_plain
 
 
 class Tokens(Struct, frozen=True):
-    """Token counts of one reply, or the sum over several.
+    """Token counts of one reply, or the sum over several; 0 if the engine does not report them.
+
+    Every engine counts in the same way, whatever its API includes in its own counts: `cached` and `cache_written` are
+    disjoint parts of `prompt`, and `thought` is a part of `reply`.
 
     Attributes:
-        prompt: Tokens of the prompt (`in` in the log).
-        reply: Generated tokens (`out` in the log).
-        cached: Prompt tokens whose keys and values were in the cache (`from_cache` in the log).
-        thought: Generated tokens that belong to thinking; 0 if the engine does not report them.
+        prompt: All tokens of the prompt, read from a cache or not (`in` in the log).
+        reply: All generated tokens, including thinking (`out` in the log).
+        cached: Prompt tokens that were read from a cache (`from_cache` in the log).
+        thought: Generated tokens that belong to thinking.
+        cache_written: Prompt tokens that were written to a cache at a price of their own, as Anthropic charges it
+            (`to_cache` in the log).
     """
 
     prompt: Count = msgspec.field(name="in", default=0)
     reply: Count = msgspec.field(name="out", default=0)
     cached: Count = msgspec.field(name="from_cache", default=0)
     thought: Count = 0
+    cache_written: Count = msgspec.field(name="to_cache", default=0)
 
     @property
     def are_reported(self) -> bool:
@@ -39,6 +45,7 @@ class Tokens(Struct, frozen=True):
             sum(count.reply for count in counts),
             sum(count.cached for count in counts),
             sum(count.thought for count in counts),
+            sum(count.cache_written for count in counts),
         )
 
 

@@ -211,16 +211,23 @@ def _text(content: Any) -> str:
 
 
 def _tokens(usage: Any) -> Tokens:
-    """Return the token counts of a response; missing ones are 0."""
+    """Return the token counts of a response; missing ones are 0.
+
+    Some servers count thinking in the total but not among the completion tokens; it is part of the reply here.
+    """
     usage = usage if isinstance(usage, dict) else {}
 
-    def detail(name: str, key: str) -> Any:
+    def detail(name: str, key: str) -> int:
         details = usage.get(name)
-        return details.get(key) if isinstance(details, dict) else 0
+        return token_count(details.get(key) if isinstance(details, dict) else 0)
 
+    prompt, reply = (token_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion"))
+    thought = detail("completion_tokens_details", "reasoning_tokens")
+    rest = token_count(usage.get("total_tokens")) - prompt
     return Tokens(
-        token_count(usage.get("prompt_tokens")),
-        token_count(usage.get("completion_tokens")),
-        token_count(detail("prompt_tokens_details", "cached_tokens")),
-        token_count(detail("completion_tokens_details", "reasoning_tokens")),
+        prompt,
+        reply + thought if thought and rest == reply + thought else reply,
+        detail("prompt_tokens_details", "cached_tokens"),
+        thought,
+        detail("prompt_tokens_details", "cache_write_tokens"),
     )

@@ -16,6 +16,7 @@ from render_agent.dialogue.events import (
     RENAMED,
     SYSTEM_IN_USER,
 )
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Request
 from render_agent.engines.openai.chat_completions import ChatCompletions
 from render_agent.engines.openai.openai_options import OpenAIOptions
@@ -387,6 +388,38 @@ def test_prompt_that_stops_growing_is_noticed(serve, counts, truncated):
     assert all(not each for turn, each in enumerate(events) if turn not in truncated)
     engine.retire("q")
     assert engine.generate([ask()])[0].events == ()
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "total_tokens": 150,
+                "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+                "completion_tokens_details": {"reasoning_tokens": 20},
+            },
+            Tokens(100, 50, 60, 20, 30),
+        ),
+        (  # thinking counted apart from the completion
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "total_tokens": 170,
+                "completion_tokens_details": {"reasoning_tokens": 20},
+            },
+            Tokens(100, 70, 0, 20),
+        ),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": None}, Tokens(9, 2)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": "4"}}, Tokens(9)),
+    ],
+)
+def test_each_token_count_includes_its_parts(serve, usage, expected):
+    engine, _ = serve(completion() | {"usage": usage})
+    (reply,) = engine.generate([ask()])
+    assert reply.tokens == expected
 
 
 def test_missing_usage_is_recorded(serve):
