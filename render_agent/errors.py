@@ -8,7 +8,7 @@ RenderAgentError
 ├── SceneError           a scan cannot be read; its questions fail, others continue
 ├── RenderError          a view cannot be rendered; its question fails, others continue
 ├── EngineError          the engine failed; the run stops and can be resumed
-└── RunStoppedError      too many questions failed; the run stops and can be resumed
+└── RunStoppedError      too many questions failed, or --max-cost was reached; the run stops and can be resumed
 
 Unreadable replies are data, not errors (`render_agent.dialogue.reply.Malformed`).
 Messages say what failed, why, and what to do. Long quoted values are shortened.
@@ -90,7 +90,7 @@ class EngineError(RenderAgentError):
 
 
 class RunStoppedError(RenderAgentError):
-    """Too many questions failed, so the run stopped early."""
+    """Too many questions failed, or the run reached its cost limit, so it stopped early."""
 
 
 @contextmanager

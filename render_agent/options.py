@@ -206,6 +206,13 @@ class RunConfig:
         choices=(AUTO, "on", "off"),
     )
     no_guide: bool = _engine(False, "Do not constrain replies to their JSON schema.")
+    prices: str | None = _engine(
+        None,
+        "Table of prices (YAML or JSON) that replaces the bundled one, in USD per million tokens.",
+        metavar="FILE",
+        free=True,
+        path="always",
+    )
 
     max_batched_turns: int = _speed(
         4, "Number of initial turns that all questions take together, in batches.", minimum=0
@@ -240,6 +247,13 @@ class RunConfig:
         "Failed questions after which the run stops, as a number or percentage; auto stops after five consecutive ones.",
         metavar="N|X%|auto",
         pattern=r"auto|\d{1,9}|(\d{1,2}(\.\d+)?|100)%",
+    )
+    max_cost: float | None = _speed(
+        None,
+        "Stop before the run folder costs more than this many US dollars, including earlier parts of the run; requests"
+        " in flight are completed and may exceed it.",
+        metavar="USD",
+        minimum=0,
     )
 
     max_turns: int = _dialogue(
@@ -487,7 +501,7 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
     if str(entry.type).startswith("int"):
         minimum = 1 if entry.type == "int | str" else declared.get("minimum")
         return _parse_number(int, text, minimum, declared.get("maximum"))
-    if entry.type == "float":
+    if str(entry.type).startswith("float"):
         return _parse_number(float, text, declared.get("minimum"), declared.get("maximum"))
     return _checked(entry, text)
 

@@ -47,6 +47,7 @@ class RunOptions(TypedDict, total=False):
     thinking_budget: int | None
     reproducible: str | None
     no_guide: bool | None
+    prices: Path | None
     # speed
     max_batched_turns: int | None
     finish_together: CountOrAuto | None
@@ -55,6 +56,7 @@ class RunOptions(TypedDict, total=False):
     workers: int | None
     ray: str | None
     max_failures: str | None
+    max_cost: float | None
     # dialogue
     max_turns: int | None
     image_size: tuple[int, int] | str | None

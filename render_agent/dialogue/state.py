@@ -11,6 +11,7 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
+from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
@@ -61,6 +62,7 @@ class QuestionState:
         turns: The turns so far.
         error: The error that stopped the question, if any.
         lost_events: Engine events of requests that failed without a reply.
+        lost_tokens: Tokens of the replies of turns that failed.
     """
 
     question: Question
@@ -71,6 +73,7 @@ class QuestionState:
     turns: list[Turn] = field(default_factory=list)
     error: str | None = None
     lost_events: tuple[str, ...] = ()
+    lost_tokens: Tokens = Tokens()
 
     def take(self, turn: Turn) -> None:
         """Append the next turn.
@@ -85,10 +88,11 @@ class QuestionState:
             )
         self.turns.append(turn)
 
-    def fail(self, error: str, events: Sequence[str] = ()) -> None:
-        """Stop the question with an error and the engine events that preceded it."""
+    def fail(self, error: str, events: Sequence[str] = (), tokens: Tokens | None = None) -> None:
+        """Stop the question with an error, and record the engine events and the tokens that preceded it."""
         self.error = error
         self.lost_events += tuple(events)
+        self.lost_tokens = Tokens.total([self.lost_tokens, tokens or Tokens()])
 
     def retry(self) -> None:
         """Clear the error, so that the question resumes after its last completed turn."""

@@ -109,6 +109,7 @@ class Failure(Struct, frozen=True):
         phase: The phase of the run.
         error: One sentence.
         events: Engine faults that preceded the error, by kind.
+        tokens: Tokens of the replies that preceded the error; None in logs of older versions.
         of_scene: True if the scan or rendering it caused the error; not logged.
     """
 
@@ -117,6 +118,7 @@ class Failure(Struct, frozen=True):
     phase: Phase
     error: str
     events: tuple[str, ...] = ()
+    tokens: Tokens | None = None
     of_scene: bool = False
 
 

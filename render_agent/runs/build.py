@@ -25,11 +25,13 @@ from render_agent.engines.make_engine import (
     engine_traits,
     start_engine,
 )
+from render_agent.engines.prices import Price
 from render_agent.errors import SceneError, UsageError
 from render_agent.options import AUTO, RunConfig, parse_options
 from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
+from render_agent.runs.log.cost import Billing
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
@@ -62,6 +64,7 @@ class Parts:
         engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported.
         recorded: SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
             read from the recorded files.
+        price: Price of the model of an existing run; None if it is unknown.
     """
 
     config: RunConfig
@@ -73,6 +76,7 @@ class Parts:
     changes: tuple[ChangePlan, ...]
     engine: EngineMaker
     recorded: Mapping[str, Any] = field(default_factory=dict)
+    price: Price | None = None
 
     @property
     def blind(self) -> bool:
@@ -122,6 +126,12 @@ class Parts:
     def judges(self) -> tuple[Verifier, ...]:
         """The verifiers that query a model about every candidate."""
         return tuple(verifier for verifier in self.verifiers if verifier.uses_model)
+
+    @property
+    def billing(self) -> Billing:
+        """How the tokens of the run are paid for."""
+        own_models = [judge.argument for judge in self.judges]
+        return Billing(self.price, bool(own_models) and not any(own_models))
 
     @property
     def model_name(self) -> str:
@@ -294,6 +304,11 @@ def _check_schedule(parts: Parts) -> None:
         raise UsageError(
             f"--devices names {len(config.devices)} devices with one worker each. Omit --workers"
             f" {config.workers}."
+        )
+    if config.max_cost is not None and not config.alone:
+        raise UsageError(
+            "--max-cost needs a run in one process. Omit --workers, --devices and --ray, or split the run with --shard,"
+            " which gives each part its own limit."
         )
 
 

@@ -50,6 +50,8 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
         | {QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest()},
         "scan_parts": _joined(shard.record.get("scan_parts", {}) for shard in shards),
     }
+    if any(shard.price != shards[0].price for shard in shards):
+        record["price"] = None  # the total is unknown
     record.pop("selection", None)
     records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if records_with_note:  # boxes may be known only for the scenes of some shards

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
+from render_agent.runs.budget import Budget, OverBudgetError
 from render_agent.runs.failures import Failures
 from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler, step_fault
 from render_agent.runs.turn import TurnTaker
@@ -49,6 +50,7 @@ class PhaseController:
         turns: Takes turns.
         observer: Receives every turn and failure.
         failures: Stops the run if too many questions fail.
+        budget: Stops the run before it costs too much.
         max_batched_turns: Number of turns that all questions take together.
         finish_together: Number of questions in progress at once afterwards; 1 is sequential, None uses the engine's
             preferred batch size. Neither number affects transcripts.
@@ -59,13 +61,14 @@ class PhaseController:
     failures: Failures
     max_batched_turns: int
     finish_together: int | None
+    budget: Budget = field(default_factory=Budget)
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Run all active questions to completion; questions read from the log of a resumed run already have turns.
 
         Raises:
             EngineError: The engine failed.
-            RunStoppedError: Too many questions failed.
+            RunStoppedError: Too many questions failed, or the run has reached its cost limit.
             RunLogError: The log cannot be written.
         """
         states = sorted(
@@ -73,27 +76,36 @@ class PhaseController:
         )  # so that each scan is read once
         with self._scheduler(states) as scheduler:
             while early := [
-                s for s in states if s.active and len(s.turns) < self.max_batched_turns
+                s for s in self._pending(states) if len(s.turns) < self.max_batched_turns
             ]:
                 self.observer.on_phase_start("batched", early)
                 scheduler.run((self.turn(s, "batched") for s in early), together=len(early))
-            if late := [s for s in states if s.active]:
+            if late := self._pending(states):
                 self.observer.on_phase_start("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
             self.turns.log.sync()
+        self.budget.check(states)
+
+    def _pending(self, states: Sequence[QuestionState]) -> list[QuestionState]:
+        """Return the questions that take further turns; none if the run has reached its cost limit."""
+        return [] if self.budget.exhausted else [state for state in states if state.active]
 
     def finish(self, state: QuestionState) -> TurnCoroutine:
         """Take all remaining turns of a question."""
-        while state.active:
+        while self._pending([state]):
             yield from self.turn(state, "finishing")
 
     def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
         """Take one turn; an error of this question stops only this question."""
-        cost = TurnCost()
+        if self.budget.exhausted:
+            return
+        cost, turn = TurnCost(), None
         try:
-            turn = yield from self.turns.take(state, phase, cost)
+            turn = yield from self.turns.take(state, phase, cost, self.budget.admit)
         except (EngineError, RunLogError):
             raise
+        except OverBudgetError:
+            return
         except RenderAgentError as error:
             self._fail(state, phase, error, cost)
         # Any exception from an agent or a verifier, or a lack of memory, fails only this question.
@@ -102,6 +114,8 @@ class PhaseController:
         else:
             self.failures.went_on()
             self.observer.on_turn(state, turn)
+        finally:
+            self.budget.settle(state.id, turn, cost)
         if not state.active:
             self.turns.retire(self.turns.agent.dialogues(state.id))
 
@@ -112,9 +126,10 @@ class PhaseController:
         sentence = redact_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         of_scene = isinstance(error, SceneError | RenderError)
-        state.fail(sentence, cost.events)
+        state.fail(sentence, cost.events, cost.tokens)
+        turn = len(state.turns)
         self.turns.log.append(
-            Failure(state.id, len(state.turns), phase, sentence, cost.events, of_scene=of_scene)
+            Failure(state.id, turn, phase, sentence, cost.events, cost.tokens, of_scene)
         )
         self.observer.on_failure(state)
         self.failures.failed(state.question, sentence, of_scene=of_scene, cause=error)

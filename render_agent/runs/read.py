@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine
+from render_agent.engines.prices import Price
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
@@ -109,7 +110,7 @@ class RunData:
         """The parts that the options name. Raises RunLogError if a package that provides one is not installed."""
         config = self.config
         with self._other_version():
-            return replace(build(config), recorded=self.recorded)
+            return replace(build(config), recorded=self.recorded, price=self.price)
 
     @contextmanager
     def _other_version(self) -> Iterator[None]:
@@ -125,6 +126,12 @@ class RunData:
     def model(self) -> str:
         """The model, as named by the engine."""
         return str(self.record["engine"]["model"])
+
+    @property
+    def price(self) -> Price | None:
+        """The price of the model, as recorded in `config.json`; None if it is unknown."""
+        price: Price | None = convert(self.record.get("price"), Price | None)
+        return price
 
     @cached_property
     def notes(self) -> list[str]:
@@ -258,7 +265,10 @@ class RunData:
     def rows(self) -> dict[str, Row]:
         """The result rows by question id."""
         stress = self.parts.image_stress
-        return {state.id: row_of(state, stress=stress) for state in self.states}
+        return {
+            state.id: row_of(state, stress=stress, billing=self.parts.billing)
+            for state in self.states
+        }
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
         """Return a renamed copy of this run restricted to some questions, including `states`, `rows` and `results`."""
@@ -339,6 +349,7 @@ class RunData:
             facts=self.facts,
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
+            billing=self.parts.billing,
         )
 
 

@@ -24,8 +24,10 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, describe_engine
+from render_agent.engines.prices import find_price
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
+from render_agent.runs.budget import Budget, check_max_cost, price_of
 from render_agent.runs.build import (
     MakeViews,
     Parts,
@@ -58,6 +60,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
 from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
+from render_agent.util.safe_parse import to_plain
 from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import ViewProvider
@@ -119,7 +122,7 @@ class Run:
         Raises:
             SetupError: The engine cannot be created.
             EngineError: The engine failed.
-            RunStoppedError: Too many questions failed.
+            RunStoppedError: Too many questions failed, or the run has reached its cost limit.
             RunLogError: The log cannot be written.
         """
         reuse: str | None = None
@@ -159,7 +162,7 @@ def play(
 
     Raises:
         EngineError: The engine failed.
-        RunStoppedError: Too many questions failed.
+        RunStoppedError: Too many questions failed, or the run has reached its cost limit.
         RunLogError: The log cannot be written.
     """
     config = parts.config
@@ -172,6 +175,7 @@ def play(
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
+        budget=Budget(parts.billing, config.max_cost, states),
     )
     controller.run(states)
 
@@ -263,6 +267,7 @@ def start_run(
     parts = build(config)
     before = question_hashes(parts)
     questions, engine = check(parts, describe)
+    parts = replace(parts, price=price_of(config, engine))
     run_record = record(parts, questions, engine)
     refuse_replaced(before, run_record["sha256"])
     parts = replace(parts, recorded=run_record["sha256"])
@@ -321,10 +326,16 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
     config = continued_config(folder, changes)
     if commit := folder.record["engine"].get("revision"):  # the branch may have moved since
         config = replace(config, revision=commit)
-    parts = replace(build(config), recorded=folder.recorded)
+    price = folder.price
+    if is_repriced := "prices" in changes or "price" not in folder.record:
+        price = find_price(folder.model, config.prices)
+    check_max_cost(config, price, folder.model)
+    parts = replace(build(config), recorded=folder.recorded, price=price)
     packages(parts)  # fail early if one is missing
     log = RunLog(folder.path)
     try:
+        if is_repriced:
+            log.write_record(folder.record | {"price": to_plain(price)})
         if folder.has_questions:
             questions = folder.questions
         else:  # the run was killed before they were written
@@ -379,6 +390,7 @@ def record(
             QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest(),
             **(parts.recorded or input_hashes(parts, questions, engine)),
         },
+        "price": to_plain(parts.price),
         "scan_parts": scan_parts(questions),
         **({} if config.shard is None else {"selection": selection(config)}),
     }

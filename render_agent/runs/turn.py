@@ -7,7 +7,7 @@ questions in one batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -60,7 +60,11 @@ class TurnTaker:
     probe: ProbePlan | None = None
 
     def take(
-        self, state: QuestionState, phase: Phase, cost: TurnCost
+        self,
+        state: QuestionState,
+        phase: Phase,
+        cost: TurnCost,
+        admit: Callable[[str], None] = lambda question_id: None,
     ) -> Generator[Need, Any, Turn]:
         """Take the next turn of a question and record it.
 
@@ -68,6 +72,7 @@ class TurnTaker:
             state: The question; it is updated after the turn is logged.
             phase: The phase of the run.
             cost: Collects replies and verdicts as they arrive.
+            admit: Called before the first request; raises an exception if the turn may not be taken.
 
         Returns:
             The turn.
@@ -81,6 +86,7 @@ class TurnTaker:
 
         messages = self._messages(state, observation)
         request = self._request(state, observation, messages)
+        admit(state.id)
 
         plan = yield from self._follow(self.agent.ask(self.tools, context, request), cost)
         replies = yield from self._follow(_ask(plan.requests), cost)

@@ -61,7 +61,7 @@ def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> Non
             raise ValueError(f"line {number}: there is no question {short_repr(line.question_id)}")
         try:
             if isinstance(line, Failure):
-                state.fail(line.error, line.events)
+                state.fail(line.error, line.events, line.tokens)
             else:
                 state.retry()
                 state.take(line)

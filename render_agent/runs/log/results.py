@@ -11,6 +11,7 @@ from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
 from render_agent.errors import QuestionsError
 from render_agent.runs.log.caveats import adapted_fields, caveats
+from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.runs.log.row import (
     NO_MARKS,
     SAVED_COLUMNS,
@@ -52,6 +53,7 @@ def results(
     facts: LoadFacts = load_facts,
     marks: Marks = NO_MARKS,
     reuse: str | None = None,
+    billing: Billing = UNPRICED,
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
@@ -66,6 +68,7 @@ def results(
         facts: Returns the ground truth of the questions' scenes, to compare beliefs with.
         marks: Scores from a judge by question id.
         reuse: Description of the KV cache reuse of the engine.
+        billing: Gives the cost of the run.
     """
     scored = [state for state in states if score_of(state, marks=marks) is not None]
     official = means(scored_answers(scored, marks=marks))[MACRO]
@@ -84,7 +87,9 @@ def results(
     complete = all(state.status in SCORED for state in states)
     causal = causal_results(states)
     turns = [turn for state in states for turn in state.turns]
-    rows = [row_of(state, parser=parser, marks=marks).to_json() for state in states]
+    rows = [
+        row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
+    ]
     return {
         "status": "partial" if partial or not complete else "complete",
         "notes": [*caveats(turns), *notes, *_own_notes(states)],
@@ -105,6 +110,7 @@ def results(
         **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
         "counts": count_statuses(states),
         "totals": totals(states, rows),
+        "cost_usd": billing.total(states),
         "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
     }
@@ -227,4 +233,6 @@ def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, f
     means: dict[str, float | None] = {
         name: sum(counts) / number if counts else None for name, counts in counted.items()
     }
+    costs = [row["cost_usd"] for row in rows if row.get("cost_usd") is not None]
+    means |= {"cost_usd": sum(costs) / number} if costs else {}
     return means | {"calls": calls / number}

@@ -15,6 +15,7 @@ from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.columns import Column, columns_of
+from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.score.means import Scored
 from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL
@@ -39,6 +40,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     seconds_rendering: Number = 0.0
     seconds_waiting: Number = 0.0
     seconds_generating: Number = 0.0
+    cost_usd: Annotated[Number | None, Column(saved=True)] = None
+    """None if the price of the model is unknown."""
 
 
 def cost_of(turns: Sequence[Turn]) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def row_of(
     parser: str = OFFICIAL,
     marks: Marks = NO_MARKS,
     stress: ImageStress | None = None,
+    billing: Billing = UNPRICED,
 ) -> Row:
     """Return the row of a question.
 
@@ -114,6 +118,7 @@ def row_of(
         parser: Parser of the answer, a key of PARSERS.
         marks: Scores from a judge by question id.
         stress: Image stress test of the run, if any.
+        billing: Gives the cost of the question.
     """
     question, score = state.question, score_of(state, parser, marks=marks)
     shown_truth, shown_score = question.ground_truth, score
@@ -147,6 +152,7 @@ def row_of(
         error=state.error,
         change=None if state.change is None else state.change.kind,
         **cost_of(state.turns),
+        cost_usd=billing.total([state]),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from render_agent import __version__
+from render_agent.engines.prices import Price
 from render_agent.errors import RunLogError
 from render_agent.runs.log.row import Row, Score
 from render_agent.util.reasons import short_repr, truncate
@@ -94,6 +95,7 @@ class Record(TypedDict):
     scan_parts: NotRequired[dict[str, list[str]]]
     selection: NotRequired[list[str]]
     questions_withheld: NotRequired[bool]
+    price: NotRequired[Price | None]
 
 
 class TypeScore(TypedDict):
@@ -143,4 +145,5 @@ class Results(TypedDict):
     chance: dict[str, dict[str, Score]]
     counts: Counts
     totals: Totals
+    cost_usd: NotRequired[Number | None]
     questions: list[Row]

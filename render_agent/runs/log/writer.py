@@ -84,6 +84,11 @@ class RunLog:
             raise
         return cls(path)
 
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        """Replace `config.json` atomically."""
+        self._lock.check()
+        atomic_write(self.path / "config.json", json_bytes(record))
+
     def write_questions(self, questions: Iterable[Question]) -> None:
         """Write `questions.jsonl` atomically."""
         atomic_write(self.path / "questions.jsonl", questions_text(questions))

@@ -245,7 +245,7 @@ class Driver:
 
     def _fail(self, failure: Failure) -> None:
         state = self.states[failure.question_id]
-        state.fail(failure.error, failure.events)
+        state.fail(failure.error, failure.events, failure.tokens)
         self.log.append(failure)
         self.observer.on_failure(state)
 

@@ -1,0 +1,117 @@
+"""Prices of hosted models: a dated table, or the user's own (`--prices`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from render_agent.dialogue.tokens import Tokens
+from render_agent.errors import UsageError, os_errors
+from render_agent.util.reasons import reason_of
+from render_agent.util.safe_parse import ValidationError, convert, parse_yaml, read_bounded
+
+TABLE = Path(__file__).with_name("prices.yaml")
+MAX_TABLE_BYTES = 1 << 20
+SNAPSHOT = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)$")  # end of a dated model name
+PER_TOKENS = 1e6  # prices are per million tokens
+
+Usd = Annotated[float, Meta(ge=0, le=1e6)]
+
+
+class Price(Struct, frozen=True, omit_defaults=True):
+    """The price of some models in USD per million tokens: a row of the table, and `price` in config.json.
+
+    Attributes:
+        models: Names of the models, or patterns such as "gpt-5*".
+        prompt: Tokens of the prompt (`in` in the table).
+        reply: Generated tokens, including thinking (`out` in the table).
+        cached: Prompt tokens read from a cache; None costs the same as `prompt`.
+        cache_write: Prompt tokens written to a cache; None costs the same as `prompt`.
+        date: Day on which the price was valid.
+        source: Page that the price was taken from.
+    """
+
+    models: Annotated[tuple[str, ...], Meta(min_length=1)]
+    prompt: Usd = msgspec.field(name="in")
+    reply: Usd = msgspec.field(name="out")
+    cached: Usd | None = None
+    cache_write: Usd | None = None
+    date: date | None = None
+    source: str = ""
+
+    @property
+    def most_per_prompt_token(self) -> float:
+        """The highest price of a million prompt tokens, whatever is cached."""
+        return max(self.prompt, self.cached or 0, self.cache_write or 0)
+
+    def cost(self, tokens: Tokens) -> float:
+        """Return the cost of tokens in USD."""
+        cached = min(tokens.cached, tokens.prompt)
+        written = min(tokens.cache_written, tokens.prompt - cached)
+        parts = (
+            (tokens.prompt - cached - written, self.prompt),
+            (cached, self.prompt if self.cached is None else self.cached),
+            (written, self.prompt if self.cache_write is None else self.cache_write),
+            (tokens.reply, self.reply),
+        )
+        return sum(number * price for number, price in parts) / PER_TOKENS
+
+    def describe(self) -> str:
+        """Return the prices, their date and their source in a few words."""
+        kinds = (("cached", self.cached), ("cache write", self.cache_write), ("out", self.reply))
+        prices = [f"in ${self.prompt:g}"]
+        prices += [f"{kind} ${price:g}" for kind, price in kinds if price is not None]
+        day = "" if self.date is None else self.date.isoformat()
+        where = ", ".join(filter(None, (day, self.source)))
+        return f"{', '.join(prices)} per million tokens{f' ({where})' if where else ''}"
+
+
+class _Row(Price, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A row of a table, in which an unknown key is a typing error."""
+
+
+def find_price(model: str, file: str | None = None) -> Price | None:
+    """Return the price of a model: the first row that names it, without the date of a snapshot; None if none does.
+
+    Args:
+        model: Name of the model, with or without its provider ("openai/gpt-5").
+        file: The user's table; None uses the bundled one.
+
+    Raises:
+        UsageError: The file cannot be read, or is not a table of prices.
+    """
+    name = model.rpartition("/")[2].lower()
+    names = {model.lower(), name, SNAPSHOT.sub("", name)}
+    rows = read_prices(TABLE if file is None else Path(file).expanduser())
+    return next(
+        (row for row in rows if any(fnmatchcase(n, p.lower()) for p in row.models for n in names)),
+        None,
+    )
+
+
+def read_prices(file: Path) -> list[Price]:
+    """Return the rows of a table in YAML or JSON. Raises UsageError as `find_price`."""
+    flag = f"--prices {file}"
+    try:
+        with os_errors(UsageError, f"read {flag}"):
+            rows = parse_yaml(read_bounded(file, MAX_TABLE_BYTES).decode())
+    except ValueError as error:
+        raise UsageError(f"{flag} is not YAML or JSON: {reason_of(error)}") from error
+    if not isinstance(rows, list):
+        raise UsageError(
+            f"{flag} must be a list of rows, each with models, in and out, e.g."
+            " - {models: [my-model], in: 2.5, out: 10}"
+        )
+    prices = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            prices.append(convert(row, _Row))
+        except ValidationError as error:
+            raise UsageError(f"{flag}, row {number}: {error}") from error
+    return prices

@@ -1,0 +1,55 @@
+"""What the tokens of a run cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
+from render_agent.engines.prices import Price
+
+DECIMALS = 6  # of a stored cost in US dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Billing:
+    """The price of a run's model, and whether its verifiers ask the same model.
+
+    Attributes:
+        price: Price of the model; None if it is unknown.
+        includes_verifiers: True if the tokens of verifiers cost the same. A judge with its own model is not paid for.
+    """
+
+    price: Price | None = None
+    includes_verifiers: bool = False
+
+    def cost_of_turn(self, turn: Turn) -> float:
+        """Return the cost of a turn and its belief probe in USD; 0 without a price."""
+        if self.price is None:
+            return 0.0
+        cost = self.price.cost(turn.tokens)
+        if turn.evidence is not None and not self.includes_verifiers:
+            cost -= self.price.cost(turn.evidence.tokens)
+        return cost + (self.price.cost(turn.probe.tokens) if turn.probe else 0.0)
+
+    def cost_of_tokens(self, tokens: Tokens) -> float:
+        """Return the cost of tokens in USD; 0 without a price."""
+        return 0.0 if self.price is None else self.price.cost(tokens)
+
+    def total(self, states: Iterable[QuestionState]) -> float | None:
+        """Return the cost of questions in USD, including turns that failed.
+
+        None if the price is unknown, or if there are turns but the engine reports no tokens.
+        """
+        states = list(states)
+        turns = [turn for state in states for turn in state.turns]
+        is_unknown = bool(turns) and not any(turn.tokens.are_reported for turn in turns)
+        if self.price is None or is_unknown:
+            return None
+        lost = sum(self.cost_of_tokens(state.lost_tokens) for state in states)
+        return round(sum(map(self.cost_of_turn, turns)) + lost, DECIMALS)
+
+
+UNPRICED = Billing()
