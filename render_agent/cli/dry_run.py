@@ -7,25 +7,30 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from render_agent.dialogue.state import Status
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.options import RunConfig
+from render_agent.report.run_facts import cost_fact, facts_line
+from render_agent.runs.budget import price_of
 from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
-from render_agent.runs.run_estimate import estimate, sentence
+from render_agent.runs.run_estimate import cost_bound, cost_sentence, estimate, sentence
 from render_agent.runs.runner import Preview, continued_config, preview_run
+from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, format_duration, size
+from render_agent.util.safe_parse import to_plain
 from render_agent.util.sanitize import printable_json
 
 
@@ -33,6 +38,7 @@ def dry_run(config: RunConfig) -> int:
     """Print the questions, cost and first prompt of a run without running it or loading a model."""
     config = config.absolute()
     parts = build(config)
+    parts = replace(parts, price=price_of(config, {"model": parts.model_name}))
     first_view = _previewed(parts)
     types = Counter(question.type for question in first_view.questions)
     missing = [] if parts.blind else missing_scans(first_view.questions)
@@ -60,6 +66,8 @@ def dry_run(config: RunConfig) -> int:
             "disk_bytes": needed,
             "drawing_seconds": drawing,
             "estimate": asdict(cost),
+            "price": to_plain(parts.price),
+            "cost_usd_at_most": cost_bound(parts, cost),
         }
         click.echo(printable_json(summary))
         return 0
@@ -84,6 +92,9 @@ def dry_run(config: RunConfig) -> int:
     )
     if parts.engine.uses_model:
         console.print(sentence(cost), soft_wrap=True)
+    bound = cost_sentence(parts, cost, len(first_view.questions) - without)
+    if bound or (fact := cost_fact(parts, {})):
+        console.print(bound or facts_line(fact), soft_wrap=True)
     for message in first_view.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
@@ -129,9 +140,12 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
     failed = sum(state.status is Status.FAILED for state in states)
     unfinished = failed + sum(state.active for state in states)
     turns = sum(len(state.turns) for state in states)
+    spent = folder.parts.billing.total(states)
+    further = _further_cost(states, spent)
     if config.json:
         counts = {"questions": len(states), "active": unfinished, "failed": failed, "turns": turns}
-        click.echo(printable_json({"run": str(folder.path), **counts}))
+        costs = {"cost_usd": spent, "further_cost_usd": further}
+        click.echo(printable_json({"run": str(folder.path), **counts, **costs}))
         return 0
     console = plain_console()
     if not folder.has_questions:
@@ -144,4 +158,18 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
             + (f", {failed} of them failed" if failed else ""),
             soft_wrap=True,
         )
+        if spent is not None and further is not None:
+            console.print(
+                f"cost so far {dollars(spent)} in {count_noun(turns, 'turn')}; about {dollars(further)} more at the same"
+                " mean cost per turn and number of turns per question",
+                soft_wrap=True,
+            )
     return 0
+
+
+def _further_cost(states: Sequence[QuestionState], spent: float | None) -> float | None:
+    """Project the cost of the unfinished questions, failed ones included, from the turns so far; None if unknown."""
+    turns = sum(len(state.turns) for state in states)
+    for state in states:
+        state.retry()
+    return None if spent is None or not turns else remaining_turns(states) * spent / turns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import ceil
 
@@ -14,10 +15,52 @@ DEFAULT_TOKEN_SIDE_PIXELS = 32  # Qwen3-VL, and the guess for all other models
 
 CHARACTERS_PER_TOKEN = 4  # of English text
 
+GEMINI_TOKENS = 1120  # per image of any size, at the default media resolution of Gemini 3 and later
+
+# Pattern in the name of an OpenAI model -> tokens per patch of 32 pixels, or (base, tokens per tile of 512 pixels).
+GPT_IMAGES: tuple[tuple[str, tuple[int, int] | float], ...] = (
+    (r"gpt-4o-mini", (2833, 5667)),
+    (r"gpt-4o|gpt-4\.1(-\d|$)|o[13](-\d|$)", (85, 170)),
+    (r"gpt-5(\.[0-3])?(-\d|$)", (70, 140)),
+    (r"-nano", 2.46),
+    (r"-mini", 1.72),
+    (r"", 1.2),
+)
+
+
+def hosted_picture_tokens(name: str, width: int, height: int) -> int | None:
+    """Return an upper bound on the tokens that Anthropic, OpenAI or Google count for an image; None for other models.
+
+    The services scale large images down, which is not taken into account except for tiles of OpenAI.
+
+    Args:
+        name: Name of the model in lower case, without its provider.
+        width: Width in pixels.
+        height: Height in pixels.
+    """
+
+    def squares(side: float) -> int:
+        return ceil(width / side) * ceil(height / side)
+
+    shorter = min(width, height)
+    if name.startswith("claude"):
+        return squares(28)
+    if name.startswith("gemini"):
+        tiles = 1 if max(width, height) <= 384 else squares(shorter / 1.5)
+        return 258 * tiles if re.match("gemini-[12]", name) else GEMINI_TOKENS
+    if not re.match(r"gpt-(?!oss)|o\d", name):
+        return None
+    rule = next(rule for pattern, rule in GPT_IMAGES if re.search(pattern, name))
+    if isinstance(rule, tuple):  # the shorter side is scaled to 768 pixels
+        return rule[0] + rule[1] * squares(512 * shorter / 768)
+    return ceil(rule * squares(32))
+
 
 def picture_tokens(model: str, width: int, height: int) -> int:
     """Estimate the number of tokens of an image from the model's name and the size in pixels."""
     normalized = model.lower().replace("_", "-")
+    if (hosted := hosted_picture_tokens(normalized.rpartition("/")[2], width, height)) is not None:
+        return hosted
     side = next(
         (side for part, side in TOKEN_SIDE_PIXELS.items() if part in normalized),
         DEFAULT_TOKEN_SIDE_PIXELS,

@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
 from render_agent.report.comparison_text import verdict
-from render_agent.report.run_facts import request_facts
+from render_agent.report.run_facts import cost_fact, request_facts
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
@@ -74,7 +74,7 @@ def compare_runs(
     for pair, run in zip(pairs, runs[1:], strict=True):
         pair["verdict"] = verdict(pair, "a", "b", of_several=len(pairs) > 1)
         pair["facts"] = {
-            name: request_facts(side.config, side.results)
+            name: request_facts(side.config, side.results) | cost_fact(side.parts, side.results)
             for name, side in (("a", runs[0]), ("b", run))
         }
         if beliefs := _compare_beliefs(runs[0], run):

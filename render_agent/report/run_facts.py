@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.options import AUTO, RunConfig
+from render_agent.runs.build import Parts
+from render_agent.score.tables import dollars
 
 GREEDY = "0 (greedy)"
 
@@ -56,6 +58,17 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
     )
     return facts | ({"Adapted to the server": others} if others else {})
+
+
+def cost_fact(parts: Parts, results: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cost of a run by name; empty if its model is local and has no price."""
+    price, usd = parts.price, results.get("cost_usd")
+    if price is None:
+        is_paid = parts.engine.uses_server and parts.engine.uses_model
+        return {"Cost": f"unknown (no price for {parts.model_name})"} if is_paid else {}
+    if usd is None:
+        return {"Cost": "unknown (the server reports no tokens)"}
+    return {"Cost": f"{dollars(usd)}; prices: {price.describe()}"}
 
 
 def _thinking(config: RunConfig) -> str:

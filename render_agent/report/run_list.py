@@ -23,6 +23,7 @@ COLUMNS = (
     "official",
     "interval",
     "minutes",
+    "cost_usd",
     "date",
     "benchmark",
     "views",
@@ -43,7 +44,7 @@ MAX_OPTION_CHARS = 80  # of a value in `differing_options`
 def run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run: a value or None per name in COLUMNS.
 
-    `minutes` is rendering and generation time over all processes, `interval` the 95 % interval of `official`,
+    `minutes` is rendering and generation time over all processes, `cost_usd` None if it is unknown, `interval` the 95 % interval of `official`,
     `options` the options that affect results. `error` says why the run cannot be read.
     """
     row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "notes": [], "options": {}}
@@ -70,6 +71,7 @@ def run_row(path: Path) -> dict[str, Any]:
                 "official": figure(results["official_over_scored"]["score"]),
                 "interval": results["intervals"].get(OFFICIAL),
                 "minutes": round(minutes, 1),
+                "cost_usd": results.get("cost_usd"),
                 "notes": results["notes"],
             }
     except RunLogError as error:

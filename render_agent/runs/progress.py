@@ -12,6 +12,7 @@ from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
+from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.runs.log.row import scored_answers
 from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally_scores
@@ -37,10 +38,13 @@ class Progress:
         display: Display,
         *,
         max_batched_turns: int,
+        billing: Billing = UNPRICED,
     ) -> None:
         self.states = list(states)
         self.display = display
         self.max_batched_turns = max_batched_turns
+        self.billing = billing
+        self.cost = billing.total(self.states) or 0.0
         self.place = ""
         self.taken = self.tokens = self.unreadable = 0
         self._warned: set[str] = set()
@@ -69,6 +73,7 @@ class Progress:
     def on_turn(self, state: QuestionState, turn: Turn) -> None:
         """Called after a question completes a turn."""
         self.tokens += turn.tokens.reply
+        self.cost += self.billing.cost_of_turn(turn)
         self.taken += 1
         self._recent.append(time.monotonic())
         self.display.detail(turn_summary(state, turn))
@@ -123,20 +128,14 @@ class Progress:
             self.place,
             f"{self.taken} turns",
             f"{self.tokens / seconds:.0f} tok/s" if self.tokens else "",
+            f"${self.cost:.2f}" if self.cost else "",
         ]
         return " · ".join(filter(None, parts))
 
     def remaining_seconds(self) -> float | None:
-        """Estimate the remaining time from the recent speed; None during the first 5 % of the run.
-
-        The expected length of a dialogue is the number of turns so far per finished question, which is the mean for a
-        constant probability of finishing and accounts for active dialogues.
-        """
+        """Estimate the remaining time from the recent speed; None during the first 5 % of the run."""
         num_turns = sum(len(state.turns) for state in self.states)
-        active = [state for state in self.states if state.active]
-        retired = len(self.states) - len(active)
-        mean = num_turns / retired if retired else float("inf")
-        turns = sum(min(mean, state.max_turns - len(state.turns)) for state in active)
+        turns = remaining_turns(self.states)
         seconds = self._recent[-1] - self._recent[0] if self._recent else 0.0
         if not turns or not seconds or num_turns < KNOWN_SHARE * (num_turns + turns):
             return None
@@ -152,6 +151,18 @@ class Progress:
                 spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
                 self._score = f"score (parsed answer) {100 * answers.means[MACRO]:.0f}{spread}"
         return self._score
+
+
+def remaining_turns(states: Sequence[QuestionState]) -> float:
+    """Estimate the number of further turns.
+
+    The expected length of a dialogue is the number of turns so far per finished question, which is the mean for a
+    constant probability of finishing and accounts for active dialogues.
+    """
+    active = [state for state in states if state.active]
+    retired = len(states) - len(active)
+    mean = sum(len(state.turns) for state in states) / retired if retired else float("inf")
+    return sum(min(mean, state.max_turns - len(state.turns)) for state in active)
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:

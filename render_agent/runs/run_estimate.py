@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from render_agent.dialogue.chat import Message, image_files
+from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
+from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, picture_tokens, text_tokens
 from render_agent.runs.build import Parts
+from render_agent.score.tables import dollars
+from render_agent.util.display import count_noun
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most take about 40
 
 REWORDING_TOKENS = 300  # per request to reword a question
+
+PROBE_TOKENS = 600  # of the message of a belief probe
 
 JUDGE_PROMPT_TOKENS = 300  # per judge request: rubric, question and reply format, without images
 
@@ -51,20 +57,26 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEst
     config, agent = parts.config, parts.agent
     turns, reply = config.max_turns, config.max_new_tokens
     thought = config.thinking_budget or 0
+    resent = thought if parts.engine.uses_server else 0  # some APIs read earlier thoughts again
     picture = picture_tokens(parts.model_name, *config.image_size)
     first = text_tokens(opening) + len(image_files(list(opening))) * picture
-    turn_tokens = reply + FOLLOWING_TOKENS + (picture if parts.free else 0)
+    turn_tokens = reply + resent + FOLLOWING_TOKENS + (picture if parts.free else 0)
     step = turn_tokens + (picture * (agent.samples - 1) if agent.shows_all else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
     prompts = [first + step * turn for turn in range(turns)]
     dialogues = questions * agent.wordings
     reworded = questions if agent.wordings > 1 else 0
+    probes = questions * turns if config.probe else 0
+    probed = questions * sum(prompts) + probes * (reply + PROBE_TOKENS) if probes else 0
     return RunEstimate(
-        requests=dialogues * turns + reworded,
-        prompt_tokens=dialogues * agent.samples * sum(prompts) + reworded * REWORDING_TOKENS,
+        requests=dialogues * turns + reworded + probes,
+        prompt_tokens=dialogues * agent.samples * sum(prompts)
+        + reworded * REWORDING_TOKENS
+        + probed,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
         + max(0, dialogues - 1) * shared,
-        reply_tokens=(dialogues * agent.samples * turns + reworded) * (reply + thought),
+        reply_tokens=(dialogues * agent.samples * turns + reworded) * (reply + thought)
+        + probes * (PROBE_REPLY_TOKENS + thought),
         **_judged(parts, questions, picture),
     )
 
@@ -100,3 +112,38 @@ def sentence(estimate: RunEstimate) -> str:
             f" {estimate.judge_prompt_tokens:,} tokens read and {estimate.judge_reply_tokens:,} written"
         )
     return text
+
+
+def cost_bound(parts: Parts, estimate: RunEstimate) -> float | None:
+    """Return an upper bound on the cost of a run in USD; None if the price of its model is unknown.
+
+    Every prompt token has the highest of its prices, so that nothing is read from a cache.
+    """
+    billing = parts.billing
+    if billing.price is None:
+        return None
+    read, written = estimate.prompt_tokens, estimate.reply_tokens
+    if billing.includes_verifiers:
+        read += estimate.judge_prompt_tokens
+        written += estimate.judge_reply_tokens
+    price = billing.price
+    return (read * price.most_per_prompt_token + written * price.reply) / PER_TOKENS
+
+
+def cost_sentence(parts: Parts, estimate: RunEstimate, questions: int) -> str | None:
+    """Describe the upper bound on the cost and how it is calculated; None if the price is unknown."""
+    usd, price = cost_bound(parts, estimate), parts.price
+    if usd is None or price is None:
+        return None
+    requests, turns = estimate.requests, parts.config.max_turns
+    of_questions = f" ({count_noun(questions, 'question')} × {count_noun(turns, 'turn')})"
+    per_request = (
+        f"{estimate.prompt_tokens / requests:,.0f} prompt tokens × ${price.most_per_prompt_token:g}/M +"
+        f" {estimate.reply_tokens / requests:,.0f} reply tokens × ${price.reply:g}/M"
+    )
+    judges = " + the judge's tokens" if parts.billing.includes_verifiers else ""
+    return (
+        f"cost at most {dollars(usd)} = {count_noun(requests, 'request')}"
+        f"{of_questions if requests == questions * turns else ''} × ({per_request}){judges}, with nothing read from a"
+        f" cache; prices: {price.describe()}"
+    )

@@ -414,4 +414,11 @@ def describe_cost(work: Mapping[str, float | None]) -> str:
     tokens = "tokens: not reported"
     if work["tokens_in"]:  # 0 in runs of older versions: every prompt has tokens
         tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
-    return f"{work['turns']:.1f} turns, {work['renders']:.1f} images rendered, {tokens}"
+    usd = work.get("cost_usd")
+    cost = "" if usd is None else f", {dollars(usd)}"
+    return f"{work['turns']:.1f} turns, {work['renders']:.1f} images rendered, {tokens}{cost}"
+
+
+def dollars(usd: float) -> str:
+    """Return an amount in US dollars with cents, or with two significant digits if it is below ten cents."""
+    return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.2g}"

@@ -16,6 +16,7 @@ HEADINGS = {
     "answered": "answered",
     "official": "score",
     "minutes": "minutes",
+    "cost_usd": "cost ($)",
     "date": "date",
     "benchmark": "benchmark",
     "views": "views",
@@ -50,11 +51,12 @@ def ls_command(output: str, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}. {NO_RUNS}")
         return
+    shown = [n for n in HEADINGS if n != "cost_usd" or any(row[n] is not None for row in rows)]
     table = PlainTable()
-    for heading in HEADINGS.values():
-        table.add_column(heading)
+    for name in shown:
+        table.add_column(HEADINGS[name])
     for row in rows:
-        cells = ("–" if row[name] is None else str(row[name]) for name in HEADINGS)
+        cells = ("–" if row[name] is None else str(row[name]) for name in shown)
         table.add_row(*map(escape_name, cells))
     console = plain_console()
     console.print(table)

@@ -20,6 +20,7 @@ from render_agent.engines.make_engine import EngineFactory, engine_traits, rejec
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
 from render_agent.report.pages.words import STATUS_WORDS
+from render_agent.report.run_facts import cost_fact, facts_line
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats
 from render_agent.runs.log.program_log import program_log
@@ -113,7 +114,12 @@ def run_with_progress(
                 note(f"run folder: {run.path}")
                 if run.log.warning:
                     display.warn(run.log.warning)
-                progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
+                progress = Progress(
+                    run.states,
+                    display,
+                    max_batched_turns=run.max_batched_turns,
+                    billing=run.parts.billing,
+                )
                 with logged(run, progress, display.warn, note) as observer:
                     results = run.go(observer, _engine_maker(run, console, browser=browser))
         except BaseException:
@@ -177,6 +183,8 @@ def _print_results(
         console.print(
             summarize_beliefs(results["beliefs"], results["totals"]["probes"]), soft_wrap=True
         )
+    if cost := cost_fact(run.parts, results):
+        console.print(facts_line(cost), soft_wrap=True)
     console.print(f"run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]

@@ -33,7 +33,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
       render-agent show recent 3
     """
     from render_agent.cli.commands.run import print_agent, program
-    from render_agent.report.run_facts import facts_line, request_facts
+    from render_agent.report.run_facts import cost_fact, facts_line, request_facts
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
@@ -58,6 +58,8 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     console.print(score_tables(results))
     print_agent(folder.parts, results["notes"], console)
     console.print(f"requests: {facts_line(request_facts(folder.config, results))}")
+    if cost := cost_fact(folder.parts, results):
+        console.print(facts_line(cost), soft_wrap=True)
     console.print(f"run: {folder.path}", soft_wrap=True)
 
 

@@ -223,7 +223,7 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     prompt = [token_count(usage.get(name)) for name in names]
     thought = mapping(usage.get("output_tokens_details")).get("thinking_tokens")
     out = token_count(usage.get("output_tokens"))
-    return Tokens(sum(prompt), out, prompt[2], token_count(thought))
+    return Tokens(sum(prompt), out, prompt[2], token_count(thought), prompt[1])
 
 
 def check_budget(budget: int | None) -> None:

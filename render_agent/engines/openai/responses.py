@@ -121,11 +121,13 @@ class Responses(OpenAIApi):
                 calls.append(call_text(str(item.get("name")), item.get("arguments") or {}))
         reason = mapping(body.get("incomplete_details")).get("reason")
         usage = mapping(body.get("usage"))
+        of_prompt = mapping(usage.get("input_tokens_details"))
         tokens = Tokens(
             token_count(usage.get("input_tokens")),
             token_count(usage.get("output_tokens")),
-            token_count(mapping(usage.get("input_tokens_details")).get("cached_tokens")),
+            token_count(of_prompt.get("cached_tokens")),
             token_count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
+            token_count(of_prompt.get("cache_write_tokens")),
         )
         is_filtered = bool(refusals) or reason in FILTERS
         return Reply(

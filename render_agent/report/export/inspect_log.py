@@ -227,10 +227,12 @@ def _usage(turns: Iterable[Turn]) -> Any:
     if not tokens.prompt:
         return None
     return ModelUsage(
-        input_tokens=tokens.prompt - tokens.cached,
+        input_tokens=tokens.prompt - tokens.cached - tokens.cache_written,
         output_tokens=tokens.reply,
         total_tokens=tokens.prompt + tokens.reply,
         input_tokens_cache_read=tokens.cached,
+        input_tokens_cache_write=tokens.cache_written,
+        reasoning_tokens=tokens.thought,
     )
 
 

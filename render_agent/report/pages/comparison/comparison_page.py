@@ -46,7 +46,7 @@ from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend,
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
-from render_agent.report.run_facts import facts_line, request_facts
+from render_agent.report.run_facts import cost_fact, facts_line, request_facts
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 from render_agent.score.summary import OFFICIAL, row_names
@@ -165,7 +165,7 @@ def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
 def _head(run: RunData, letter: str) -> dict[str, Any]:
     """Return the letter, the name and a short description of a run."""
     config, parts = run.config, run.parts
-    facts = facts_line(request_facts(config, run.results))
+    facts = facts_line(request_facts(config, run.results) | cost_fact(parts, run.results))
     words = [parts.model_name, f"views: {config.views}"]
     if parts.image_stress.note:
         words.append(f"images: {config.pictures}")

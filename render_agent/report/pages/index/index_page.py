@@ -20,7 +20,7 @@ from render_agent.report.pages.plots.run_plots import run_plots, scores_by_type,
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome_word, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
-from render_agent.report.run_facts import request_facts
+from render_agent.report.run_facts import cost_fact, request_facts
 from render_agent.runs.log.columns import Column
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
@@ -106,6 +106,7 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
         facts.insert(5, ("Agent", run.parts.agent_words))
     if config.probe:
         facts.append(("Belief probes", f"{', '.join(config.probe)}, every turn"))
+    facts += cost_fact(run.parts, run.results).items()
     if work := run.results["totals"]["per_question"]:
         facts.append(("Mean per question", describe_cost(work)))
     with suppress(UsageError, KeyError):  # too few scenes, or an old run without standard errors
