@@ -70,3 +70,23 @@ def test_dry_run_prints_token_counts(tmp_path, capsys):
     assert result["requests"] == 12
     assert result["reply_tokens"] == 12 * 512
     assert 0 < result["cached_tokens"] < result["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "tokens"),
+    [
+        ("claude-opus-5-5", (512, 512), 361),
+        ("anthropic/claude-haiku-4-5", (640, 480), 23 * 18),
+        ("gemini-3.8-flash", (640, 480), 1120),
+        ("gemini-2.5-pro", (384, 384), 258),
+        ("gemini-2.5-pro", (960, 540), 6 * 258),
+        ("gpt-6-astra", (256, 256), 77),
+        ("gpt-5.5-2026-04-23", (512, 512), 308),
+        ("gpt-4o", (1024, 1024), 85 + 4 * 170),
+        ("gpt-5-mini", (640, 480), 516),
+        ("gpt-oss-120b", (640, 480), 300),
+        ("my-gpt-5", (640, 480), 300),
+    ],
+)
+def test_hosted_models_count_images_by_their_own_rules(model, size, tokens):
+    assert picture_tokens(model, *size) == tokens
