@@ -83,7 +83,7 @@ def test_report_plots_beliefs(runs, monkeypatch):
     _, folder = runs("misreasoner")
     monkeypatch.setattr(run_plots, "draw_svg", draw_svg)
     plots = {plot.name: plot for plot in run_plots.run_plots(folder, diagnose_run(folder, 1))}
-    assert list(plots) == ["turns", "causes", "seen", "coverage", "beliefs", "time"]
+    assert list(plots) == ["turns", "images", "causes", "seen", "coverage", "beliefs", "time"]
     causes = [dict(zip(plots["causes"].columns, row, strict=True)) for row in plots["causes"].rows]
     assert sum(row["reasoning"] for row in causes) >= 5
     assert all(plot.svg.rstrip().endswith("</svg>") for plot in plots.values())
