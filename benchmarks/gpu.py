@@ -209,10 +209,7 @@ class Measurement:
         own = step.lengths is None
         turns = step.own_turns if own else (step.lengths or FORCED_LENGTHS).turns[1]
         config = replace(
-            self.config,
-            limit=step.questions,
-            max_turns=turns,
-            no_guide=not step.guided,
+            self.config, limit=step.questions, max_turns=turns, no_guide=not step.guided
         )
         if own:
             config = replace(config, max_new_tokens=48)

@@ -231,7 +231,7 @@ class OpenAI(Remote):
         """Return chat completions or Responses."""
         from render_agent.engines.openai.openai_engine import open_openai
 
-        return open_openai(config, self.model_name(config), engine_options(config.engine_option))
+        return open_openai(config, self.model_name(config))
 
 
 class Anthropic(Remote):
@@ -246,13 +246,10 @@ class Anthropic(Remote):
             MessagesApi,
             check_budget,
         )
-        from render_agent.engines.remote.make_remote import check_remote
-        from render_agent.engines.remote.remote_options import read_options
+        from render_agent.engines.remote.make_remote import read_remote_options
 
-        check_remote(config, "anthropic")
+        options = read_remote_options(config, "anthropic", AnthropicOptions)
         check_budget(config.thinking_budget)
-        given = engine_options(config.engine_option)
-        options = read_options(AnthropicOptions, given, "anthropic")
         return MessagesApi(required_model(config), options, config.thinking)
 
 
@@ -264,12 +261,9 @@ class Gemini(Remote):
     def open_api(self, config: RunConfig) -> ChatApi:
         """Return the `generateContent` method."""
         from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
-        from render_agent.engines.remote.make_remote import check_remote
-        from render_agent.engines.remote.remote_options import read_options
+        from render_agent.engines.remote.make_remote import read_remote_options
 
-        check_remote(config, "google.genai")
-        given = engine_options(config.engine_option)
-        options = read_options(GeminiOptions, given, "gemini")
+        options = read_remote_options(config, "google.genai", GeminiOptions)
         return GenerateContent(required_model(config), options, config.thinking)
 
 
@@ -377,15 +371,8 @@ class Mcp(EngineMaker):
         self(config, (), Workload(0))
 
 
-TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN, MCP = (
-    Transformers(),
-    Vllm(),
-    OpenAI(),
-    Scripted(),
-    Human(),
-    Mcp(),
-)
-ANTHROPIC, GEMINI = Anthropic(), Gemini()
+TRANSFORMERS, VLLM, SCRIPTED, HUMAN, MCP = Transformers(), Vllm(), Scripted(), Human(), Mcp()
+OPENAI, ANTHROPIC, GEMINI = OpenAI(), Anthropic(), Gemini()
 
 
 def engine_maker(name: str) -> Any:

@@ -15,14 +15,8 @@ from PIL import Image, ImageDraw
 from render_agent.dialogue.chat import without_thinking
 from render_agent.render.map_view.overlay import font
 
+# `stale`: the second image was answered with the code of the first; `unknown`: there was no reply.
 Finding = Literal["sighted", "blind", "stale", "unknown"]
-
-FINDINGS: dict[Finding, str] = {
-    "sighted": "the model read the codes in both test images",
-    "blind": "the model did not read the code in a test image, so the images of the run probably do not reach it",
-    "stale": "a second test image was answered with the code of the first, so replies may be about earlier images",
-    "unknown": "the model did not reply to the test images",
-}
 
 CODE = re.compile(r"(?<![0-9])(?:[0-9]{4}|[0-9](?:[ -][0-9]){3})(?![0-9])")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import LogLine
+from render_agent.dialogue.turn import LogLine, Phase
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
@@ -141,8 +141,12 @@ class World:
                 self.parts.image_stress.wrap_store(log.pictures, self.config.seed)
             )
         turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])
+        return Episode(turns, state, self.phase_of), self._named_objects(state)
+
+    def phase_of(self, turn: int) -> Phase:
+        """Return the phase in which a run takes this turn."""
         batched = min(self.config.max_batched_turns, self.config.max_turns)
-        return Episode(turns, state, batched), self._named_objects(state)
+        return "batched" if turn < batched else "finishing"
 
     def end(self, episode: Episode) -> None:
         """Release the log of an episode, finished or not."""

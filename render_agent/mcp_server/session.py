@@ -20,12 +20,12 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.state import Status
 from render_agent.dialogue.tools_protocol import call_text
-from render_agent.dialogue.turn import Failure, Phase
+from render_agent.dialogue.turn import Failure
 from render_agent.engines.engine import Reply
 from render_agent.environments.recorder import Recording
 from render_agent.environments.world import World
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
-from render_agent.mcp_server.sight_test import SightTest
+from render_agent.mcp_server.client_sight_check import ClientSightCheck
 from render_agent.render.png import encode_png
 from render_agent.runs.episode import Episode
 from render_agent.runs.scheduler import step_fault
@@ -39,7 +39,7 @@ SCHEME = "render-agent://"
 SIGHT_URI = f"{SCHEME}sight-check.png"
 MAX_LISTED = 20  # ids named in a result
 
-# The map is a view that `look` requests; models look for a tool of its own.
+# The map is a view that `look` requests; models expect a separate tool.
 MAP, MAP_CALL = "map", ("look", {"view": "top"})
 
 INSTRUCTIONS = (
@@ -82,7 +82,7 @@ class Session:
         self.log: Recording | None = None
         self._parts = world.parts
         has_check = sight_check != "off" and not self._parts.blind
-        self._sight = SightTest(world.config.image_size, SIGHT_URI) if has_check else None
+        self._sight = ClientSightCheck(world.config.image_size, SIGHT_URI) if has_check else None
         self._pending = {
             question.id: question
             for question in world.questions
@@ -237,11 +237,7 @@ class Session:
         logger.warning("question %s failed: %s", question.id, sentence, exc_info=error)
         assert self.log is not None, "questions start with a run folder"
         turn = 0 if episode is None else len(episode.state.turns)
-        config = self.world.config
-        phase: Phase = (
-            "batched" if turn < min(config.max_batched_turns, config.max_turns) else "finishing"
-        )
-        self.log.append(Failure(question.id, turn, phase, sentence))
+        self.log.append(Failure(question.id, turn, self.world.phase_of(turn), sentence))
         if error is not None:
             self._finish_question()
 

@@ -99,7 +99,7 @@ class Budget:
                 " without --max-cost."
             )
         raise RunStoppedError(
-            f"stopped at --max-cost {self._limit:g} with {unfinished}: the run has cost ${self.spent:.2f}. To go on,"
+            f"stopped at --max-cost {self._limit:g} with {unfinished}: the run has cost ${self.spent:.2f}. To continue,"
             " resume with --continue and a higher --max-cost."
         )
 

@@ -34,13 +34,13 @@ class Episode:
     Attributes:
         turns: Takes the turns; its agent must request a single reply.
         state: The question.
-        max_batched_turns: Number of turns recorded as batched, as in a run.
+        phase_of: Returns the phase that is recorded for a turn number.
         request: The request to answer next; None if the question has no further turns.
     """
 
     turns: TurnTaker
     state: QuestionState
-    max_batched_turns: int
+    phase_of: Callable[[int], Phase]
     request: Request | None = field(init=False, default=None)
     _coroutine: TurnCoroutine = field(init=False)
 
@@ -77,8 +77,7 @@ class Episode:
     def _take_all(self) -> TurnCoroutine:
         state = self.state
         while state.active:
-            phase: Phase = "batched" if len(state.turns) < self.max_batched_turns else "finishing"
-            yield from self.turns.take(state, phase, TurnCost())
+            yield from self.turns.take(state, self.phase_of(len(state.turns)), TurnCost())
 
     def _advance(self, step: Callable[[], Need]) -> None:
         """Run the coroutine until it asks for a reply or ends; views are rendered in the calling thread."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from typing import get_args
 
 import httpx
 import pytest
@@ -271,9 +272,9 @@ def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path, is_kill
 
 
 def read_codes(monkeypatch, codes):
-    from render_agent.mcp_server import sight_test
+    from render_agent.mcp_server import client_sight_check
 
-    monkeypatch.setattr(sight_test, "draw_codes", lambda: list(codes))
+    monkeypatch.setattr(client_sight_check, "draw_codes", lambda: list(codes))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_sight_check(tmp_path, monkeypatch, answers, finding):
     assert "Turn 1" in texts(started)
     (check,) = RunData(folders(tmp_path)[0]).record["sight_checks"]
     assert check["finding"] == finding
-    assert finding in sight_check.FINDINGS
+    assert finding in get_args(sight_check.Finding)
 
 
 def test_blind_client_is_refused_if_sight_is_required(tmp_path):

@@ -49,11 +49,7 @@ class AnthropicOptions(RemoteOptions):
 
 
 class MessagesApi(ChatApi):
-    """The Messages API.
-
-    Attributes:
-        thinking: Value of `--thinking`.
-    """
+    """The Messages API."""
 
     engine = "anthropic"
     service = ANTHROPIC
@@ -63,10 +59,6 @@ class MessagesApi(ChatApi):
         "temperature": r"\btemperature\b",
         "output_config": r"output_(?:config|format)|json_?schema|structured.?outputs?",
     }
-
-    def __init__(self, model: str, options: AnthropicOptions, thinking: str = "auto") -> None:
-        super().__init__(model, options)
-        self.thinking = thinking
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return a client for a server."""

@@ -48,11 +48,7 @@ class GeminiOptions(RemoteOptions):
 
 
 class GenerateContent(ChatApi):
-    """The `generateContent` method.
-
-    Attributes:
-        thinking: Value of `--thinking`.
-    """
+    """The `generateContent` method."""
 
     engine = "gemini"
     service = GEMINI
@@ -62,10 +58,6 @@ class GenerateContent(ChatApi):
         "seed": r"\bseed\b",
         "response_json_schema": r"response_?(?:json_?)?schema|json mode|additionalProperties",
     }
-
-    def __init__(self, model: str, options: GeminiOptions, thinking: str = "auto") -> None:
-        super().__init__(model, options)
-        self.thinking = thinking
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return the asynchronous part of a client, and its HTTP client."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from render_agent.engines.engine_options import engine_options
 from render_agent.engines.families.model_families import family_named
 from render_agent.engines.families.thinking import Thinking
 from render_agent.engines.openai.chat_completions import ChatCompletions
@@ -13,28 +13,26 @@ from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.endpoints import HOSTED_HOST, find_endpoints
-from render_agent.engines.remote.make_remote import check_remote
-from render_agent.engines.remote.remote_options import read_options
+from render_agent.engines.remote.make_remote import read_remote_options
 from render_agent.options import RunConfig
 
 REASONING = Thinking("reasoning_effort", "medium", "none")  # for OpenAI's own API
 
 
-def open_openai(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> ChatApi:
+def open_openai(config: RunConfig, model: str) -> ChatApi:
     """Return the API with its options.
 
     Raises:
         UsageError: An option is invalid, or the server determines it.
         SetupError: The SDK is not installed, or there is no server.
     """
-    check_remote(config, "openai")
-    options = read_options(OpenAIOptions, engine_options, "openai")
+    options = read_remote_options(config, "openai", OpenAIOptions)
     hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
     is_reasoning = hosted or options.api == "responses"
     thinking = REASONING if is_reasoning else family_named(model).thinking
     template = options.extra_body.get("chat_template_kwargs")
     template_kwargs = template if isinstance(template, Mapping) else {}
-    given = engine_options if is_reasoning else template_kwargs
+    given = engine_options(config.engine_option) if is_reasoning else template_kwargs
     arguments = thinking.arguments(config.thinking, given)
     if is_reasoning:
         options = replace(options, reasoning_effort=arguments.get("reasoning_effort"))

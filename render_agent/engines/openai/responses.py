@@ -23,9 +23,8 @@ from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
 from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
 
-ENCRYPTED = (
-    "reasoning.encrypted_content"  # lets reasoning be sent back although the server stores nothing
-)
+# Lets reasoning be sent back although the server stores nothing.
+ENCRYPTED = "reasoning.encrypted_content"
 
 
 class Responses(OpenAIApi):

@@ -84,7 +84,7 @@ class ApiError(Exception):
     @classmethod
     def of(cls, error: Exception) -> ApiError:
         """Return the failed request behind an exception of an SDK; raise any other exception again."""
-        chain = list(_causes(error))
+        chain = _causes(error)
         for cause in chain:
             if isinstance(cause, ApiError):
                 return cause

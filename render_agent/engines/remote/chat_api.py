@@ -25,6 +25,7 @@ class ChatApi(ABC):
     Attributes:
         model: Name of the model.
         options: The engine options.
+        thinking: Value of `--thinking`.
     """
 
     engine: ClassVar[str]
@@ -40,9 +41,10 @@ class ChatApi(ABC):
     limit_names: ClassVar[tuple[str, ...]] = ()
     """The names of the token limit, if servers differ in it."""
 
-    def __init__(self, model: str, options: Any) -> None:
+    def __init__(self, model: str, options: Any, thinking: str = "auto") -> None:
         self.model = model
         self.options: Any = options
+        self.thinking = thinking
 
     @abstractmethod
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from render_agent.engines.engine_options import engine_options
 from render_agent.engines.families.model_families import family_named
 from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.endpoints import Endpoint, find_endpoints
 from render_agent.engines.remote.http_client import query_server
 from render_agent.engines.remote.remote_engine import RemoteEngine
+from render_agent.engines.remote.remote_options import Options, read_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import OPTIONS, RunConfig
@@ -19,8 +21,18 @@ from render_agent.options import OPTIONS, RunConfig
 LOG = logging.getLogger(__name__)
 
 
-def check_remote(config: RunConfig, module: str) -> None:
-    """Raise UsageError if an option is set that the server determines, SetupError if the SDK is missing."""
+def read_remote_options(config: RunConfig, module: str, kind: type[Options]) -> Options:
+    """Return the engine options of a run over a remote API.
+
+    Args:
+        config: The options of the run.
+        module: The SDK.
+        kind: Class of the engine options.
+
+    Raises:
+        UsageError: An engine option is invalid, or an option is set that the server determines.
+        SetupError: The SDK is not installed.
+    """
     for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")
@@ -28,6 +40,7 @@ def check_remote(config: RunConfig, module: str) -> None:
                 f"{flag} is determined by the server with --engine {config.engine}. Omit it."
             )
     require(f"--engine {config.engine}", module)
+    return read_options(kind, engine_options(config.engine_option), config.engine)
 
 
 def describe_remote(config: RunConfig, api: ChatApi) -> dict[str, Any]:

@@ -32,15 +32,8 @@ MAX_CONSECUTIVE_FAILURES = 3  # requests that fail after all retries before a se
 MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
 INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
 MAX_DELAY_SECONDS = 30.0  # unless the server states a time
-JITTER = (
-    0.25  # largest share of a delay that is left out, or added to a time that the server states
-)
-ADAPTABLE = (
-    400,
-    415,
-    422,
-    501,
-)  # status of requests that a server rejects because of their content
+JITTER = 0.25  # largest share of a delay that is left out; seconds added to a time that the server states
+ADAPTABLE = (400, 415, 422, 501)  # status of requests that are rejected because of their content
 
 
 @dataclass

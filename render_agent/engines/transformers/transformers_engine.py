@@ -166,7 +166,7 @@ class ContinuousEngine:
         wait({sample.in_flight.built for sample in self._queue})
 
     def forget_lengths(self) -> None:
-        """Measure the length of dialogues anew."""
+        """Discard the measured lengths of dialogues."""
         self._turns = self._turn_tokens = 0
 
     def wake(self) -> None:

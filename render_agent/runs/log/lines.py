@@ -16,14 +16,8 @@ from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, decode_json, to_plain
 from render_agent.util.sanitize import is_plain
 
-LEFT_OUT_EMPTY = (
-    "outcome",
-    "evidence",
-    "sha256",
-    "scan",
-    "probe",
-    "blocks",
-)  # omitted from a line if empty
+# Omitted from a line if empty.
+LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe", "blocks")
 
 
 class _Head(Struct):

@@ -241,12 +241,7 @@ def images_seen(runs: Mapping[str, RunData]) -> Plot | None:
             bounds = [point.interval for point in (*points, points[-1])]
             _band(axes, images, bounds, colour, step="post")
         axes.set_ylim(bottom=0)
-        axes.grid(axis="y")
-        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        axes.set_xlabel("images seen")
-        axes.set_ylabel("score (%)")
-        if len(runs) > 1:
-            legend(axes, 6)
+        _label_curve_axes(axes, "images seen", "score (%)", 6 if len(runs) > 1 else 0)
 
     return Plot(
         "images",
@@ -380,7 +375,7 @@ def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
             _band(axes, turns, [p.bounds for p in points], colour)
         axes.set_ylim(bottom=0)
-        _label_turn_axes(axes, "surface seen so far (%)")
+        _label_curve_axes(axes, "turn", "surface seen so far (%)")
 
     return Plot(
         "coverage",
@@ -416,7 +411,7 @@ def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             axes.plot(turns, [p["value"] for p in points], mark + "-", color=colour, ms=4, label=label)  # fmt: skip
             _band(axes, turns, [p["interval"] for p in points], colour)
         axes.set_ylim(0, 100)
-        _label_turn_axes(axes, "objects (%)", 1)
+        _label_curve_axes(axes, "turn", "objects (%)", 1)
 
     return Plot(
         "beliefs",
@@ -488,13 +483,14 @@ def _stacked_bars(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]
     return _draw(paint, 1.1 + 0.27 * len(counts))
 
 
-def _label_turn_axes(axes: Any, label: str, columns: int = 3) -> None:
-    """Set up the axes of a plot by turn."""
+def _label_curve_axes(axes: Any, x: str, y: str, columns: int = 3) -> None:
+    """Set up the axes of curves over whole numbers, with a legend of this many columns; 0 for none."""
     axes.grid(axis="y")
     axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    axes.set_xlabel("turn")
-    axes.set_ylabel(label)
-    legend(axes, columns)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if columns:
+        legend(axes, columns)
 
 
 def _band(

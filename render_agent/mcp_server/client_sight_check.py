@@ -15,11 +15,11 @@ from render_agent.util.reasons import truncate
 MAX_REPLY_CHARS = 200  # of a recorded reply
 
 
-class SightTest:
+class ClientSightCheck:
     """Shows images of codes, one at a time with the same text, and judges what the client reads.
 
     Attributes:
-        text: The text beside every image. It has random letters, so that no cache of another session answers it.
+        text: The text shown with every image. It has random letters, so that no cache of another session answers it.
         finding: The finding of the test; None while an image waits for its code.
     """
 
