@@ -521,14 +521,9 @@ def test_thinking_is_requested_and_counted(create):
             base_url=(server.url,),
             thinking="off",
             thinking_budget=64,
+            engine_option=('extra_body={"top_k": 5}',),
         )
-        engine = create(
-            partial(
-                make_remote_engine,
-                config,
-                open_openai(config, model, {"extra_body": {"top_k": 5}}),
-            )
-        )
+        engine = create(partial(make_remote_engine, config, open_openai(config, model)))
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
         assert (reply.tokens.reply, reply.tokens.thought, reply.tokens.cached) == (30, 21, 4)
