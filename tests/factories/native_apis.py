@@ -154,7 +154,7 @@ STUBS = {"anthropic": AnthropicStub, "gemini": GeminiStub, "responses": Response
 
 
 class NativeServer(StubServer):
-    """Serves a stub; `script` are answers to the first requests, None for the stub's own reply."""
+    """Serves a stub; `script` are answers to the first requests: None for the stub's own reply, "cut" for half of it."""
 
     def __init__(self, name, script=()):
         self.stub, self.script = STUBS[name](), list(script)
@@ -162,6 +162,14 @@ class NativeServer(StubServer):
         self.lock = threading.Lock()
         super().__init__(self.serve)
         self.base_url = self.url if name == "responses" else self.url.removesuffix("/v1")
+
+    def handle(self, handler, body):
+        if handler.command == "GET" or self.script[:1] != ["cut"]:
+            super().handle(handler, body)
+            return
+        self.script[0] = None
+        status, headers, whole = self.serve(handler.command, handler.path, body)
+        handler.respond(status, headers, whole[: len(whole) // 2], length=len(whole))
 
     def serve(self, method, path, body):
         if method == "GET":

@@ -144,6 +144,13 @@ def test_overloaded_and_rate_limited_requests_are_retried(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_cut_response_and_error_inside_a_success_are_retried(name, tmp_path):
+    turns, results = run_with(tmp_path, name, ["cut", OVERLOADED[name][1]])
+    assert results["counts"]["failed"] == 0
+    assert events_of(turns[0]) == ["retried", "retried"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_exhausted_quota_ends_the_run_without_retries(name, tmp_path):
     status, body = EXHAUSTED[name]
     with NativeServer(name, [(status, {}, body)] * 9) as server:

@@ -1,0 +1,257 @@
+"""Wire formats of the native APIs without a server: tool results, opaque blocks, errors and delays."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from factories.models import speckled_file
+
+from render_agent.dialogue import chat
+from render_agent.dialogue.events import CONTENT_FILTER
+from render_agent.dialogue.tools_protocol import call_id
+from render_agent.engines.anthropic.messages_api import AnthropicOptions, MessagesApi
+from render_agent.engines.engine import Reply, Request, limit_reply, merge_samples
+from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
+from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.responses import Responses
+from render_agent.engines.remote.api_error import ApiError, Fault
+
+APIS = {
+    "anthropic": MessagesApi("made", AnthropicOptions()),
+    "gemini": GenerateContent("made", GeminiOptions()),
+    "responses": Responses("made", OpenAIOptions()),
+}
+CALLS = {  # two calls of the model, of which the reply parser read one
+    "anthropic": [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
+        {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
+    ],
+    "gemini": [
+        {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"},
+        {"functionCall": {"name": "look", "args": {}}},
+    ],
+    "responses": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "s"},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
+        {"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"},
+    ],
+}
+
+
+def dialogue(blocks=(), *, with_call=True):
+    first = {"id": call_id(0, 0), "type": "function"}
+    call = {**first, "function": {"name": "look", "arguments": {"view": "top"}}}
+    result = {"tool_call_id": call["id"], "name": "look"}
+    reply = chat.message("assistant", chat.text("I look."))
+    shown = chat.message("user", chat.text("View 1:"), chat.image_piece("32x32-1.png"))
+    return [
+        chat.message("system", chat.text("Rules.")),
+        chat.message("user", chat.text("Which?"), chat.image_piece("32x32-0.png")),
+        {**reply, **({"tool_calls": [call]} if with_call else {}), "blocks": list(blocks)},
+        *([{**chat.message("tool", chat.text("Done.")), **result}] if with_call else []),
+        shown,
+    ]
+
+
+def wire(name, messages):
+    return APIS[name].messages(Request("q", 1, messages, speckled_file), lambda file: f"<{file}>")
+
+
+def tool_results(name, sent):
+    """Return the results of calls in a request."""
+    if name == "anthropic":
+        return [b for b in sent[-1]["content"] if b["type"] == "tool_result"]
+    if name == "gemini":
+        return [p["function_response"] for p in sent[-1]["parts"] if "function_response" in p]
+    return [item for item in sent if item.get("type") == "function_call_output"]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("name", APIS)
+def test_images_are_inside_the_tool_result(name, blocks):
+    sent = wire(name, dialogue(CALLS[name] if blocks else ()))
+    results = tool_results(name, sent)
+    assert len(results) == (2 if blocks else 1), "every call needs a result"
+    assert all(words in json.dumps(results[0]) for words in ("Done.", "View 1:", "<32x32-1.png>"))
+    assert json.dumps(sent).count("32x32-1.png") == 1
+    assert json.dumps(sent).count("View 1:") == 1
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_call_that_could_not_be_read_still_gets_its_result(name):
+    sent = wire(name, dialogue(CALLS[name], with_call=False))
+    results = tool_results(name, sent)
+    assert len(results) == 2
+    assert "<32x32-1.png>" in json.dumps(results[0])
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_blocks_are_sent_back_unchanged(name):
+    text = json.dumps(wire(name, dialogue(CALLS[name])))
+    assert all(json.dumps(block) in text for block in CALLS[name])
+
+
+def test_gemini_images_follow_the_results_if_they_take_none():
+    api = GenerateContent("made", GeminiOptions(result_images=False))
+    messages = dialogue(CALLS["gemini"])
+    sent = api.messages(Request("q", 1, messages, speckled_file), lambda file: f"<{file}>")
+    kinds = [key for part in sent[-1]["parts"] for key in part]
+    assert kinds == ["function_response", "function_response", "inline_data"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sent"),
+    [
+        ([{"type": "thinking", "thinking": "cut", "signature": ""}], ["text"]),
+        ([{"type": "redacted_thinking", "data": "x"}], ["redacted_thinking", "text"]),
+        ([{"type": "text", "text": " "}, {"type": "text", "text": "a"}], ["text"]),
+    ],
+    ids=["cut off", "redacted", "empty text"],
+)
+def test_anthropic_gets_no_content_that_it_rejects(blocks, sent):
+    reply = wire("anthropic", dialogue(blocks, with_call=False))[1]
+    assert [block["type"] for block in reply["content"]] == sent
+
+
+def test_cache_breakpoints_are_at_the_instructions_and_at_the_end():
+    request = Request("q", 1, dialogue(CALLS["anthropic"]), speckled_file)
+    sent = APIS["anthropic"].messages(request, lambda file: file)
+    fields = APIS["anthropic"].fields(request, 1, 0, None)
+    marked = [b for m in sent for b in m["content"] if "cache_control" in b]
+    assert marked == [sent[-1]["content"][-1]]
+    assert "cache_control" in fields["system"][-1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "budget", "thinking"),
+    [
+        ("auto", None, None),
+        ("on", None, {"type": "adaptive"}),
+        ("on", 2048, {"type": "enabled", "budget_tokens": 2048}),
+        ("auto", 2048, {"type": "enabled", "budget_tokens": 2048}),
+        ("off", None, {"type": "disabled"}),
+    ],
+)
+def test_anthropic_thinking(mode, budget, thinking):
+    api = MessagesApi("made", AnthropicOptions(), mode)
+    request = Request("q", 0, dialogue(), speckled_file, thinking_budget=budget)
+    fields = api.fields(request, 1, 0, None)
+    assert fields.get("thinking") == thinking
+    assert fields["max_tokens"] > (budget or 0)
+
+
+def test_paused_reply_is_continued():
+    pieces = iter([("pause_turn", "a"), ("pause_turn", "b"), ("end_turn", "c")])
+    received = []
+
+    async def create(messages, **_):
+        received.append(messages)
+        reason, text = next(pieces)
+        content = [{"type": "text", "text": text}]
+        body = {"type": "message", "content": content, "stop_reason": reason}
+        return SimpleNamespace(http_response=SimpleNamespace(text=json.dumps(body)))
+
+    raw = SimpleNamespace(with_raw_response=SimpleNamespace(create=create))
+    sent = APIS["anthropic"].send(
+        SimpleNamespace(messages=raw), [{"role": "user"}], {"max_tokens": 9}
+    )
+    reply = APIS["anthropic"].read(
+        json.loads(asyncio.run(sent)), Request("q", 0, [], speckled_file)
+    )
+    assert reply.text == "abc"
+    assert [len(messages) for messages in received] == [1, 2, 2]
+    assert [block["text"] for block in received[-1][-1]["content"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "events"),
+    [
+        ({"promptFeedback": {"blockReason": "SAFETY"}}, "", CONTENT_FILTER),
+        ({"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}, "", CONTENT_FILTER),
+        (
+            {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "look("}]},
+            "look(",
+            None,
+        ),
+    ],
+    ids=["prompt", "reply", "malformed call"],
+)
+def test_gemini_replies_without_content(body, text, events):
+    body["usageMetadata"] = {"promptTokenCount": 3}
+    reply = APIS["gemini"].read(body, Request("q", 0, [], speckled_file))
+    assert (reply.text, reply.events) == (text, (events,) if events else ())
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], 3, "x", {}, {"content": 3}, {"candidates": [3]}], ids=str
+)
+@pytest.mark.parametrize("name", APIS)
+def test_other_bodies_are_not_replies(name, body):
+    assert APIS[name].read(body, Request("q", 0, [], speckled_file)) is None
+
+
+DAILY = "Quota exceeded for quotaId GenerateRequestsPerDayPerProjectPerModel. Please retry in 20s"
+MINUTE = "You exceeded your current quota, please check your plan and billing details. Please retry in 34.5s."
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "headers", "fault"),
+    [
+        (429, "slow down", {}, Fault.RATE_LIMITED),
+        (429, MINUTE, {}, Fault.RATE_LIMITED),
+        (429, MINUTE.partition(" Please")[0], {}, Fault.EXHAUSTED),
+        (429, DAILY, {}, Fault.EXHAUSTED),
+        (429, '{"error": {"code": "insufficient_quota"}}', {"retry-after": "1"}, Fault.EXHAUSTED),
+        (429, "slow down", {"retry-after": "86400"}, Fault.EXHAUSTED),
+        (402, "pay", {}, Fault.EXHAUSTED),
+        (400, "Your credit balance is too low", {}, Fault.EXHAUSTED),
+        (503, "busy", {}, Fault.OVERLOADED),
+        (529, "overloaded_error", {}, Fault.OVERLOADED),
+        (500, "oops", {}, Fault.TEMPORARY),
+        (500, "oops", {"x-should-retry": "false"}, Fault.REQUEST),
+        (401, "invalid x-api-key", {}, Fault.REJECTED),
+        (404, "model: made", {}, Fault.REJECTED),
+        (400, "prompt is too long", {}, Fault.REQUEST),
+        (413, "request_too_large", {}, Fault.REQUEST),
+        (400, "blocked by content filter", {}, Fault.FILTERED),
+    ],
+    ids=str,
+)
+def test_errors_are_told_apart(status, text, headers, fault):
+    assert ApiError("", status, text, headers).fault is fault
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "seconds"),
+    [
+        ("", {}, None),
+        ("", {"retry-after": "7"}, 7),
+        ("", {"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ("", {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ("", {"retry-after": "soon"}, None),
+        ('{"retryDelay": "34s"}', {}, 34),
+        (MINUTE, {}, 34.5),
+    ],
+)
+def test_stated_delay_is_read(text, headers, seconds):
+    assert ApiError("", 429, text, headers).retry_after == seconds
+
+
+def test_blocks_belong_to_their_samples():
+    request = Request("q", 0, [], speckled_file, num_samples=4, temperature=1.0)
+    parts = [
+        Reply(samples=("a",), blocks=(({"n": 1},),)),
+        Reply(samples=("b", "c")),
+        Reply(samples=("d",), blocks=(({"n": 2},),)),
+    ]
+    merged = merge_samples(request, parts, 1.0)
+    assert merged.blocks == (({"n": 1},), (), (), ({"n": 2},))
+
+
+def test_keys_in_blocks_are_redacted(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
+    reply = Reply(samples=("x",), blocks=(({"text": "key sk-ant-0123456789"},),))
+    limited = limit_reply(reply, Request("q", 0, [], speckled_file))
+    assert limited.blocks == (({"text": "key [key]"},),)
