@@ -16,8 +16,11 @@ from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.options import RunConfig
 from render_agent.runs.inputs import KINDS, QUESTIONS, differing_inputs
 from render_agent.runs.log.lines import questions_text
-from render_agent.runs.log.writer import RunLog
+from render_agent.runs.log.lock import LOCK
+from render_agent.runs.log.schema import FORMAT
+from render_agent.runs.log.writer import RunLog, new_folder
 from render_agent.runs.read import RunData
+from render_agent.util.atomic_files import make_folders, sync_folder, write_errors
 from render_agent.util.contained_paths import check_inside
 from render_agent.util.display import count_noun, first_names, track
 from render_agent.util.reasons import short_repr
@@ -26,7 +29,8 @@ from render_agent.util.reasons import short_repr
 def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
     """Write a new run folder with the questions, turns and images of all shards.
 
-    If a shard is unfinished, the merged run is unfinished and can be resumed.
+    If a shard is unfinished, the merged run is unfinished and can be resumed. The folder appears complete, by a rename;
+    the next merge of the same shards removes what a killed one left.
 
     Returns:
         The folder and its results.
@@ -56,17 +60,38 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
     records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if records_with_note:  # boxes may be known only for the scenes of some shards
         record["choosing"] = records_with_note[0]["choosing"]
-    with closing(RunLog.create(output, "batched", record)) as log:
+    first_name = min(shard.name for shard in shards)
+    unfinished = output / f".merge-{first_name}"  # hidden: not listed as a run
+    make_folders(unfinished, durable=True)
+    with closing(RunLog(unfinished)) as log:
         try:
-            results = _write(log, shards, questions)
+            _empty(unfinished)
+            results = _write(log, record, shards, questions)
+            path = new_folder(output, "batched")
+            with write_errors(path):
+                unfinished.rename(path)  # replaces the new, empty folder
         except BaseException:
-            shutil.rmtree(log.path, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             raise
-    return log.path, results
+    sync_folder(output)
+    return path, results
 
 
-def _write(log: RunLog, shards: Sequence[RunData], questions: Sequence[Question]) -> dict[str, Any]:
+def _empty(folder: Path) -> None:
+    """Remove what a killed merge left in a locked folder."""
+    with os_errors(RunLogError, f"empty {folder}"):
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK:
+                entry.unlink()
+
+
+def _write(
+    log: RunLog, record: dict[str, Any], shards: Sequence[RunData], questions: Sequence[Question]
+) -> dict[str, Any]:
     """Write the merged run; return its results."""
+    log.write_record({"format": FORMAT, **record})
     for shard in track(shards, "copying shards"):
         _copy_pictures(shard.path, log.path)
     os.sync()  # once for all images, before lines name them

@@ -1,6 +1,8 @@
 """A run divided into shards and merged equals the undivided run."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,14 @@ from factories.runs import (
     walking,
 )
 
-from render_agent.errors import QuestionsError, UsageError
+from render_agent.errors import QuestionsError, RunLogError, UsageError
 from render_agent.options import RunConfig
+from render_agent.runs import merge_shards as merging
 from render_agent.runs.build import build
+from render_agent.runs.log.lock import FolderLock
+from render_agent.runs.log.writer import RunLog
 from render_agent.runs.merge_shards import merge_shards
-from render_agent.runs.read import RunData
+from render_agent.runs.read import RunData, list_runs
 from render_agent.tasks.selection import shard_of
 
 
@@ -100,3 +105,48 @@ def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, whole, pa
         with pytest.raises(UsageError, match=said):
             merge_shards(tmp_path / "merged", wrong)
     assert not (tmp_path / "merged").exists()
+
+
+def dies(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+STEPS = (
+    (RunLog, "write_record"),
+    (merging.os, "link"),
+    (RunLog, "append_line"),
+    (RunLog, "write_questions"),
+    (RunLog, "write_results"),
+    (Path, "rename"),
+    (merging, "sync_folder"),
+)
+
+
+def test_killed_merge_leaves_no_run(tmp_path, monkeypatch, whole, parts):
+    output = tmp_path / "merged"
+    for owner, step in STEPS:
+        child = os.fork()
+        if child == 0:
+            monkeypatch.setattr(owner, step, dies)
+            merge_shards(output, parts)
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, step
+        assert [transcripts(path) for path in list_runs(output)] == (
+            [transcripts(whole)] if step == "sync_folder" else []
+        )
+    path, _ = merge_shards(output, parts[::-1])
+    assert transcripts(path) == transcripts(whole)
+    assert len(list_runs(output)) == 2
+    assert not list(output.glob(".*"))
+
+
+def test_two_merges_of_the_same_shards_do_not_mix(tmp_path, parts):
+    unfinished = tmp_path / f".merge-{parts[0].name}"
+    unfinished.mkdir()
+    lock = FolderLock(unfinished)
+    with pytest.raises(RunLogError, match="is being written by process"):
+        merge_shards(tmp_path, parts)
+    lock.close()
+    assert unfinished.exists()
+    merge_shards(tmp_path, parts)
+    assert not unfinished.exists()

@@ -74,8 +74,7 @@ class RunLog:
             RunLogError: The folder cannot be written.
         """
         make_folders(output, durable=True)
-        with write_errors(output):
-            path = _new_folder(output, kind)
+        path = new_folder(output, kind)
         try:
             atomic_write(path / "config.json", json_bytes({"format": FORMAT, **record}))
             sync_folder(output)
@@ -167,14 +166,18 @@ class RunLog:
         return file
 
 
-def _new_folder(output: Path, kind: str) -> Path:
-    """Create a folder named after the current time, or the next second that is free."""
+def new_folder(output: Path, kind: str) -> Path:
+    """Create a folder named after the current time, or the next second that is free.
+
+    Raises:
+        RunLogError: The folder cannot be written.
+    """
     time = datetime.now()
     while True:
         name = time.strftime(NAME_FORMAT)
         time += timedelta(seconds=1)
         if any(output.glob(f"{name}_*")):
             continue
-        with suppress(FileExistsError):  # another process created it first
+        with write_errors(output), suppress(FileExistsError):  # another process created it first
             (output / f"{name}_{kind}").mkdir()
             return output / f"{name}_{kind}"
