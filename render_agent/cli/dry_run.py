@@ -24,7 +24,7 @@ from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
 from render_agent.runs.run_estimate import cost_bound, cost_sentence, estimate, sentence
-from render_agent.runs.runner import Preview, continued_config, preview_run
+from render_agent.runs.runner import Preview, preview_resume, preview_run
 from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans
@@ -133,23 +133,32 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
 
 
 def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
-    """Print what resuming a run would do, without running or writing anything or loading a model."""
+    """Check that a run can be resumed and print what that would do, without writing anything or loading a model."""
     folder = find_run(output, which)
-    config = continued_config(folder, changes)
+    parts, questions = preview_resume(folder, changes)
+    config = parts.config
     states = folder.states if folder.has_questions else []
     failed = sum(state.status is Status.FAILED for state in states)
     unfinished = failed + sum(state.active for state in states)
+    unfinished += len(questions) - len(states)  # all of them if none was selected before
     turns = sum(len(state.turns) for state in states)
     spent = folder.parts.billing.total(states)
     further = _further_cost(states, spent)
     if config.json:
-        counts = {"questions": len(states), "active": unfinished, "failed": failed, "turns": turns}
+        counts = {
+            "questions": len(questions),
+            "active": unfinished,
+            "failed": failed,
+            "turns": turns,
+        }
         costs = {"cost_usd": spent, "further_cost_usd": further}
         click.echo(printable_json({"run": str(folder.path), **counts, **costs}))
         return 0
     console = plain_console()
     if not folder.has_questions:
-        console.print(f"{folder.name} has no questions yet; they would be chosen first")
+        console.print(
+            f"{folder.name} has no questions yet; it would choose {count_noun(len(questions), 'question')} first"
+        )
     elif folder.finished and not unfinished:
         console.print(f"{folder.name} is complete. Nothing to resume.")
     else:

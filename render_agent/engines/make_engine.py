@@ -296,16 +296,16 @@ class Scripted(EngineMaker):
         return {"note": getattr(find_policy(self.model_name(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the file of the policy, or the annotation files if a named policy answers from object boxes."""
-        from render_agent.engines.scripted.load_policy import SUFFIXES
-        from render_agent.tasks.input_files import annotation_files, digest_of
+        """Return the file of the policy and the local modules that it imports.
+
+        For a named policy that answers from object boxes, these are the annotation files.
+        """
+        from render_agent.engines.scripted.load_policy import policy_files
+        from render_agent.tasks.input_files import annotation_files
 
         name = self.model_name(config)
         if name not in registry.names("scripted policy"):
-            is_file = Path(name).suffix in SUFFIXES
-            return (
-                (InputFile("policies", name, "policy", digest_of(Path(name))),) if is_file else ()
-            )
+            return policy_files(name)
         policy = registry.load("scripted policy", name)
         knows = getattr(policy, "knows_boxes", False)
         return annotation_files(config, questions) if knows else ()

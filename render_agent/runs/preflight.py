@@ -20,7 +20,7 @@ from render_agent.options import OPTIONS
 from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
 from render_agent.runs.build import Parts
-from render_agent.runs.inputs import QUESTIONS
+from render_agent.runs.inputs import QUESTIONS, changed_inputs
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
@@ -224,6 +224,9 @@ def check_continued(
             _refuse_changed(file, folder)
     if missing:
         raise _differs(min(missing), "verifier file", folder)
+    policies = folder.recorded.get("policies", {})
+    for module in changed_inputs("policies", policies, policies):  # missing ones, too
+        raise _differs(module.name, "module of the policy", folder)
     for file in _package_inputs(parts, questions):
         _refuse_changed(file, folder)
     if model := model_file(config, folder.recorded.get("models", {})):

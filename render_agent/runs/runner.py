@@ -39,6 +39,7 @@ from render_agent.runs.build import (
 from render_agent.runs.failures import Failures
 from render_agent.runs.inputs import QUESTIONS, scan_parts, selection
 from render_agent.runs.log.lines import questions_text
+from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
@@ -53,7 +54,7 @@ from render_agent.runs.preflight import (
     question_hashes,
     refuse_replaced,
 )
-from render_agent.runs.read import RunData
+from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
@@ -323,6 +324,45 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
         RunLogError: The folder is locked, edited or damaged.
         SetupError: Something is missing, or a scan has changed.
     """
+    parts, is_repriced = _continued_parts(folder, changes)
+    log = RunLog(folder.path)
+    try:
+        if is_repriced:
+            log.write_record(folder.record | {"price": to_plain(parts.price)})
+        questions = _continued_questions(folder)
+        if not folder.has_questions:  # the run was killed before they were written
+            log.write_questions(questions)
+        run = Run(parts, log, questions)
+        _replay_checked(folder, parts, run.states)
+    except BaseException:
+        log.close()
+        raise
+    return run
+
+
+def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, list[Question]]:
+    """Return the parts and questions of a run that would be resumed. Checks what `resume_run` does; writes nothing.
+
+    Args:
+        folder: The run.
+        changes: Options that differ from the saved ones.
+
+    Raises:
+        UsageError: A change would affect results.
+        RunLogError: The folder is locked, edited or damaged.
+        SetupError: Something is missing, or a scan has changed.
+    """
+    parts, _ = _continued_parts(folder, changes)
+    check_unlocked(folder.path)
+    questions = _continued_questions(folder)
+    turns = parts.config.max_turns
+    states = [QuestionState(q, NO_SCENES, turns, blind=parts.blind) for q in questions]
+    _replay_checked(folder, parts, states)
+    return parts, questions
+
+
+def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, bool]:
+    """Return the parts of a resumed run, and whether its price differs from the recorded one."""
     config = continued_config(folder, changes)
     if commit := folder.record["engine"].get("revision"):  # the branch may have moved since
         config = replace(config, revision=commit)
@@ -332,27 +372,27 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
     check_max_cost(config, price, folder.model)
     parts = replace(build(config), recorded=folder.recorded, price=price)
     packages(parts)  # fail early if one is missing
-    log = RunLog(folder.path)
-    try:
-        if is_repriced:
-            log.write_record(folder.record | {"price": to_plain(price)})
-        if folder.has_questions:
-            questions = folder.questions
-        else:  # the run was killed before they were written
-            questions = folder.parts.questions()
-            check_questions(folder, questions_text(questions))
-            log.write_questions(questions)
+    return parts, is_repriced
+
+
+def _continued_questions(folder: RunData) -> list[Question]:
+    """Return the questions of a run, selected again if it was killed before they were written."""
+    if folder.has_questions:
+        questions = folder.questions
         check_questions(folder)
-        run = Run(parts, log, questions)
-        folder.replay(run.states)
-        for state in run.states:
-            state.retry()
-        active = [state.question for state in run.states if state.active]
-        check_continued(folder, parts, questions, active)
-    except BaseException:
-        log.close()
-        raise
-    return run
+    else:
+        questions = folder.parts.questions()
+        check_questions(folder, questions_text(questions))
+    return questions
+
+
+def _replay_checked(folder: RunData, parts: Parts, states: Sequence[QuestionState]) -> None:
+    """Apply the logged turns to states, make failed ones active again, and check the inputs of what is left."""
+    folder.replay(states)
+    for state in states:
+        state.retry()
+    active = [state.question for state in states if state.active]
+    check_continued(folder, parts, [state.question for state in states], active)
 
 
 def record(

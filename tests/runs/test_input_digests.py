@@ -23,10 +23,12 @@ from factories.runs import (
 from factories.scenes import room, write_ply
 from PIL import Image
 
+from render_agent.engines.scripted.local_imports import local_imports
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
+from render_agent.runs.inputs import differing_inputs
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
@@ -199,6 +201,65 @@ def test_run_is_not_resumed_with_another_policy(tmp_path, name):
         resume_run(RunData(run.path), {})
     edit_record(run.path, lambda record: record["sha256"].pop("policies"))  # an older run
     resume_run(RunData(run.path), {}).close()
+
+
+def test_local_imports_are_found_without_running_them(tmp_path, monkeypatch):
+    files = {
+        "policies/policy.py": "import os, numpy, beside\nfrom names.space import tool\nfrom pack.b import *\nraise SystemExit\n",
+        "policies/beside.py": "import beside2 as other\ndef late():\n    import lazy\n",
+        "policies/beside2.py": "import beside, policy\n",
+        "policies/lazy.py": "import broken, absent\n",
+        "policies/broken.py": "import unused(\n",
+        "policies/names/space/tool.py": "",
+        "policies/pack/__init__.py": "from .a import X",
+        "policies/pack/a.py": "from .sub.deep import X\nfrom . import c\n",
+        "policies/pack/b.py": "from ..names import more\n",
+        "policies/pack/c.py": "from lib import helper\n",
+        "policies/pack/sub/__init__.py": "",
+        "policies/pack/sub/deep.py": "import render_agent.options",
+        "policies/names/more.py": "",
+        "project/lib/helper.py": "",
+        "project/beside.py": "",
+        "site-packages/absent.py": "",
+    }
+    unused = {
+        "policies/unused.py": "",
+        "policies/pack/unused.py": "",
+        "policies/render_agent/options.py": "",
+    }
+    for name, content in {**files, **unused}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    monkeypatch.syspath_prepend(tmp_path / "project")
+    found = local_imports(tmp_path / "policies" / "policy.py")
+    hidden = {"policies/policy.py", "project/beside.py", "site-packages/absent.py"}
+    assert {str(file.relative_to(tmp_path)) for file in found} == files.keys() - hidden
+
+
+def test_run_is_not_resumed_with_another_module_of_its_policy(tmp_path, monkeypatch):
+    policy, module = tmp_path / "policy.py", tmp_path / "helper_of_policy.py"
+    module.write_text('REPLY = "1"\n')
+    policy.write_text(POLICY + "\nimport helper_of_policy\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    questions = make_questions(tmp_path, 2)
+    runs = []
+    for content in ('REPLY = "1"\n', 'REPLY = "2"\n'):
+        module.write_text(content)
+        run = start_run(make_config(tmp_path, questions, model=str(policy)))
+        run.close()
+        runs.append(RunData(run.path))
+        assert runs[-1].recorded["policies"].keys() == {str(policy), str(module)}
+    first, second = runs
+    resume_run(second, {}).close()
+    with pytest.raises(SetupError, match=f"{module} is not the module of the policy"):
+        resume_run(first, {})
+    assert differing_inputs(first.recorded, second.recorded) == [("policies", str(module))]
+    edit_record(first.path, lambda record: record["sha256"]["policies"].pop(str(module)))
+    resume_run(RunData(first.path), {}).close()  # an older run
+    module.unlink()
+    with pytest.raises(SetupError, match=str(module)):
+        resume_run(second, {})
 
 
 PROJECT = """

@@ -11,9 +11,11 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
+from render_agent.engines.scripted.local_imports import local_imports
 from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.errors import SetupError, os_errors
 from render_agent.options import RunConfig
+from render_agent.tasks.input_files import InputFile, digest_of, digests_of
 from render_agent.util.reasons import did_you_mean, first_line
 from render_agent.util.safe_parse import parse_json, read_bounded
 
@@ -41,6 +43,21 @@ def find_policy(model: str) -> NamedPolicy:
 
 
 SUFFIXES = (".py", ".json", ".jsonl")
+
+
+def policy_files(model: str) -> list[InputFile]:
+    """Return the files of a policy: those that `policy_of_file` reads, and the local modules that they import."""
+    path = Path(model)
+    if path.suffix not in SUFFIXES:
+        return []
+    modules = local_imports(path) if path.suffix == ".py" else []
+    return [
+        InputFile("policies", model, "policy", digest_of(path)),
+        *(
+            InputFile("policies", str(file), "module of the policy", digest, may_be_unrecorded=True)
+            for file, digest in digests_of(modules).items()
+        ),
+    ]
 
 
 class ReplayPolicy:

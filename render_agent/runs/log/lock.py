@@ -8,8 +8,9 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, os_errors
 from render_agent.util.atomic_files import write_errors
 from render_agent.util.sanitize import escape_line
 
@@ -20,6 +21,27 @@ NO_LOCKS = (
     errno.ENOSYS,
     errno.EOPNOTSUPP,
 )  # e.g. NFS without lock daemon, Lustre, FUSE
+
+
+def check_unlocked(folder: Path) -> None:
+    """Raise RunLogError if another process holds the lock of a run folder. Writes nothing."""
+    path = folder / LOCK
+    if not path.exists():
+        return
+    with os_errors(RunLogError, f"read {path}"), path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _locked(folder, file) from None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+
+
+def _locked(folder: Path, file: TextIO) -> RunLogError:
+    file.seek(0)
+    owner = escape_line(file.read(200).strip()) or "another process"
+    return RunLogError(f"{folder} is being written by {owner}. Wait for it to finish, or stop it.")
 
 
 class FolderLock:
@@ -51,11 +73,7 @@ class FolderLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.seek(0)
-            owner = escape_line(self._file.read(200).strip()) or "another process"
-            raise RunLogError(
-                f"{self.folder} is being written by {owner}. Wait for it to finish, or stop it."
-            ) from None
+            raise _locked(self.folder, self._file) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise

@@ -25,9 +25,10 @@ from factories.runs import (
 from msgspec import structs
 
 from render_agent import __version__
+from render_agent.cli.dry_run import dry_continue
 from render_agent.dialogue.moves import describe_outcome
 from render_agent.dialogue.wording import general
-from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.errors import RenderAgentError, RunLogError, SetupError, UsageError
 from render_agent.runs import read
 from render_agent.runs.log import writer
 from render_agent.runs.log.lock import FolderLock
@@ -378,6 +379,49 @@ def test_changed_scan_is_refused(tmp_path):
         file.write(b"\n")
     with pytest.raises(SetupError, match=r"room\.ply is not the scan"):
         resume_run(RunData(run.path), {})
+
+
+def append(path, line):
+    """Append a line to a file."""
+    with path.open("a") as file:
+        file.write(line)
+
+
+@pytest.mark.parametrize(
+    ("change", "changes"),
+    [
+        (lambda folder, run: append(folder / "room.ply", "x"), {}),
+        (lambda folder, run: (folder / "room.ply").unlink(), {}),
+        (lambda folder, run: append(folder / "policy.py", "# changed"), {}),
+        (lambda folder, run: (folder / "policy.py").unlink(), {}),
+        (lambda folder, run: append(run / "questions.jsonl", (run / "questions.jsonl").read_text()), {}),
+        (lambda folder, run: append(run / "turns.jsonl", '{"question_id": "none"}\n'), {}),
+        (lambda folder, run: FolderLock(run), {}),
+        (lambda folder, run: None, {"max_turns": 3}),
+        (lambda folder, run: None, {"max_cost": 1.0}),
+        (lambda folder, run: None, {"log_to": ("nowhere",)}),
+    ],
+)  # fmt: skip
+def test_dry_run_of_resuming_is_refused_like_resuming(tmp_path, change, changes):
+    policy = tmp_path / "policy.py"
+    policy.write_text("def policy(questions, seed):\n    raise SystemExit\n")
+    questions = make_questions(tmp_path, 2)
+    started = start_run(make_config(tmp_path, questions, model=str(policy)))
+    started.close()
+    run = started.path
+    dry_continue(run.parent, run.name, {})
+    held = change(tmp_path, run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    said = []
+    for resume in (lambda: dry_continue(run.parent, run.name, changes), lambda: resume_run(RunData(run), changes)):  # fmt: skip
+        with pytest.raises(RenderAgentError) as refused:
+            resume()
+        said.append(str(refused.value))
+        if len(said) == 1:
+            assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert said[0] == said[1]
+    if held is not None:
+        held.close()
 
 
 def test_only_options_that_do_not_affect_results_may_change(finished):
