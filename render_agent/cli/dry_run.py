@@ -179,6 +179,5 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
 def _further_cost(states: Sequence[QuestionState], spent: float | None) -> float | None:
     """Project the cost of the unfinished questions, failed ones included, from the turns so far; None if unknown."""
     turns = sum(len(state.turns) for state in states)
-    for state in states:
-        state.retry()
-    return None if spent is None or not turns else remaining_turns(states) * spent / turns
+    retried = [replace(state, error=None) for state in states]
+    return None if spent is None or not turns else remaining_turns(retried) * spent / turns

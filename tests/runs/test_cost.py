@@ -9,7 +9,8 @@ from factories.runs import STEP, go_on, make_config, make_questions, play, trans
 from factories.servers import StubServer, by_rule, chat_reply
 
 from render_agent.agents.verifiers.random import RandomVerifier
-from render_agent.cli.dry_run import dry_continue, dry_run
+from render_agent.cli.dry_run import _further_cost, dry_continue, dry_run
+from render_agent.dialogue.state import Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.prices import Price
 from render_agent.errors import RenderAgentError, RunStoppedError, UsageError
@@ -280,3 +281,13 @@ def test_dry_run_shows_the_bound_and_the_projection(tmp_path, server, prices, ca
     said = json.loads(capsys.readouterr().out)
     assert said["cost_usd"] == pytest.approx(7 * REPLY_USD)
     assert said["further_cost_usd"] == pytest.approx((2 + 3 * 3) * REPLY_USD)
+
+
+def test_projection_changes_no_state(tmp_path):
+    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), max_turns=4)
+    states = RunData(path).states
+    done = _further_cost(states, 1.0)
+    states[0].turns.pop()
+    states[0].fail("gone")
+    assert done == 0 < _further_cost(states, 1.0)
+    assert (states[0].status, states[0].error) == (Status.FAILED, "gone")
