@@ -22,9 +22,11 @@ from render_agent.score.comparison import (
     correct,
     differing,
     incomparable,
+    pair_rows,
 )
 from render_agent.score.intervals import add_holm
 from render_agent.score.power import plan
+from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import score_name
 
 POWER = 0.8  # of a planned comparison; the usual choice
@@ -63,7 +65,8 @@ def compare_runs(
     Returns:
         One mapping per run after the first: the figures of `compare_alike`; the `options` that differ; `status`,
         `work`, `notes`, `facts` and `adapted` fields of both runs; `power`, the sample size that a difference of
-        POINTS needs, or None; `verdict`, a sentence; and `beliefs` if both runs have any.
+        POINTS needs, or None; `verdict`, a sentence; `score_by_images` of both runs over the questions that all runs
+        have scored; and `beliefs` if both runs have any.
 
     Raises:
         UsageError: The runs are not comparable, or have no scored question in common.
@@ -71,12 +74,14 @@ def compare_runs(
     first, *others = sides_of(runs)
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
     correct(pairs)
-    for pair, run in zip(pairs, runs[1:], strict=True):
+    curves = _score_by_images(runs, first, others)
+    for pair, run, curve in zip(pairs, runs[1:], curves[1:], strict=True):
         pair["verdict"] = verdict(pair, "a", "b", of_several=len(pairs) > 1)
         pair["facts"] = {
             name: request_facts(side.config, side.results) | cost_fact(side.parts, side.results)
             for name, side in (("a", runs[0]), ("b", run))
         }
+        pair["score_by_images"] = {"a": curves[0], "b": curve}
         if beliefs := _compare_beliefs(runs[0], run):
             pair["beliefs"] = beliefs
     add_holm([entry for pair in pairs for entry in pair.get("beliefs", {}).values()])
@@ -98,6 +103,15 @@ def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> d
         "notes": {name: side["notes"] for name, side in results.items()},
         "adapted": {name: side.get("adapted", {}) for name, side in results.items()},
     }
+
+
+def _score_by_images(
+    runs: Sequence[RunData], first: Side, others: Sequence[Side]
+) -> list[list[dict[str, Any]]]:
+    """Return the score of each run by images seen, over the questions that all runs have scored."""
+    paired = [{row["question_id"] for row, _ in pair_rows(first, other)} for other in others]
+    shared = set.intersection(*paired)
+    return [score_by_images([state for state in run.states if state.id in shared]) for run in runs]
 
 
 def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:

@@ -139,7 +139,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         by type; they treat questions of one scene as independent. `changed` lists the questions that only one run
         answered correctly.
     """
-    pairs = _pairs(a, b)
+    pairs = pair_rows(a, b)
     comparison = {
         "a": a.name,
         "b": b.name,
@@ -201,7 +201,7 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
         return None
     shared = set.intersection(*(_scored_ids(side) for side in ordered))
     restricted = [_restrict(side, shared) for side in ordered]
-    steps = [_differences(_pairs(low, high)) for low, high in pairwise(restricted)]
+    steps = [_differences(pair_rows(low, high)) for low, high in pairwise(restricted)]
     for is_primary in (True, False):
         entries = [
             e for step in steps for name, e in step.items() if (name == OFFICIAL) == is_primary
@@ -259,7 +259,8 @@ def _scored_ids(side: Side) -> set[str]:
     return {key for key, row in side.rows.items() if row["score"] is not None}
 
 
-def _pairs(a: Side, b: Side) -> list[tuple[Row, Row]]:
+def pair_rows(a: Side, b: Side) -> list[tuple[Row, Row]]:
+    """Return the rows of the questions that both runs have scored."""
     theirs = b.rows
     different, other_scans = unlike_questions(a, b)
     return [

@@ -28,6 +28,7 @@ from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
+from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
@@ -100,6 +101,7 @@ def results(
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
         "parsers": {name: _overall(scored, name, marks) for name in PARSERS if name != OFFICIAL},
+        "score_by_images": score_by_images([s for s in states if score_of(s) is not None]),
         "chance": chance_levels([state.question for state in scored]),
         **metric_means(
             [state.question for state in scored], {state.id: state.answer_text for state in scored}

@@ -142,6 +142,7 @@ class Results(TypedDict):
     intervals: dict[str, Interval]
     adapted: NotRequired[dict[str, Any]]
     datasets: dict[str, Any]
+    score_by_images: NotRequired[list[dict[str, Any]]]
     chance: dict[str, dict[str, Score]]
     counts: Counts
     totals: Totals

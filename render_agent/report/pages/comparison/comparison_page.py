@@ -37,12 +37,17 @@ from render_agent.report.pages.page import (
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import (
     INTERVALS,
-    MARKERS,
     Plot,
     images_seen,
     write_plots,
 )
-from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
+from render_agent.report.pages.plots.svg import (
+    draw_svg,
+    interval_line,
+    legend,
+    name_rows,
+    series_style,
+)
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
@@ -95,7 +100,7 @@ def write_comparison(
         copy_assets(folder)
         drawn = (
             difference_plot(runs, pairs),
-            images_seen(dict(zip(LETTERS, runs, strict=False))),
+            _images_plot(pairs),
         )
         plots = [plot for plot in drawn if plot is not None]
         write_plots(folder, plots)
@@ -299,13 +304,9 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
         return None
     first, others = LETTERS[0], LETTERS[1 : len(runs)]
 
-    def paint(figure: Any) -> None:
-        axes = figure.subplots()
+    def paint(axes: Any) -> None:
         for number, (letter, pair) in enumerate(zip(others, pairs, strict=True), 1):
-            colour, mark = (
-                palette.CYCLE[number % len(palette.CYCLE)],
-                MARKERS[number % len(MARKERS)],
-            )
+            colour, mark = series_style(number)
             offset = (number - (len(others) + 1) / 2) * 0.6 / len(others)
             points = []
             for y, name in enumerate(names):
@@ -331,6 +332,12 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
         draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(others) / 2)),
         f"Over the questions that both runs have scored; values above zero are better than {first}. {INTERVALS}",
     )
+
+
+def _images_plot(pairs: Pairs) -> Plot | None:
+    """Plot the score of each run by images seen."""
+    curves = [pairs[0]["score_by_images"]["a"], *(pair["score_by_images"]["b"] for pair in pairs)]
+    return images_seen(dict(zip(LETTERS, curves, strict=False)))
 
 
 def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:

@@ -124,8 +124,7 @@ def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
     if not changes:
         return None
 
-    def paint(drawing: Any) -> None:
-        axes = drawing.subplots()
+    def paint(axes: Any) -> None:
         for offset, (name, (label, colour, mark)) in zip(
             (-0.14, 0.14), REACTIONS.items(), strict=True
         ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +11,20 @@ from typing import Any, NamedTuple
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
 from render_agent.report.pages.plots import palette
-from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
+from render_agent.report.pages.plots.svg import (
+    draw_svg,
+    interval_line,
+    label_curve_axes,
+    legend,
+    name_rows,
+    series_style,
+)
 from render_agent.report.pages.words import (
     explain_causes,
     in_order,
     outcome_word,
     type_words,
 )
-from render_agent.report.score_by_images import score_by_images
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import LEAST_SCENES, ratio
@@ -36,8 +42,6 @@ MIRRORED = {
 }
 
 ALL_TYPES = "all types"
-
-MARKERS = "osD^vP"  # markers of the runs in a plot
 
 # chance level -> marker and colour
 CHANCE = {"random": ("|", palette.SOFT), "frequency": ("D", palette.GREY)}
@@ -84,7 +88,7 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     originals = own_diagnoses(run.states, diagnoses)
     plots = (
         turns_used(run),
-        images_seen({"": run}),
+        images_seen({"": run.results["score_by_images"]}),
         causes(run, originals),
         seen(run, originals),
         coverage(run, originals),
@@ -161,7 +165,7 @@ def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
         "types",
         "Score by question type",
         "One dot per type with its 95 % confidence interval, and marks at the chance levels.",
-        _draw(paint, 1.0 + 0.27 * len(scores)),
+        draw_svg(paint, height=1.0 + 0.27 * len(scores)),
         f"{INTERVALS} Random: uniform choice among the options. Frequency: most-frequent-answer baseline, fitted to these"
         " questions by type.",
         ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
@@ -209,7 +213,7 @@ def turns_used(run: RunData) -> Plot | None:
         "turns",
         "Right and wrong answers by turns used",
         "Stacked bars: right and wrong answers for each number of turns used.",
-        _draw(paint),
+        draw_svg(paint),
         note + _mirrored(run, "scored"),
         ("turns", "right", "wrong", "right (%)", "95 % CI"),
         [
@@ -219,45 +223,43 @@ def turns_used(run: RunData) -> Plot | None:
     )
 
 
-def images_seen(runs: Mapping[str, RunData]) -> Plot | None:
-    """Plot the score by number of images seen.
+def images_seen(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | None:
+    """Plot the score by number of images seen; None if the runs share no scored question.
 
     Args:
-        runs: The runs by label; a single run needs none.
+        curves: `score_by_images` of each run by its label; a single run needs none.
     """
-    curves = {label: score_by_images(run) for label, run in runs.items()}
-    curves = {label: points for label, points in curves.items() if points}
-    if not curves:
+    if not all(curves.values()):
         return None
+    questions = "questions that all runs have scored" if len(curves) > 1 else "scored questions"
 
     def paint(axes: Any) -> None:
-        end = 0.5 + max(points[-1].images for points in curves.values())
+        end = 0.5 + max(points[-1]["images"] for points in curves.values())
         for number, (label, points) in enumerate(curves.items()):
-            colour = palette.CYCLE[number % len(palette.CYCLE)]
-            line = MARKERS[number % len(MARKERS)] + "-"
-            images = [*(point.images for point in points), end]
-            scores = [point.score for point in (*points, points[-1])]
-            axes.plot(images, scores, line, color=colour, ms=4, label=label, drawstyle="steps-post", markevery=range(len(points)))  # fmt: skip
-            bounds = [point.interval for point in (*points, points[-1])]
+            colour, marker = series_style(number)
+            images = [*(point["images"] for point in points), end]
+            scores = [point["score"] for point in (*points, points[-1])]
+            axes.plot(images, scores, f"{marker}-", color=colour, ms=4, label=label, drawstyle="steps-post", markevery=range(len(points)))  # fmt: skip
+            bounds = [point["interval"] for point in (*points, points[-1])]
             _band(axes, images, bounds, colour, step="post")
         axes.set_ylim(bottom=0)
-        _label_curve_axes(axes, "images seen", "score (%)", 6 if len(runs) > 1 else 0)
+        label_curve_axes(axes, "images seen", "score (%)", 6 if len(curves) > 1 else 0)
 
     return Plot(
         "images",
         "Score by number of images seen",
         "A curve for each run: its score if every dialogue had ended after this many images.",
-        _draw(paint),
-        "A dialogue that is longer counts with its latest answer until then, and as wrong if it had given none. The"
-        f" last point is the score over the scored questions. {INTERVALS}",
-        (*["run"] * (len(runs) > 1), "images", "ended", "score (%)", "95 % CI"),
+        draw_svg(paint),
+        f"Over the {questions}. A dialogue that is longer counts with its latest answer until then, and as wrong if it"
+        f" had given none. {INTERVALS}",
+        (*["run"] * (len(curves) > 1), "images", "ended", "score (%)", "95 % CI"),
         [
             (
-                *[label] * (len(runs) > 1),
-                point.images,
-                point.ended,
-                figure(point.score),
-                interval(point.interval) or "–",
+                *[label] * (len(curves) > 1),
+                point["images"],
+                point["ended"],
+                figure(point["score"]),
+                interval(point["interval"]) or "–",
             )
             for label, points in curves.items()
             for point in points
@@ -330,7 +332,7 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "seen",
         "Right answers by visibility of the named objects",
         "Two dots per type: the share of right answers with and without clear views of all named objects.",
-        _draw(paint, 1.0 + 0.27 * len(shares)),
+        draw_svg(paint, height=1.0 + 0.27 * len(shares)),
         f"{INTERVALS} The groups contain different questions, so a difference does not prove that visibility helps."
         f"{_mirrored(run, 'shown')}",
         (
@@ -375,13 +377,13 @@ def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
             _band(axes, turns, [p.bounds for p in points], colour)
         axes.set_ylim(bottom=0)
-        _label_curve_axes(axes, "turn", "surface seen so far (%)")
+        label_curve_axes(axes, "turn", "surface seen so far (%)")
 
     return Plot(
         "coverage",
         "Share of the room's visible surface seen, by turn",
         "Two rising curves: the mean share of the surface seen, for right and wrong answers.",
-        _draw(paint),
+        draw_svg(paint),
         f"Mean over questions. {INTERVALS}{_mirrored(run, 'scored')}",
     )
 
@@ -411,13 +413,13 @@ def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             axes.plot(turns, [p["value"] for p in points], mark + "-", color=colour, ms=4, label=label)  # fmt: skip
             _band(axes, turns, [p["interval"] for p in points], colour)
         axes.set_ylim(0, 100)
-        _label_curve_axes(axes, "turn", "objects (%)", 1)
+        label_curve_axes(axes, "turn", "objects (%)", 1)
 
     return Plot(
         "beliefs",
         "The model's map by turn",
         "Curves by turn: the share of named objects on its map, and of objects on its map that exist.",
-        _draw(paint, 3.3),
+        draw_svg(paint, height=3.3),
         f"An object counts as on the map if the map has an object of its category within {beliefs['radius_metres']:g} m"
         f" of its centre. {INTERVALS}",
     )
@@ -457,13 +459,9 @@ def seconds(run: RunData) -> Plot | None:
         "time",
         "Time by turn",
         "One stacked bar per turn: seconds of rendering, waiting and generating.",
-        _draw(paint),
+        draw_svg(paint),
         "Total over concurrent questions, so more than the wall-clock time.",
     )
-
-
-def _draw(paint: Callable[[Any], None], height: float = 3.0) -> str:
-    return draw_svg(lambda figure: paint(figure.subplots()), height=height)
 
 
 def _stacked_bars(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]) -> str:
@@ -480,17 +478,7 @@ def _stacked_bars(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]
         axes.set_xlabel("questions (%)")
         legend(axes, 4)
 
-    return _draw(paint, 1.1 + 0.27 * len(counts))
-
-
-def _label_curve_axes(axes: Any, x: str, y: str, columns: int = 3) -> None:
-    """Set up the axes of curves over whole numbers, with a legend of this many columns; 0 for none."""
-    axes.grid(axis="y")
-    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if columns:
-        legend(axes, columns)
+    return draw_svg(paint, height=1.1 + 0.27 * len(counts))
 
 
 def _band(

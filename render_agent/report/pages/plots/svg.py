@@ -11,6 +11,7 @@ from render_agent.report.pages.plots.palette import CYCLE, INK, LINE, PAPER, SOF
 from render_agent.util.sanitize import escape_unsafe
 
 WIDTH = 5.2  # inches; about the width of a phone in points
+MARKERS = "osD^vP"
 LONGEST_NAME = 34  # characters of a row label; about half the width of a plot
 
 STYLE = {
@@ -25,6 +26,7 @@ STYLE = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.linewidth": 0.7,
+    "axes.titlesize": 9.5,
     "figure.facecolor": PAPER,
     "grid.color": LINE,
     "grid.linewidth": 0.7,
@@ -42,12 +44,11 @@ STYLE = {
 }
 
 
-def draw_svg(paint: Callable[[Any], None], *, width: float = WIDTH, height: float = 3.0) -> str:
-    """Render a figure as SVG.
+def draw_svg(paint: Callable[[Any], None], *, height: float = 3.0) -> str:
+    """Render a plot as SVG.
 
     Args:
-        paint: Draws on a matplotlib Figure.
-        width: Width in inches.
+        paint: Draws on matplotlib Axes.
         height: Height in inches.
 
     Raises:
@@ -61,11 +62,16 @@ def draw_svg(paint: Callable[[Any], None], *, width: float = WIDTH, height: floa
 
     style = {**STYLE, "axes.prop_cycle": cycler(color=CYCLE)}
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         canvas, file = FigureCanvasSVG(figure), io.StringIO()
-        paint(figure)
+        paint(figure.subplots())
         canvas.print_svg(file, metadata={"Date": None})
     return file.getvalue()
+
+
+def series_style(number: int) -> tuple[str, str]:
+    """Return colour and marker of the series with this number in a plot."""
+    return CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)]
 
 
 def legend(axes: Any, columns: int = 3) -> None:
@@ -73,13 +79,26 @@ def legend(axes: Any, columns: int = 3) -> None:
     axes.figure.legend(loc="outside upper left", ncols=columns)
 
 
+def label_curve_axes(axes: Any, x: str, y: str, columns: int = 3) -> None:
+    """Set up the axes of curves over whole numbers, with a legend of this many columns; 0 for none."""
+    axes.grid(axis="y")
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if columns:
+        legend(axes, columns)
+
+
 def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the rows of a plot at y = 0, 1, … from top to bottom; long labels are elided in the middle."""
-    head = LONGEST_NAME // 3
-    printable = [escape_unsafe(name) for name in names]
-    labels = [n if len(n) <= LONGEST_NAME else f"{n[:head]}…{n[head + 1 - LONGEST_NAME :]}" for n in printable]  # fmt: skip
-    axes.set_yticks(range(len(names)), labels)
+    axes.set_yticks(range(len(names)), [elide(name, LONGEST_NAME) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def elide(name: str, longest: int) -> str:
+    """Return a label without control characters, elided in the middle if it has more than `longest` characters."""
+    label, head = escape_unsafe(name), longest // 3
+    return label if len(label) <= longest else f"{label[:head]}…{label[head + 1 - longest :]}"
 
 
 def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:

@@ -1,0 +1,63 @@
+"""The score as a function of the number of images seen."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from render_agent.dialogue.state import QuestionState
+from render_agent.score.questions import score_answer, scored_question
+from render_agent.score.summary import OFFICIAL, summary
+
+AnswerScores = Sequence[tuple[int, float]]  # images seen before each answer, and its score
+
+
+def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
+    """Return the score for every number of images at which an answer changed or a dialogue ended.
+
+    A question counts with the latest answer of the turns that had shown at most this many images, and as wrong if there
+    was none. The last point is the score of the questions.
+
+    Args:
+        states: The scored questions.
+
+    Returns:
+        One mapping per point: `images`; `ended`, the number of questions that had ended; `score`, the mean over tasks in
+        percent; and `interval`, its 95 % confidence interval over scenes, None for too few scenes or without any answer.
+    """
+    histories = [_answer_scores(state) for state in states]
+    totals = [sum(len(turn.views) for turn in state.turns) for state in states]
+    numbers = sorted({images for history in histories for images, _ in history} | set(totals))
+    points = []
+    for number in numbers:
+        scores = [_score_at(history, number) for history in histories]
+        figures = summary(
+            [scored_question(s.question, x or 0.0) for s, x in zip(states, scores, strict=True)]
+        )
+        has_answer = any(score is not None for score in scores)
+        points.append(
+            {
+                "images": number,
+                "ended": sum(total <= number for total in totals),
+                "score": figures[OFFICIAL],
+                "interval": figures["intervals"][OFFICIAL] if has_answer else None,
+            }
+        )
+    return points
+
+
+def _answer_scores(state: QuestionState) -> AnswerScores:
+    seen = accumulate(len(turn.views) for turn in state.turns)
+    return [
+        (images, score_answer(state.question, turn.action.answer))
+        for images, turn in zip(seen, state.turns, strict=True)
+        if turn.action.answer is not None
+    ]
+
+
+def _score_at(history: AnswerScores, images: int) -> float | None:
+    """Return the score of the latest answer after at most this many images, None if there was none."""
+    position = bisect_right(history, images, key=lambda entry: entry[0])
+    return history[position - 1][1] if position else None
