@@ -53,9 +53,10 @@ def sweep_command(
     """
     from render_agent.cli.commands.run import program
     from render_agent.engines.make_engine import reject_code
-    from render_agent.errors import UsageError
+    from render_agent.errors import SetupError, UsageError
     from render_agent.report.sweep.grid import check_cells, find_cells
     from render_agent.report.sweep.plan import read_sweep
+    from render_agent.report.sweep.plot import write_sweep_plot
     from render_agent.report.sweep.table import COMPLETE, sweep_rows, sweep_table
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import truncate
@@ -78,10 +79,17 @@ def sweep_command(
     again = shlex.join([*program(), *sys.argv[1:]])
     errors = _run_cells(plan, console, again, verbose=bool(typed.get("verbose")))
     rows = sweep_rows(plan, find_cells(plan))
+    plot = note = None
+    try:
+        plot = write_sweep_plot(plan, rows)
+    except SetupError as reason:  # matplotlib is optional
+        note = str(reason)
     if typed.get("json"):
         printed = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
-        click.echo(printable_json(printed))
+        click.echo(printable_json({**printed, "plot": plot and str(plot)}))
     console.print(sweep_table(plan, rows))
+    if words := f"plot: {plot}" if plot else note:
+        console.print(words, soft_wrap=True)
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)
     if errors or any(row["status"] != COMPLETE or row["failed"] for row in rows):

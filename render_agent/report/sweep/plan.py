@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,6 +45,8 @@ class SweepRun:
     config: RunConfig
     row: str
     """Label of its row in the table; the same for all seeds."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options that its row sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[
                 flag = f"--{conflicts[0].replace('_', '-')}"
                 raise UsageError(f"{flag} is set in the file ({truncate(row, 200)}). Omit it on the command line.")  # fmt: skip
             label = ", ".join([row, *([_label(seed)] if seed else [])])
-            cell = SweepRun(label, _config({**common, **cell_options, **typed}, label, output), row)
+            config = _config({**common, **cell_options, **typed}, label, output)
+            cell = SweepRun(label, config, row, options)
             if duplicate := runs.get(cell.config.fingerprint):
                 raise UsageError(f"{truncate(duplicate, 200)} and {truncate(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
             if label in labels:
@@ -164,10 +167,10 @@ def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
 
 
 def _label(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_as_typed(name, value)}" for name, value in options.items())
+    return ", ".join(f"{name}={typed_value(name, value)}" for name, value in options.items())
 
 
-def _as_typed(name: str, value: Any) -> str:
+def typed_value(name: str, value: Any) -> str:
     """Return the value of an option in command-line syntax."""
     separator = OPTIONS[name].metadata.get("separator", ",")
     return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)

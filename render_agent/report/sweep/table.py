@@ -15,7 +15,7 @@ from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, SCORE_NAMES, summary
-from render_agent.score.tables import figure, interval, probability, signed
+from render_agent.score.tables import dollars, figure, interval, probability, signed
 from render_agent.util.console import PlainTable
 
 # status of a row; a complete row can have failed questions
@@ -28,8 +28,8 @@ HEADS = ("score", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "fa
 
 CAPTION = (
     f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by question."
-    " CI and p: jackknife over scenes. Holm: p corrected for the number of rows. Turns, renders, tokens and seconds"
-    " (rendering + generating): mean per question."
+    " CI and p: jackknife over scenes. Holm: p corrected for the number of rows. Turns, renders, tokens, seconds"
+    " (rendering + generating) and cost: mean per question."
 )
 
 
@@ -155,16 +155,22 @@ def _sum_counts(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(total)
 
 
+def sweep_title(sweep: Sweep) -> str:
+    """Return the title of the table and the plot of a sweep."""
+    partial = " (PARTIAL)" if any(cell.config.partial for cell in sweep.cells) else ""
+    return f"Sweep {sweep.name}{partial}"
+
+
 def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> PlainTable:
     """Return the figures of all rows as a table for the terminal."""
-    partial = " (PARTIAL)" if any(cell.config.partial for cell in sweep.cells) else ""
-    table = PlainTable(f"Sweep {sweep.name}{partial}")
+    table = PlainTable(sweep_title(sweep))
     table.add_column("run")
-    for head in HEADS:
+    has_cost = any("cost_usd" in row.get("per_question", {}) for row in rows)
+    for head in (*HEADS, *["cost"] * has_cost):
         table.add_column(head, right=True)
     notes: dict[str, list[str]] = {}
     for row in rows:
-        table.add_row(row["label"], *_texts(row, sweep.baseline))
+        table.add_row(row["label"], *_texts(row, sweep.baseline, has_cost=has_cost))
         for note in row["notes"]:
             notes.setdefault(note, []).append(row["label"])
     table.caption = "\n".join(
@@ -173,7 +179,7 @@ def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> PlainTable:
     return table
 
 
-def _texts(row: Row, baseline: str) -> list[str]:
+def _texts(row: Row, baseline: str, *, has_cost: bool) -> list[str]:
     if row["status"] == NOT_BEGUN:
         return [row["status"]]
     work = row["per_question"]
@@ -189,4 +195,5 @@ def _texts(row: Row, baseline: str) -> list[str]:
         f"{row['scored']} of {row['questions']}",
         str(row["failed"]),
         *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in means),
+        *([dollars(work["cost_usd"]) if "cost_usd" in work else "–"] if has_cost else []),
     ]

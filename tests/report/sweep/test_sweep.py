@@ -102,6 +102,27 @@ def test_printed_table_has_the_scores(done):
     assert "blind" in printed
 
 
+def test_cost_has_a_column_if_it_is_known(done, tmp_path):
+    file, place, rows = done
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("- {models: [random], in: 100, out: 100}")
+    tables = [(file, place.parent, rows)]
+    file = write(tmp_path, grid={"model": ["random", "explorer"]}, options={"prices": str(prices)})
+    tables.append((file, tmp_path, table(file, tmp_path)))
+    for file, output, rows in tables:
+        arguments = ["sweep", str(file), "--output", str(output)]
+        printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "300"}).output
+        costs = [row["per_question"].get("cost_usd") for row in rows]
+        assert ("  cost" in printed) == any(costs)
+        for row, cost in zip(rows, costs, strict=True):
+            assert (cost is not None) == (bool(costs[0]) and row["label"] == "model=random")
+            line = next(
+                x for x in printed.splitlines() if x.strip().startswith(row["label"] + "  ")
+            )
+            assert (f"${cost:.2g}" if cost else "$") in line or cost is None
+            assert line.endswith("–") == (bool(costs[0]) and cost is None)
+
+
 def test_finished_cells_are_not_run_again(done):
     file, place, rows = done
     before = turns(place)

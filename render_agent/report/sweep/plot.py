@@ -1,0 +1,137 @@
+"""Plot of a sweep: the score over a numeric option, or of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from render_agent.options import flag_of
+from render_agent.report.pages.plots.palette import BLUE
+from render_agent.report.pages.plots.svg import (
+    draw_svg,
+    elide,
+    interval_line,
+    label_curve_axes,
+    name_rows,
+    series_style,
+)
+from render_agent.report.sweep.plan import Sweep, typed_value
+from render_agent.report.sweep.table import COMPLETE, Row, sweep_title
+from render_agent.util.atomic_files import atomic_write
+from render_agent.util.numbers import is_number
+
+FILE = "scores.svg"  # in the folder of the runs
+MIN_POINTS = 3  # of a curve; fewer are rows
+ALL = "all"  # value of a numeric option without a limit, e.g. of --history
+LONGEST_LABEL = 64  # characters of a label of the legend; two of half the length fit side by side
+MIN_SPAN = 20  # percentage points of the vertical axis, so that small differences look small
+
+
+class Curves(NamedTuple):
+    """The rows of a sweep as curves over a numeric option.
+
+    Attributes:
+        option: Name of the option.
+        values: Its values in ascending order.
+        rows: The rows of each curve by value. Curves differ in other options, which label them.
+    """
+
+    option: str
+    values: list[str]
+    rows: dict[str, dict[str, Row]]
+
+
+def write_sweep_plot(sweep: Sweep, rows: Sequence[Row]) -> Path | None:
+    """Plot the complete rows of a sweep in the folder of its runs; return the file, None if there are none.
+
+    Args:
+        sweep: The sweep.
+        rows: Its figures, from `sweep_rows`.
+
+    Raises:
+        SetupError: matplotlib is not installed.
+        RunLogError: The file cannot be written.
+    """
+    scored = [row for row in rows if row["status"] == COMPLETE and row["official"] is not None]
+    if not scored:
+        return None
+    curves = find_curves(sweep, scored)
+    file = Path(sweep.cells[0].config.output) / FILE
+    title = sweep_title(sweep)
+    svg = draw_rows(scored, title) if curves is None else draw_curves(curves, title)
+    atomic_write(file, svg.encode())
+    return file
+
+
+def find_curves(sweep: Sweep, rows: Sequence[Row]) -> Curves | None:
+    """Return the rows as curves over the numeric option with the most values; None if there is no such option."""
+    names = {name: None for cell in sweep.cells for name in cell.options}
+    options = {
+        cell.row: {name: typed_value(name, getattr(cell.config, name)) for name in names}
+        for cell in sweep.cells
+    }
+    varying = [name for name in names if len({row[name] for row in options.values()}) > 1]
+    found = []
+    for option in varying:
+        curves: dict[str, dict[str, Row]] = {}
+        for row in rows:
+            values = options[row["label"]]
+            label = ", ".join(f"{name}={values[name]}" for name in varying if name != option)
+            curves.setdefault(label, {})[values[option]] = row
+        numbers = {value for curve in curves.values() for value in curve}
+        is_numeric = option != "seed" and all(n == ALL or is_number(n) for n in numbers)
+        if is_numeric and max(map(len, curves.values())) >= MIN_POINTS:
+            ordered = sorted(numbers, key=lambda n: float("inf" if n == ALL else n))
+            found.append(Curves(option, ordered, curves))
+    return max(found, key=lambda curves: len(curves.values), default=None)
+
+
+def draw_curves(curves: Curves, title: str) -> str:
+    """Draw the score over the values of the option, which are equally spaced."""
+    labels = [elide(label, LONGEST_LABEL) for label in curves.rows]
+    columns = 1 if max(map(len, labels)) > LONGEST_LABEL // 2 else 2
+
+    def paint(axes: Any) -> None:
+        for number, (label, by_value) in enumerate(zip(labels, curves.rows.values(), strict=True)):
+            colour, marker = series_style(number)
+            offset = 0.06 * (number - (len(curves.rows) - 1) / 2)  # keeps intervals apart
+            points = sorted((curves.values.index(v) + offset, v) for v in by_value)
+            scores = [by_value[value]["official"] for _, value in points]
+            axes.plot([x for x, _ in points], scores, f"{marker}-", color=colour, ms=5, label=label)
+            for x, value in points:
+                if bounds := by_value[value]["official_interval"]:
+                    axes.vlines(x, *bounds, color=colour, lw=1)
+        low, high = axes.get_ylim()
+        margin = max(0, MIN_SPAN - (high - low)) / 2
+        axes.set_ylim(max(0, low - margin), min(100, high + margin))
+        rows = [row for curve in curves.rows.values() for row in curve.values()]
+        label_curve_axes(
+            axes, flag_of(curves.option), _score_label(rows), columns if len(labels) > 1 else 0
+        )
+        axes.set_title(title, loc="left")
+        axes.set_xticks(range(len(curves.values)), curves.values)
+
+    return draw_svg(paint, height=2.8 + 0.2 * ceil(len(labels) / columns))
+
+
+def draw_rows(rows: Sequence[Row], title: str) -> str:
+    """Draw the score of each row."""
+
+    def paint(axes: Any) -> None:
+        for y, row in enumerate(rows):
+            interval_line(axes, row["official_interval"], y, BLUE)
+        axes.plot([row["official"] for row in rows], range(len(rows)), "o", color=BLUE, ms=6)
+        name_rows(axes, [row["label"] for row in rows])
+        axes.set_xlim(-1, 101)
+        axes.grid(axis="x")
+        axes.set_xlabel(_score_label(rows))
+        axes.set_title(title, loc="left")
+
+    return draw_svg(paint, height=1.0 + 0.27 * len(rows))
+
+
+def _score_label(rows: Sequence[Row]) -> str:
+    has_interval = any(row["official_interval"] for row in rows)
+    return "score (%), 95 % CI over scenes" if has_interval else "score (%)"
