@@ -48,7 +48,7 @@ class Scheduler:
         cache: The KV cache.
         most_rows: Maximum number of dialogues in progress.
         read_tokens: Prompt tokens per prefill call.
-        longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
+        longest: Length in tokens of the longest dialogue that CUDA graphs support.
         deliver: Called with each sample and its reply.
         note: Called with the kind of each recovered fault.
         shapes: Fixed shapes of all calls; None for shapes that fit the work.
@@ -74,15 +74,14 @@ class Scheduler:
         self.most_rows = most_rows
         self.family = loaded.inputs.family
         self.axes = self.family.axes
-        self.decoder: Decoder = make_decoder(
-            loaded.model,
-            cache,
-            self.axes,
-            loaded.suppressed,
-            most_rows,
-            longest,
-            shapes.rows if shapes else None,
-        )
+        fixed_rows = shapes.rows if shapes else None
+        decoder = loaded.model, cache, self.axes, loaded.suppressed, fixed_rows
+        if can_use_triton(loaded.model, cache):
+            from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
+
+            self.decoder: Decoder = GraphDecoder(*decoder, most_rows, longest)
+        else:
+            self.decoder = Decoder(*decoder)
         self.active: list[Sample] = []
         self.reading: list[Sample] = []
         self.row_ceiling = Ceiling(GROW_AFTER_STEPS)
@@ -338,30 +337,3 @@ class Scheduler:
         if fault.out_of_memory:
             self._note("out_of_memory")
             LOG.warning("out of memory with %d rows", rows)
-
-
-def make_decoder(
-    model: Any,
-    cache: KVCache,
-    axes: int,
-    suppressed: Sequence[int],
-    most_rows: int,
-    longest: int,
-    fixed_rows: int | None = None,
-) -> Decoder:
-    """Return the best decoder for a model's device: with CUDA graphs on a GPU with Triton.
-
-    Args:
-        model: The model.
-        cache: The KV cache.
-        axes: Position axes per token.
-        suppressed: Tokens that are never generated.
-        most_rows: Maximum number of rows.
-        longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
-        fixed_rows: Rows of every step, including padding; None for as many as there are.
-    """
-    if not can_use_triton(model, cache):
-        return Decoder(model, cache, axes, suppressed, fixed_rows)
-    from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
-
-    return GraphDecoder(model, cache, axes, suppressed, most_rows, longest, fixed_rows)

@@ -1,4 +1,4 @@
-"""Decoding with CUDA graphs: a step is captured once per number of rows, and then launched as a whole."""
+"""Decoding with CUDA graphs: the first step of a number of rows is captured, and then launched as a whole."""
 
 from __future__ import annotations
 
@@ -15,28 +15,23 @@ from render_agent.engines.transformers.gpu.fused_layers import fuse_layers
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
 from render_agent.engines.transformers.sequences import Sample
 from render_agent.engines.transformers.transformers_options import position_limit
-from render_agent.util.display import stage
 
 LOG = logging.getLogger(__name__)
 
-# Numbers of rows for which a step is captured; smaller batches are padded.
-BUCKETS = (1, 2, 4, *range(8, 64, 8), *range(64, 128, 16), *range(128, 257, 32))
+# Numbers of rows for which a step is captured; smaller batches are padded. Up to 64 rows, reading the weights takes longest.
+BUCKETS = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256)
 STEPS_WITHOUT_GRAPHS = 64  # steps after dropping the graphs until they are captured again
 # Columns of a step's input; the pages fill all columns from `PAGES` on.
 TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
 
 
 class GraphDecoder(Decoder):
-    """A decoder that captures its steps as CUDA graphs before the first prompt. Other steps run without graphs.
+    """A decoder that captures each number of rows as a CUDA graph when it is first needed.
 
     Args:
-        model: The model.
-        cache: The KV cache.
-        axes: Position axes per token.
-        suppressed: Tokens that are never generated.
+        model, cache, axes, suppressed, fixed_rows: As for `Decoder`.
         most_rows: Maximum number of rows.
-        longest: Length in tokens of the longest row that a graph supports.
-        fixed_rows: Rows of every step, including padding; None to use the smallest sufficient graph.
+        longest: Length in tokens of the longest row that a graph supports; longer ones are decoded without graphs.
     """
 
     def __init__(
@@ -45,9 +40,9 @@ class GraphDecoder(Decoder):
         cache: KVCache,
         axes: int,
         suppressed: Sequence[int],
+        fixed_rows: int | None,
         most_rows: int,
         longest: int,
-        fixed_rows: int | None = None,
     ) -> None:
         super().__init__(model, cache, axes, suppressed, fixed_rows)
         fuse_layers(model)
@@ -66,41 +61,15 @@ class GraphDecoder(Decoder):
         self._logits = torch.zeros(rows, words, dtype=torch.float32, device=model.device)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._wait = 0
-        self.capture_all()
-
-    def capture_all(self) -> None:
-        """Capture all buckets, largest first, because they share memory. On failure, decode without graphs."""
-        began = time.perf_counter()
-        pool = None
-        try:
-            with (
-                torch.inference_mode(),
-                stage("capturing steps", len(self.buckets), announced=True) as capturing,
-            ):
-                for rows in reversed(self.buckets):
-                    self._graphs[rows] = self._capture(rows, pool)
-                    pool = pool or self._graphs[rows].pool()
-                    capturing.advance()
-        # A step can contain operations that cannot be captured, or memory may be low.
-        except RuntimeError:
-            LOG.warning("decoding without CUDA graphs: capturing failed", exc_info=True)
-            self.drop()
-            return
-        LOG.info(
-            "captured %d CUDA graphs in %.2f s", len(self._graphs), time.perf_counter() - began
-        )
 
     def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
         """Feed the newest token of every row, as in `Decoder.step`."""
         count = len(rows)
         pages = max(len(row.sequence.ids) // PAGE_TOKENS + 1 for row in rows)
-        if not self._graphs and self._wait:
-            self._wait -= 1
-            if not self._wait:
-                self.capture_all()
-        if not self._graphs or pages > self.most_pages or count > self.buckets[-1]:
+        bucket = next((size for size in self.buckets if size >= count), None)
+        self._wait = max(0, self._wait - 1)
+        if bucket is None or pages > self.most_pages or not self._is_captured(bucket):
             return super().step(rows)
-        bucket = next(size for size in self.buckets if size >= count)
         array = self._array
         array[:bucket] = 0
         for place, row in enumerate(rows):
@@ -119,7 +88,21 @@ class GraphDecoder(Decoder):
         self._wait = STEPS_WITHOUT_GRAPHS
         return had_graphs
 
-    def _capture(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
+    def _is_captured(self, rows: int) -> bool:
+        """Capture the step for a number of rows if necessary; return False if that is impossible now."""
+        if rows not in self._graphs and not self._wait:
+            began = time.perf_counter()
+            try:
+                with torch.inference_mode():
+                    self._graphs[rows] = self._capture(rows)
+                LOG.info("captured %d rows in %.2f s", rows, time.perf_counter() - began)
+            # A step can contain operations that cannot be captured, or memory may be low.
+            except RuntimeError:
+                LOG.warning("decoding without CUDA graphs: capturing failed", exc_info=True)
+                self.drop()
+        return rows in self._graphs
+
+    def _capture(self, rows: int) -> torch.cuda.CUDAGraph:
         device = self.model.device
         self._given[:rows].zero_()
         stream = torch.cuda.Stream(device)
@@ -130,6 +113,7 @@ class GraphDecoder(Decoder):
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         graph = torch.cuda.CUDAGraph()
+        pool = next((other.pool() for other in self._graphs.values()), None)
         # thread_local, because threads that build prompts may use the GPU meanwhile.
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             self._compute(rows)

@@ -86,7 +86,7 @@ def gpu(loaded):
     """Make the CPU pass for a GPU with Triton. The library is imported before, because it inspects these modules."""
     monkeypatch = pytest.MonkeyPatch()
     kernels = ModuleType(KERNELS)
-    for name in ("rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
+    for name in ("rms_norm", "rotate_heads", "silu_mul"):
         setattr(kernels, name, None)
     kernels.paged_decode = paged_decode
     monkeypatch.setitem(sys.modules, KERNELS, kernels)
@@ -122,16 +122,59 @@ def make_engine(loaded, most_rows):
     return ContinuousEngine(own, budget=40 * page, most_rows=most_rows, dialogue_tokens=300)
 
 
-def test_steps_are_captured_before_the_first_prompt_and_replayed(
-    gpu, loaded, expected, monkeypatch
-):
+def test_only_the_sizes_that_occur_are_captured_and_each_once(gpu, loaded, expected, monkeypatch):
+    captured = []
     engine = make_engine(loaded, 3)
-    graphs = engine.scheduler.decoder._graphs
-    assert sorted(graphs) == [1, 2, 3]
-    assert engine.calls == 0
+    decoder = engine.scheduler.decoder
+    capture_one = decoder._capture
+
+    def recorded(rows):
+        captured.append(rows)
+        return capture_one(rows)
+
+    monkeypatch.setattr(decoder, "_capture", recorded)
     monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was not replayed"))
+    assert captured == []
+    alone = Dialogues(**SMALL).lead(engine, together=1)
+    assert alone.said == expected
+    assert captured == [1]
     assert Dialogues(**SMALL).lead(engine).said == expected
-    assert any(graph.replays for graph in graphs.values())
+    assert sorted(captured) == sorted(decoder._graphs), "each is captured once"
+    assert {1, 3} <= decoder._graphs.keys() <= set(decoder.buckets)
+    assert all(graph.replays for graph in decoder._graphs.values())
+
+
+def test_graphs_share_their_memory(gpu, loaded, monkeypatch):
+    pools = []
+    original = torch.cuda.graph
+
+    def recorded(graph, pool=None, **more):
+        pools.append(pool)
+        return original(graph, pool, **more)
+
+    monkeypatch.setattr(torch.cuda, "graph", recorded)
+    Dialogues(**SMALL).lead(make_engine(loaded, 3))
+    assert pools[0] is None
+    assert set(pools[1:]) == {"pool"}
+
+
+def test_running_out_of_memory_while_capturing_changes_no_reply(gpu, loaded, expected, monkeypatch):
+    engine = make_engine(loaded, 3)
+    decoder = engine.scheduler.decoder
+    module = sys.modules[type(decoder).__module__]
+    monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 3)
+    capture_one, failures = decoder._capture, iter([False, True, True])
+
+    def failing(rows):
+        if next(failures, False):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return capture_one(rows)
+
+    monkeypatch.setattr(decoder, "_capture", failing)
+    for _ in range(3):
+        assert Dialogues(**SMALL).lead(engine).said == expected
+    assert not next(failures, False), "capturing was tried again"
+    assert decoder._graphs
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +190,9 @@ def engine(gpu, loaded):
 
 def test_smallest_sufficient_graph_is_used(engine):
     rows, decoder = engine.scheduler.active, engine.scheduler.decoder
-    assert sorted(decoder._graphs) == decoder.buckets == [1, 2, 4, ROWS]
+    assert decoder.buckets == [1, 2, 4, ROWS]
     for count, bucket in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 5)):
+        decoder.step(rows[:count])
         before = {size: graph.replays for size, graph in decoder._graphs.items()}
         decoder.step(rows[:count])
         replayed = {size for size, graph in decoder._graphs.items() if graph.replays > before[size]}
@@ -185,8 +229,7 @@ def test_too_long_rows_are_decoded_without_graphs(gpu, loaded):
     decoder.most_pages = 1
     few = {"count": 2, "turns": 1, "instructions": "Explore. " * PAGE_TOKENS}
     assert Dialogues(**few).lead(engine).said == Dialogues(**few).lead(UncachedModel(loaded)).said
-    assert decoder._graphs
-    assert not any(graph.replays for graph in decoder._graphs.values())
+    assert not decoder._graphs
 
 
 def test_dropped_graphs_are_captured_again(gpu, loaded, expected, monkeypatch):
@@ -194,8 +237,10 @@ def test_dropped_graphs_are_captured_again(gpu, loaded, expected, monkeypatch):
     module = sys.modules[type(engine.scheduler.decoder).__module__]
     monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 4)
     decoder = engine.scheduler.decoder
-    assert decoder.drop()
     assert not decoder.drop()
+    assert Dialogues(**SMALL).lead(engine).said == expected
+    assert decoder.drop()
+    assert not decoder._graphs
     assert Dialogues(**SMALL).lead(engine).said == expected
     assert any(graph.replays for graph in decoder._graphs.values())
 
@@ -210,5 +255,5 @@ def test_steps_that_cannot_be_captured_run_without_graphs(
 
     monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", uncapturable)
     engine = make_engine(loaded, 2)
-    assert "CUDA graphs" in caplog.text
     assert Dialogues(**SMALL).lead(engine).said == expected
+    assert "CUDA graphs" in caplog.text
