@@ -12,20 +12,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from render_agent.engines.transformers.attention import current_call, flash_attention
-from render_agent.engines.transformers.gpu.kernels import (
-    rms_norm,
-    rotate_heads,
-    rotate_patches,
-    silu_mul,
-)
+from render_agent.engines.transformers.attention import current_call
+from render_agent.engines.transformers.gpu.kernels import rms_norm, rotate_heads, silu_mul
 
 LOG = logging.getLogger(__name__)
 
 # Llama layers with per-head norms of Q and K.
 TEXT_LAYERS = ("Qwen3VLTextDecoderLayer", "Qwen3DecoderLayer")
-VISION_ATTENTIONS = ("Qwen3VLVisionAttention",)  # with rotary embeddings in float32
-VISION_MLPS = ("Qwen3VLVisionMLP",)  # with GELU in its tanh approximation
 
 
 def fuse_layers(model: Any) -> None:
@@ -35,16 +28,11 @@ def fuse_layers(model: Any) -> None:
         return
     known = 0
     with torch.inference_mode(False), torch.no_grad():
-        for module in model.modules():
-            name = type(module).__name__
-            fits = not hasattr(module, "unfused_forward")
-            if name in TEXT_LAYERS and fits and _is_plain(module):
-                _install(module, FusedTextLayer(module))
-            elif name in VISION_ATTENTIONS and fits and _is_plain(module):
-                _install(module, FusedVisionAttention(module))
-            elif name in VISION_MLPS and fits and _is_plain(module) and _is_tanh_gelu(module):
-                _install(module, FusedVisionMLP(module))
-            known += hasattr(module, "unfused_forward")
+        for layer in model.modules():
+            if type(layer).__name__ in TEXT_LAYERS and _is_plain(layer):
+                if not isinstance(layer.forward, FusedTextLayer):
+                    layer.forward = FusedTextLayer(layer)
+                known += 1
     if not known:
         LOG.info("layers are not fused: %s contains no known layers", type(model).__name__)
 
@@ -88,86 +76,10 @@ class FusedTextLayer:
         return state.add_(functional.linear(inner, self.down))[None]
 
 
-class FusedVisionAttention:
-    """Attention of the vision tower; the patches of all images are packed, (patches, width)."""
-
-    def __init__(self, attention: Any) -> None:
-        self.plain = attention.forward
-        self.attention = attention
-
-    def __call__(
-        self,
-        hidden_states: torch.Tensor,
-        cu_seqlens: torch.Tensor,
-        position_embeddings: Any = None,
-        max_seqlen: int | None = None,
-        **more: Any,
-    ) -> torch.Tensor:
-        """Return the attention output."""
-        own = self.attention
-        if current_call() is None or max_seqlen is None or position_embeddings is None:
-            output: torch.Tensor = self.plain(
-                hidden_states,
-                cu_seqlens=cu_seqlens,
-                position_embeddings=position_embeddings,
-                max_seqlen=max_seqlen,
-                **more,
-            )
-            return output
-        patches = hidden_states.shape[0]
-        qkv = own.qkv(hidden_states).view(patches, 3, own.num_heads, -1)
-        cosine, sine = (part.float().contiguous() for part in position_embeddings)
-        rotate_patches(qkv, cosine, sine)
-        bounds = cu_seqlens.int()
-        longest = int(max_seqlen)
-        attended = flash_attention(
-            qkv[:, 0],
-            qkv[:, 1],
-            qkv[:, 2],
-            (bounds, bounds),
-            (longest, longest),
-            False,
-            own.scaling,
-        )
-        projected: torch.Tensor = own.proj(attended.reshape(patches, -1))
-        return projected
-
-
-class FusedVisionMLP:
-    """The MLP of the vision tower, with the activation fused into the first product."""
-
-    def __init__(self, mlp: Any) -> None:
-        self.plain = mlp.forward
-        self.first, self.second = mlp.linear_fc1, mlp.linear_fc2
-
-    def __call__(self, hidden_state: torch.Tensor) -> torch.Tensor:
-        """Return the output of the MLP, (patches, width)."""
-        if current_call() is None or hidden_state.dim() != 2:
-            plain: torch.Tensor = self.plain(hidden_state)
-            return plain
-        inner = torch._addmm_activation(
-            self.first.bias, hidden_state, self.first.weight.t(), use_gelu=True
-        )
-        projected: torch.Tensor = self.second(inner)
-        return projected
-
-
-def _install(module: Any, fused: Any) -> None:
-    module.unfused_forward = module.forward
-    module.forward = fused
-
-
 def _is_plain(module: Any) -> bool:
     """True if all linear layers of a module are on a GPU, not quantized and without adapters."""
     linears = [part for part in module.modules() if hasattr(part, "in_features")]
     return all(type(part) is torch.nn.Linear and part.weight.is_cuda for part in linears)
-
-
-def _is_tanh_gelu(mlp: Any) -> bool:
-    samples = torch.tensor([-1.5, 0.3, 2.0])
-    return bool(
-        torch.allclose(mlp.act_fn(samples), functional.gelu(samples, approximate="tanh"), atol=1e-6)
-    )
 
 
 def _join_weights(*linears: Any) -> torch.Tensor:

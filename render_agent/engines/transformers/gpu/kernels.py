@@ -92,15 +92,9 @@ def paged_decode(
 ) -> torch.Tensor:
     """Return the attention output of one query per row over the row's pages, (rows, heads, width).
 
-    If there are few rows, each is split into parts to occupy the whole GPU.
-
-    Args:
-        query: (rows, heads, width).
-        keys: (pages, tokens per page, shared heads, width).
-        values: Like `keys`.
-        tables: Pages of every row, (rows, pages) int32.
-        lengths: Number of tokens of every row, at least 1, (rows,) int32.
-        scale: Factor of the scores.
+    If there are few rows, each is split into parts to occupy the whole GPU. `keys` and `values` are (pages, tokens per
+    page, shared heads, width), `tables` the pages of every row, (rows, pages) int32, and `lengths` the number of tokens
+    of every row, at least 1, (rows,) int32.
     """
     rows, heads, width = query.shape
     _, page, shared, _ = keys.shape
@@ -153,14 +147,7 @@ def _rms_norm(
 def rms_norm(
     given: torch.Tensor, weight: torch.Tensor, epsilon: float, added: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the RMSNorm of hidden states, (tokens, width).
-
-    Args:
-        given: Hidden states, (tokens, width), contiguous.
-        weight: (width,).
-        epsilon: Added to the mean square.
-        added: Added to the hidden states first, in place.
-    """
+    """Return the RMSNorm of contiguous hidden states, (tokens, width), after adding `added` to them in place."""
     tokens, width = given.shape
     out = torch.empty_like(given)
     block = triton.next_power_of_2(width)
@@ -244,18 +231,10 @@ def rotate_heads(
     pages: Any,
     slots: torch.Tensor,
 ) -> torch.Tensor:
-    """Normalize and rotate queries and keys, store keys and values in the cache, and return the queries.
+    """Normalize and rotate queries and keys, store keys and values in `pages`, and return the queries.
 
-    Args:
-        given: Queries, keys and values, (tokens, (heads + 2 × shared heads) × width).
-        norms: Norm weights of queries and of keys, (width,) each.
-        epsilon: Added to the mean square.
-        turns: Cosines and sines, (tokens, width) each.
-        pages: `LayerPages` of the layer.
-        slots: Slots of the tokens, (tokens,) int64.
-
-    Returns:
-        The queries, (tokens, heads, width).
+    `given` contains queries, keys and values, (tokens, (heads + 2 × shared heads) × width); `norms` are the weights for
+    queries and keys, (width,) each, and `turns` cosines and sines, (tokens, width) each. Queries are (tokens, heads, width).
     """
     shared, width = pages.keys.shape[2:]
     tokens = given.shape[0]
@@ -266,44 +245,3 @@ def rotate_heads(
         slots, epsilon, HEADS=heads, SHARED=shared, WIDTH=width, num_warps=1,
     )  # fmt: skip
     return query
-
-
-@triton.jit
-def _rotate_patches(
-    given, cosine, sine, stride, HEADS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
-    HALF: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Rotate all queries and keys of one image patch in place."""
-    patch = tl.program_id(0).to(tl.int64)
-    head = tl.arange(0, ROWS)
-    column = tl.arange(0, BLOCK)
-    inside = (head < HEADS)[:, None] & (column < HALF)[None, :]
-    within = column < HALF
-    at = given + patch * stride + head[:, None] * WIDTH + column[None, :]
-    low = tl.load(at, mask=inside, other=0.0).to(tl.float32)
-    high = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
-    turn = patch * WIDTH + column
-    cosine_low = tl.load(cosine + turn, mask=within, other=0.0)[None, :]
-    cosine_high = tl.load(cosine + turn + HALF, mask=within, other=0.0)[None, :]
-    sine_low = tl.load(sine + turn, mask=within, other=0.0)[None, :]
-    sine_high = tl.load(sine + turn + HALF, mask=within, other=0.0)[None, :]
-    kind = given.dtype.element_ty
-    tl.store(at, (low * cosine_low - high * sine_low).to(kind), mask=inside)
-    tl.store(at + HALF, (high * cosine_high + low * sine_high).to(kind), mask=inside)
-
-
-def rotate_patches(given: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> None:
-    """Rotate the queries and keys of image patches in place.
-
-    Args:
-        given: Queries, keys and values, (patches, 3, heads, width).
-        cosine: (patches, width) float32.
-        sine: (patches, width) float32.
-    """
-    patches, _, heads, width = given.shape
-    half = width // 2
-    _rotate_patches[patches,](
-        given, cosine, sine, given.stride(0), HEADS=2 * heads,
-        ROWS=triton.next_power_of_2(2 * heads), WIDTH=width, HALF=half,
-        BLOCK=triton.next_power_of_2(half), num_warps=4,
-    )  # fmt: skip

@@ -107,14 +107,3 @@ def test_heads_are_normalized_rotated_and_stored():
         )
     torch.testing.assert_close(values[slots], parts[2])
     assert keys.abs().sum(-1).count_nonzero() == tokens * shared
-
-
-def test_patches_are_rotated_in_place():
-    patches, heads, width = 5, 3, 12
-    given = torch.randn(patches, 3, heads, width, device=DEVICE)
-    cosine, sine = torch.randn(2, patches, width, device=DEVICE)
-    before = given.clone()
-    kernels.rotate_patches(given, cosine, sine)
-    for part in (0, 1):
-        torch.testing.assert_close(given[:, part], plain_rotation(before[:, part], cosine, sine))
-    assert torch.equal(given[:, 2], before[:, 2])
