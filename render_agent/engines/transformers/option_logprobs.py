@@ -57,23 +57,11 @@ def score_choices(
     choices: Sequence[Sequence[str]],
     sizing: Sizing,
 ) -> list[Scores]:
-    """Score the choices of every request.
+    """Score the choices of every request, in order; if a request cannot be scored, its `Scores.error` is set.
 
     Every prompt is prefilled once for all its choices. Prompts of similar length are batched, except for the very first,
-    which measures the memory.
-
-    Args:
-        loaded: The model.
-        requests: The requests. If one cannot be scored, its `Scores.error` is set.
-        choices: The choices of each request.
-        sizing: Chooses the size of batches.
-
-    Returns:
-        One `Scores` per request, in the same order.
-
-    Raises:
-        ValueError: A request has no choices, or an empty one.
-        EngineError: The device is lost.
+    which measures the memory. Raises ValueError if a request has no choices or an empty one, and EngineError if the device
+    is lost.
     """
     tokens = [tokenize_choices(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
@@ -122,23 +110,13 @@ def _score_all(loaded: LoadedModel, inputs: Sequence[ScoringInput], sizing: Sizi
 def _score_batch(
     loaded: LoadedModel, batch: Sequence[ScoringInput], sizing: Sizing
 ) -> list[Scores] | Fault:
-    """Score prompts in one prefill call.
-
-    If the choices of a single prompt do not fit in memory, fewer of them are computed per call.
-    """
+    """Prefill prompts in one call, and score their choices."""
     began = time.perf_counter()
-    longest = max(entry.tokens for entry in batch)
-    rows = sizing.rows_that_fit(longest)
     with measure_peak(sizing.memory) as needed:
-        while isinstance(
-            scores := attempt(partial(_choice_logprobs, loaded, batch, rows), loaded.model.device),
-            Fault,
-        ):
-            rows = min(rows, len(batch[0].choices))
-            if not scores.out_of_memory or len(batch) > 1 or rows == 1:
-                return scores
-            rows = (rows + 1) // 2
-    sizing.observe(len(batch) * longest, needed[0])
+        scores = attempt(partial(_choice_logprobs, loaded, batch), loaded.model.device)
+    if isinstance(scores, Fault):
+        return scores
+    sizing.observe(len(batch) * max(entry.tokens for entry in batch), needed[0])
     seconds = time.perf_counter() - began
     return [
         Scores(
@@ -151,34 +129,24 @@ def _score_batch(
     ]
 
 
-def _choice_logprobs(
-    loaded: LoadedModel, batch: Sequence[ScoringInput], rows: int
-) -> list[list[float]]:
-    """Return the log-probabilities of the choices of a batch. Raises any error of the model.
-
-    Args:
-        loaded: The model.
-        batch: The inputs.
-        rows: Maximum number of choices with several tokens per call.
-    """
+def _choice_logprobs(loaded: LoadedModel, batch: Sequence[ScoringInput]) -> list[list[float]]:
+    """Return the log-probabilities of the choices of a batch; the n-th choices of all prompts share a call."""
     with torch.inference_mode():
         prefilled = _prefill(loaded, [entry.prompt for entry in batch])
         scores = [
             [float(prefilled.first_logprobs[row, tokens[0]]) for tokens in entry.choices]
             for row, entry in enumerate(batch)
         ]
-        longer = [
-            (row, index, tokens)
-            for row, entry in enumerate(batch)
-            for index, tokens in enumerate(entry.choices)
-            if len(tokens) > 1
-        ]
-        for start in range(0, len(longer), rows):
-            chunk = longer[start : start + rows]
-            continuations = [(row, tokens) for row, _, tokens in chunk]
-            logprobs = _continuation_logprobs(loaded.model, prefilled, continuations)
-            for (row, index, _), logprob in zip(chunk, logprobs, strict=True):
-                scores[row][index] += logprob
+        for index in range(max(len(entry.choices) for entry in batch)):
+            longer = [
+                (row, entry.choices[index])
+                for row, entry in enumerate(batch)
+                if len(entry.choices) > index and len(entry.choices[index]) > 1
+            ]
+            if longer:
+                logprobs = _continuation_logprobs(loaded.model, prefilled, longer)
+                for (row, _), logprob in zip(longer, logprobs, strict=True):
+                    scores[row][index] += logprob
     return scores
 
 
@@ -206,12 +174,9 @@ def _prefill(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefille
 def _continuation_logprobs(
     model: Any, prefilled: PrefilledPrompts, rows: Sequence[tuple[int, tuple[int, ...]]]
 ) -> list[float]:
-    """Return the summed log-probabilities of the tokens of choices from the second one on, computed in one call.
+    """Return the summed log-probabilities of choices from their second token on, computed in one call.
 
-    Args:
-        model: The model.
-        prefilled: The prompts.
-        rows: For each choice, the row of its prompt and its tokens (at least two).
+    `rows` contains, for each choice, the row of its prompt and its tokens (at least two).
     """
     device = prefilled.mask.device
     prompts = torch.tensor([row for row, _ in rows], device=device)

@@ -158,7 +158,7 @@ class ContinuousEngine:
         """Score the choices of every request, as in `Scorer.score`."""
         from render_agent.engines.transformers.option_logprobs import score_choices
 
-        self._scoring.most_rows = min(self.batch_size, MAX_SCORING_ROWS)
+        self._scoring.most_rows = 1 if self.shapes else min(self.batch_size, MAX_SCORING_ROWS)
         return score_choices(self.loaded, requests, choices, self._scoring)
 
     def await_prompts(self) -> None:
