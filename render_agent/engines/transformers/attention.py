@@ -60,15 +60,9 @@ def logits_of(
     logits_to_keep: int | torch.Tensor,
     **images: torch.Tensor,
 ) -> torch.Tensor:
-    """Call the model and return the logits, (kept tokens, vocabulary). Raises any error of the model.
+    """Call the model on tokens, (tokens,), at positions, (axes, tokens); return the logits, (kept tokens, vocabulary).
 
-    Args:
-        model: The model.
-        call: The attention to use.
-        ids: The tokens, (tokens,).
-        positions: Their positions, (axes, tokens).
-        logits_to_keep: Number of last tokens to return logits for (0 for all), or the indices of the tokens.
-        images: Model inputs for images.
+    `logits_to_keep` is the number of last tokens (0 for all) or the indices of tokens. Raises any error of the model.
     """
     with torch.inference_mode(), attend_with(model, call):
         output = model(
@@ -155,13 +149,8 @@ class _PagedAttention:
     ) -> torch.Tensor:
         """Store keys and values, and return the attention output of one layer, (tokens, heads, value width).
 
-        Args:
-            layer: Index of the layer.
-            query: (tokens, heads, width).
-            key: (tokens, shared heads, width); each is shared by a group of query heads.
-            value: (tokens, shared heads, value width).
-            scale: Factor of the scores; None for the default.
-            window: Number of tokens that a query attends to, including its own; None for all.
+        `query` is (tokens, heads, width), `key` and `value` (tokens, shared heads, width); `window` is the number of
+        tokens that a query attends to, including its own.
         """
         keys, values = self.layers[layer].flat
         # If the model is distributed over several devices, the pages are on the device of their layer.
@@ -318,12 +307,8 @@ def causal_attention(
 ) -> torch.Tensor:
     """Return the causal attention output of the last tokens of one prompt, (new tokens, heads, width).
 
-    Args:
-        query: (new tokens, heads, width).
-        key: (tokens, shared heads, width); not repeated for the heads of a group.
-        value: (tokens, shared heads, width).
-        scale: Factor of the scores; None for the default.
-        mask: (new tokens, tokens) bool; None for the causal mask.
+    `query` is (new tokens, heads, width), `key` and `value` (tokens, shared heads, width). `mask` is (new tokens, tokens)
+    bool, or None for the causal mask.
     """
     new, heads, width = query.shape
     tokens, shared, _ = key.shape
@@ -354,15 +339,8 @@ def flash_attention(
 ) -> torch.Tensor:
     """Return the flash attention output of packed sequences, (tokens, heads, width), on a GPU in half precision.
 
-    Args:
-        query: (query tokens, heads, width).
-        key: (tokens, shared heads, width).
-        value: (tokens, shared heads, width).
-        bounds: Bounds of the sequences among the queries and among the keys, (sequences + 1,) int32 each.
-        max_lengths: Longest sequence in queries and in keys.
-        is_causal: Causal attention, where the last query of a sequence attends to its last key.
-        scale: Factor of the scores; None for the default.
-        window: Number of keys that a query attends to, including its own; None for all.
+    `bounds` of the sequences among queries and keys are (sequences + 1,) int32 each, `max_lengths` the longest ones. With
+    `is_causal`, the last query of a sequence attends to its last key.
     """
     sides = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
     output: torch.Tensor = torch.ops.aten._flash_attention_forward(
@@ -381,10 +359,7 @@ def _paged(
     sliding_window: int | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention function for the library; all tokens of a call are in one row, (1, heads, tokens, width).
-
-    Raises NotImplementedError if a layer needs an unsupported kind of attention.
-    """
+    """Attention function for the library; all tokens of a call are in one row, (1, heads, tokens, width)."""
     for name in UNSUPPORTED:
         if more.get(name) is not None:
             raise NotImplementedError(f"attention with {name} is not supported")
@@ -445,11 +420,6 @@ def can_use_flash(model: Any) -> bool:
 
 
 def page_slots(tables: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """Return the slot of one token per row, (rows,) int64.
-
-    Args:
-        tables: Pages of every row, (rows, pages).
-        indices: Index of the token in every row, (rows,).
-    """
+    """Return the slot of the token at an index of each row, (rows,) int64, given the rows' pages, (rows, pages)."""
     page = tables.gather(1, (indices // PAGE_TOKENS).long()[:, None])[:, 0].long()
     return page * PAGE_TOKENS + indices % PAGE_TOKENS

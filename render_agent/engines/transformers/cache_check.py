@@ -163,15 +163,9 @@ def _image(file: str) -> Image.Image:
 def uncached_scores(
     loaded: LoadedModel, prompts: Sequence[PreparedPrompt], token: int | None = None
 ) -> torch.Tensor:
-    """Return the scores after a batch of prompts, computed by the library without our cache.
+    """Return the scores after prompts, followed by `token` if given, computed by the library without our cache.
 
-    Args:
-        loaded: The model.
-        prompts: The prompts.
-        token: Appended to every prompt if given.
-
-    Raises:
-        ValueError: The processor tokenizes a prompt differently.
+    Raises ValueError if the processor tokenizes a prompt differently.
     """
     tensors = loaded.inputs.process(prompts)
     ids = tensors["input_ids"].tolist()
@@ -202,12 +196,9 @@ def _alternative_attention(model: Any) -> Iterator[None]:
 
 
 def row_differences(scores: torch.Tensor, uncached: torch.Tensor, exact: bool) -> torch.Tensor:
-    """Return the difference between two sets of scores per row, relative to the range of the second, (rows,).
+    """Return the difference of scores, (rows, vocabulary), relative to the range of the second ones, (rows,).
 
-    Args:
-        scores: (rows, vocabulary).
-        uncached: (rows, vocabulary).
-        exact: Return the largest difference; otherwise the root mean square, which is less sensitive to rounding.
+    It is the largest difference if `exact`, otherwise the root mean square, which is less sensitive to rounding.
     """
     differences = (scores - uncached) / (uncached.amax(-1) - uncached.amin(-1))[:, None]
     return differences.abs().amax(-1) if exact else differences.square().mean(-1).sqrt()

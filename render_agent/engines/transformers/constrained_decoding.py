@@ -34,16 +34,14 @@ State = Literal["start", "thinking", "reply", "free"]
 class Guides:
     """Creates guides for one model. The tokenizer and each schema are compiled once, when needed.
 
-    Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema.
+    Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema. Raises ValueError if
+    there are no end tokens, or if the tokenizer is not a fast one.
 
     Args:
         tokenizer: The model's tokenizer.
         vocabulary: Width of the model's scores, which can exceed the size of the tokenizer.
         ends: Tokens that end a reply.
         marks: Marks of thoughts; by default `<think>` and `</think>` if the tokenizer has them.
-
-    Raises:
-        ValueError: There are no end tokens, or the tokenizer is not a fast one.
     """
 
     def __init__(
@@ -77,14 +75,9 @@ class Guides:
         self._matchers: dict[str, Any] = {}
 
     def start(self, schema: Mapping[str, Any], prompt: str = "") -> Guide:
-        """Return the guide for a new reply.
+        """Return the guide for a new reply to a prompt, whose text may open or close a think block.
 
-        Args:
-            schema: The JSON schema.
-            prompt: The text of the prompt, which may open or close a think block.
-
-        Raises:
-            ValueError: llguidance does not support the schema.
+        Raises ValueError if llguidance does not support the schema.
         """
         state: State = "start"
         if self.marks is None or self.marks.closed(prompt):
@@ -96,10 +89,7 @@ class Guides:
     def fill(self, rows: Sequence[Guide | None], bits: torch.Tensor) -> None:
         """Compute the masks of allowed next tokens for all rows, in parallel and without holding the GIL.
 
-        Args:
-            rows: The guides; None for unconstrained rows.
-            bits: Output, (rows, words) int32 on the CPU, one bit per token with the lowest bit first. All bits
-                must be set before.
+        `bits` is the output, (rows, words) int32 on the CPU, one bit per token with the lowest bit first, all set before.
         """
         guided = []
         for index, guide in enumerate(rows):

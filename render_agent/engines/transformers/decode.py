@@ -50,14 +50,10 @@ class Decoder:
         self.suppressed = torch.tensor(list(suppressed), dtype=torch.long, device=model.device)
 
     def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Feed the newest token of every row.
+        """Feed the newest token of every row; raise any error of the model. The call can be repeated.
 
-        Returns:
-            The logits of the next tokens, (rows, vocabulary) float32, and the most likely tokens, (rows,) int64. The
-            next step may overwrite both, and on a GPU they may not be computed yet.
-
-        Raises:
-            Exception: Any error of the model. The call can be repeated.
+        Returns the logits of the next tokens, (rows, vocabulary) float32, and the most likely tokens, (rows,) int64. The
+        next step may overwrite both, and on a GPU they may not be computed yet.
         """
         device = self.model.device
         padding = max(0, (self.fixed_rows or 0) - len(rows))

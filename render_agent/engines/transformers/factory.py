@@ -39,6 +39,8 @@ def build_engine(
 ) -> TransformersEngine | ContinuousEngine:
     """Build the best engine for a model. All engines give the same replies.
 
+    Raises SetupError if replies are to be reproducible, but cannot be with this model or on this device.
+
     Args:
         loaded: The model.
         batch_size: Maximum number of rows; None for as many as fit in memory.
@@ -47,9 +49,6 @@ def build_engine(
         memory: The device's memory; None detects it.
         picture_size: Width and height of the images in pixels.
         reproducible: Give all calls fixed shapes.
-
-    Raises:
-        SetupError: The model cannot be reproducible, or is not on this device.
     """
     family = loaded.inputs.family
     reuse = options.get("reuse", family.reuse)

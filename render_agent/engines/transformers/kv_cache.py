@@ -162,15 +162,9 @@ class KVCache:
         shapes: Mapping[int, tuple[torch.Tensor, torch.Tensor]],
         states: StatePool | None = None,
     ) -> None:
-        """Lay out the pages of all layers.
+        """Lay out the pages of all layers, given the keys and values of one token by layer, (1, heads, width) each.
 
-        Args:
-            shapes: Keys and values of one token by layer, each (1, heads, width). Layers with the same keys share
-                their pages.
-            states: States of recurrent layers, if any.
-
-        Raises:
-            Exception: Any error of the allocator.
+        Layers with the same keys share their pages. Raises any error of the allocator.
         """
         self.states = states
         by_pointer: dict[int, LayerPages] = {}
@@ -193,12 +187,9 @@ class KVCache:
     def add(
         self, question_id: str, prompt: PreparedPrompt, parent: str | None = None
     ) -> CachedSequence:
-        """Add a dialogue that shares the longest common prefix with another one.
+        """Add a dialogue that shares the longest common prefix with another one, such as the `parent` it branches off from.
 
-        Args:
-            question_id: Id of the dialogue.
-            prompt: Its first prompt. Another sample of the same prompt shares all of it.
-            parent: Id of the dialogue that it branches off from, if any.
+        Another sample of the same prompt shares all of it.
         """
         new = CachedSequence(question_id, by_blocks=self.by_blocks)
         self.sequences.append(new)
@@ -241,15 +232,10 @@ class KVCache:
         return self._prefix is None and self.states is None
 
     def common_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
-        """Return the common prefix of several dialogues, up to the first image, as a prompt.
+        """Return the common prefix of the next prompts by question id and of dialogues in the cache, up to the first image.
 
-        For models with recurrent states, which are stored only at the end of a read.
-
-        Args:
-            prompts: The next prompts by question id. Prompts of dialogues in the cache are considered, too.
-
-        Returns:
-            The prefix, or None if it is too short, if there is only one dialogue, or if a prefix is already kept.
+        For models with recurrent states, which are stored only at the end of a read. None if the prefix is too short, if
+        there is only one dialogue, or if a prefix is already kept.
         """
         if self.states is None or self._prefix is not None:
             return None
@@ -279,21 +265,11 @@ class KVCache:
     def reserve(
         self, sequence: CachedSequence, start: int, tokens: int, evicts: bool = True
     ) -> bool:
-        """Reserve pages for the tokens of a dialogue.
+        """Reserve pages for all tokens of a dialogue, to write those from `start` on; return False if there are too few now.
 
-        Args:
-            sequence: The dialogue.
-            start: Tokens from this index on will be written, so their pages must not be shared.
-            tokens: Total number of tokens.
-            evicts: Evict idle dialogues if necessary, most recently used first: dialogues take turns in a
-                fixed order, so the least recently used one is needed next.
-
-        Returns:
-            False if there are too few pages now.
-
-        Raises:
-            MemoryError: The dialogue does not fit in an empty cache.
-            Exception: Any error of the allocator.
+        With `evicts`, idle dialogues are evicted if necessary, most recently used first: dialogues take turns in a fixed
+        order, so the least recently used one is needed next. Raises MemoryError if the dialogue does not fit in an empty
+        cache, and any error of the allocator.
         """
         num_pages = -(-tokens // PAGE_TOKENS)
         if not self._reserve_states(sequence, evicts):

@@ -97,13 +97,8 @@ def next_position(prompt: PreparedPrompt, axes: int) -> int:
 def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> KVCache:
     """Return an empty cache for a model, laid out like the keys and values of a trial call.
 
-    Args:
-        loaded: The model.
-        budget: Size in bytes. On a GPU, all of it is allocated now. If None, the cache grows as needed.
-        rows: Number of dialogues for which recurrent states are allocated, in at most half of the budget.
-
-    Raises:
-        Exception: Any error of the allocator, or of a model that does not support our attention.
+    On a GPU, all of `budget` is allocated now, at most half of it for recurrent states of `rows` dialogues. Without a
+    budget, the cache grows as needed. Raises any error of the allocator, and of a model without support for our attention.
     """
     model, family = loaded.model, loaded.inputs.family
     zero = torch.zeros(1, dtype=torch.long, device=model.device)
@@ -131,13 +126,8 @@ def prefill(
 ) -> torch.Tensor:
     """Compute the unread tokens of several prompts, whose pages are reserved, in one call of the model.
 
-    With fixed shapes, the call is padded, and the entries have to be blocks.
-
-    Returns:
-        The logits after the last computed token of each prompt, (prompts, vocabulary) float32.
-
-    Raises:
-        Exception: Any error of the model. The call can be repeated.
+    With fixed shapes, the call is padded, and the entries have to be blocks. Returns the logits after the last computed
+    token of each prompt, (prompts, vocabulary) float32. Raises any error of the model; the call can be repeated.
     """
     two_way = family.two_way(model.config.get_text_config())
     totals = [len(entry.ids) for entry in entries]
@@ -156,16 +146,17 @@ def prefill(
     written = np.concatenate(
         [own[entry.start :] for own, entry in zip(slots, entries, strict=True)]
     )
-    ids, positions, new_slots, all_slots, last, new_bounds, all_bounds = _to_device(
-        device,
-        # Padding writes to the scratch page.
+    arrays = (
         np.pad(new_ids, padding, constant_values=0 if shapes is None else shapes.pad),
         np.pad(np.concatenate(new_positions, axis=1), ((0, 0), padding)),
-        np.pad(written, padding),
+        np.pad(written, padding),  # padding writes to the scratch page
         np.concatenate(slots),
         np.pad(bounds[1:] - 1, (0, kept - len(entries))),
         np.concatenate([bounds, more_bounds]).astype(np.int64),
         np.cumsum([0, *totals, *[0] * len(more_bounds)]),
+    )
+    ids, positions, new_slots, all_slots, last, new_bounds, all_bounds = (
+        torch.from_numpy(array).to(device) for array in arrays
     )
     packed = [
         PackedPrompt(
@@ -193,15 +184,6 @@ def prefill(
         logits = logits_of(model, call, ids, positions, last, **images)
     # MiniCPM-V ignores `logits_to_keep` and returns the logits of all tokens.
     return (logits if len(logits) == kept else logits[last])[: len(entries)].float()
-
-
-def _to_device(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
-    """Copy arrays to a device as int64 tensors, in one transfer."""
-    packed = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
-    if device.type == "cuda":
-        packed = packed.pin_memory()
-    pieces = packed.to(device, non_blocking=True).split([array.size for array in arrays])
-    return [piece.view(array.shape) for piece, array in zip(pieces, arrays, strict=True)]
 
 
 def _state_call(

@@ -137,16 +137,10 @@ def choose_tokens(
     rows: Sequence[PartialReply],
     truncation: Truncation,
 ) -> list[int]:
-    """Return the next token of every row.
+    """Return the next token of every row, given logits, (rows, vocabulary) float32, which may be overwritten.
 
     A greedy row whose guide allows the most likely token does not need a mask. On a GPU, whose logits are not computed
     yet, masks are prepared for all constrained rows meanwhile; otherwise only for the rows that need one.
-
-    Args:
-        logits: (rows, vocabulary) float32; may be overwritten.
-        most_likely: The most likely token of every row, (rows,).
-        rows: The replies.
-        truncation: Truncation of the sampling distribution.
     """
     is_async = logits.is_cuda
     tokens: list[int] = [] if is_async else most_likely.tolist()
@@ -199,13 +193,9 @@ def sample_tokens(
     temperatures: Sequence[float],
     truncation: Truncation,
 ) -> torch.Tensor:
-    """Sample the token of every row by inverting the cumulative distribution, (rows,).
+    """Sample the token of every row from its logits, (rows, vocabulary), by inverting the cumulative distribution.
 
-    Args:
-        logits: (rows, vocabulary).
-        draws: A random number in [0, 1) for every row.
-        temperatures: The temperature of every row; the most likely token is chosen at 0.
-        truncation: Truncation of the distribution.
+    `draws` are random numbers in [0, 1). At temperature 0, the most likely token is chosen.
     """
     # Metal has no float64.
     dtype = torch.float32 if logits.device.type == "mps" else torch.float64
@@ -224,10 +214,7 @@ def sample_tokens(
 class TokenForcer:
     """A logits processor that leaves every row only the token that `choose_tokens` chooses.
 
-    Args:
-        rows: The replies.
-        ends: Tokens that end a reply; finished rows get the first one.
-        truncation: Truncation of the sampling distribution.
+    Finished rows get the first of `ends`, the tokens that end a reply.
     """
 
     def __init__(

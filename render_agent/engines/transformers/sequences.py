@@ -21,15 +21,9 @@ BuiltPrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
 
 
 def build_prompt(inputs: PromptBuilder, request: Request, seen: Set[str]) -> BuiltPrompt:
-    """Build the prompt of a request, and compute the tensors of its new images.
+    """Build the prompt of a request, and compute the tensors of its images other than those seen in earlier turns.
 
-    Args:
-        inputs: Builds the prompt.
-        request: The request.
-        seen: Files of earlier images of the dialogue.
-
-    Raises:
-        Exception: Any error that an image or a text causes in the libraries.
+    Raises any error that an image or a text causes in the libraries.
     """
     prompt = inputs.prepare(request)
     new = [image for image in prompt.images if image.file not in seen]

@@ -59,16 +59,9 @@ def fit_cost(points: Sequence[tuple[int, int]]) -> PrefillCost:
 def divide_memory(
     loaded: LoadedModel, memory: DeviceMemory, fraction: float, picture_size: tuple[int, int]
 ) -> tuple[int, int]:
-    """Divide the free memory between the KV cache and prefill.
+    """Return the size of the KV cache in bytes, and the tokens per prefill call of images with this size in pixels.
 
-    Args:
-        loaded: The model.
-        memory: The device's memory.
-        fraction: Share of the memory that stays free. On a GPU, the allocator enforces it from now on.
-        picture_size: Width and height of the images in pixels.
-
-    Returns:
-        The size of the cache in bytes, and the number of tokens per prefill call.
+    A fraction of the memory stays free, which the allocator of a GPU enforces from now on.
     """
     limit_allocator(loaded.model.device, fraction)
     free = spare(memory, fraction + RESERVE_FRACTION.get(loaded.model.device.type, 0))

@@ -114,13 +114,9 @@ def _rows_within(budget: int | None, tokens: int, max_rows: int) -> int:
 def split_by_length(
     indices: Sequence[int], lengths: Sequence[int], budget: int | None, max_rows: int
 ) -> list[list[int]]:
-    """Split indices into batches of similar length, longest first; each batch is sorted.
+    """Split indices of rows into batches of similar length, longest first; each batch is sorted.
 
-    Args:
-        indices: Indices of the rows to split.
-        lengths: Lengths of all rows in tokens.
-        budget: Maximum number of tokens of a batch with several rows, including padding.
-        max_rows: Maximum number of rows per batch.
+    `lengths` are those of all rows, and `budget` limits the tokens of a batch with several rows, including padding.
     """
     order = sorted(indices, key=lambda index: -lengths[index])
     batches = []
@@ -137,19 +133,10 @@ def fit_rows(
     attempt: Callable[[Sequence[int]], Sequence[Outcome] | Fault],
     sizing: Sizing,
 ) -> list[Outcome | Fault]:
-    """Process all rows in batches that fit in memory.
+    """Process rows of these lengths in batches that fit in memory; return the result or the fault of every row.
 
-    A batch that fails is halved. A single row that runs out of memory is retried once, because the cause may be
-    temporary.
-
-    Args:
-        lengths: Tokens of each row, including the longest possible reply.
-        attempt: Calls the model with the rows at some indices; returns their results, or the fault after the memory
-            has been released.
-        sizing: Chooses the batches.
-
-    Returns:
-        The result or the fault of every row, in order.
+    `attempt` processes the rows at some indices. A batch that fails is halved. A single row that runs out of memory is
+    retried once, because the cause may be temporary.
     """
     results: dict[int, Outcome | Fault] = {}
     waiting = deque(sizing.batches(lengths))

@@ -112,12 +112,7 @@ class PromptBuilder:
         self._tokenizer_lock = Lock()
 
     def prepare(self, request: Request) -> PreparedPrompt:
-        """Build the prompt of a request.
-
-        Raises:
-            ValueError: A text contains an image or video placeholder.
-            Exception: Any error that an image or a text causes in the libraries.
-        """
+        """Build the prompt of a request. Raises any error that an image or a text causes in the libraries."""
         text = self.render_template(request.messages, tools=request.tools)
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
@@ -168,11 +163,7 @@ class PromptBuilder:
         return text
 
     def encode(self, prompts: Sequence[PreparedPrompt]) -> Any:
-        """Return the model inputs of a batch, padded on the left, as the processor would.
-
-        Returns:
-            `input_ids` and `attention_mask`, (rows, length), and all other inputs of the model.
-        """
+        """Return the model inputs of a batch, padded on the left, as the processor would."""
         if self.form is None:
             return self.process(prompts)
         import torch

@@ -85,12 +85,7 @@ class LoadedModel:
         )
 
     def text(self, ids: Sequence[int], prompt: str = "") -> str:
-        """Decode the tokens of a reply without special tokens, with thoughts as think blocks.
-
-        Args:
-            ids: The tokens of the reply.
-            prompt: The text of the prompt, which may end inside a thought.
-        """
+        """Decode a reply to a prompt, which may end inside a thought, without special tokens; thoughts are think blocks."""
         ids = list(ids[:-1] if ids and ids[-1] in self.ends else ids)
         opened = self.marks is not None and self.marks.left_open(prompt)
         return reply_text(self.tokenizer, self.marks, ids, opened=opened)
@@ -168,23 +163,16 @@ def open_model(
     pretrained: Pretrained | None = None,
     script: Script | None = None,
 ) -> LoadedModel:
-    """Load a model.
+    """Load a model: a bundled name, a directory, or a name on the hub, with the options of a run.
+
+    Raises SetupError if it cannot be loaded, and UsageError if an option is not valid.
 
     Args:
-        model: A bundled name, a directory, or a name on the hub.
-        revision: Branch, tag or commit on the hub.
         dtype: auto, float32, bfloat16 or float16; auto is float32 on a CPU, otherwise the dtype of the weights.
         device: auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N.
-        max_model_len: Maximum tokens of a dialogue; by default the model's own limit.
-        tensor_parallel: Must be 1.
         options: Engine options.
-        thinking: on, off, or auto (the default of the chat template).
         pretrained: The model if it is already loaded.
         script: Returns predetermined replies, for benchmarks.
-
-    Raises:
-        SetupError: The model cannot be loaded.
-        UsageError: An option is not valid.
     """
     options = dict(options or {})
     reject_tensor_parallel(tensor_parallel)

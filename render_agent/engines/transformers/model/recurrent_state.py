@@ -49,8 +49,7 @@ class SequenceStates:
     def parts(self, start: int, snapshot: int, end: int) -> list[tuple[int, int, int, int]]:
         """Plan the read of the tokens from `start` to `end`, storing the state after `snapshot` tokens, too.
 
-        Returns:
-            One or two parts: start, end, slot of the state before it, and slot for the state after it.
+        Returns one or two parts: start, end, slot of the state before it, and slot for the state after it.
         """
         source = self.source(start)
         first, second = [slot for slot in reversed(self.slots) if slot != source][:2]
@@ -143,9 +142,7 @@ class StatePool:
     def trim(self, states: SequenceStates, keeps_reply: bool) -> None:
         """Release the slots that a dialogue does not need until its next turn.
 
-        Args:
-            states: The slots of the dialogue.
-            keeps_reply: Keep the state after the reply, because the next prompt contains the reply's exact tokens.
+        With `keeps_reply`, the next prompt contains the reply's exact tokens, so that the state after it is kept.
         """
         needed = LIVE + 1 if keeps_reply else SNAPSHOT + 1
         self._free += states.slots[needed:]

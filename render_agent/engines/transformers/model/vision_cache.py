@@ -40,12 +40,9 @@ class VisionCache:
 
     @contextmanager
     def owned_by(self, owners: Sequence[tuple[str, int]]) -> Iterator[None]:
-        """Declare the owners of the images in model calls within the context.
+        """Declare the question and the number of rows of `pixel_values` for each row of a batch in model calls.
 
         Images of other calls have no owner and are evicted first.
-
-        Args:
-            owners: For each row of the batch, the question id and the number of rows of `pixel_values`.
         """
         self._owners = list(owners)
         try:
