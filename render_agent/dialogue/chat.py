@@ -74,6 +74,11 @@ def assistant(reply: str) -> Message:
     return message("assistant", text(without_thinking(reply).strip() or "(no reply)"))
 
 
+def with_blocks(reply: Message, blocks: Blocks) -> Message:
+    """Return the message of a reply with the content that its API requires back verbatim."""
+    return {**reply, "blocks": list(blocks)} if blocks else reply
+
+
 def image_files(messages: list[Message]) -> list[str]:
     """Return the image files in the messages, in order."""
     pieces = (piece for entry in messages for piece in entry["content"])

@@ -8,12 +8,16 @@ OMITTED = "omitted:"
 RENAMED = "renamed:max_tokens"  # the token limit was sent under its alternative name
 SYSTEM_IN_USER = "system_in_user_message"  # the server has no system role
 CONTENT_FILTER = "content_filter"  # the server's content filter ended the reply
+CONTEXT_EXCEEDED = "context_exceeded"  # the reply ended at the end of the model's context window
 NO_USAGE = "tokens_not_reported"  # token counts are missing and logged as 0
 FEWER_WORDINGS = "fewer_wordings"  # the model gave fewer wordings of a question than requested
 JUDGE = "judge:"  # prefix; the event concerns a request of a model-based verifier
 
 # The server's count of prompt tokens did not grow with the dialogue: earlier turns were probably dropped.
 PROMPT_TRUNCATED = "prompt_truncated"
+
+# Options that make prompts shorter.
+SHORTER_PROMPTS = "pass a smaller --history, --image-size or --max-turns"
 
 
 def adaptation(event: str) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from render_agent.dialogue.chat import Message
+from render_agent.dialogue.chat import Message, with_blocks
 from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
@@ -178,7 +178,7 @@ class QuestionState:
         for turn in self.turns:
             messages.extend(turn.messages)
             reply = self.protocol.reply_message(turn.reply, turn.number)
-            messages.append({**reply, "blocks": list(turn.blocks)} if turn.blocks else reply)
+            messages.append(with_blocks(reply, turn.blocks))
         return messages
 
     @property

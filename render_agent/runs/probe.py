@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent.agents.agent import Ask, Draw, Need, probe_id, turn_seed
 from render_agent.dialogue.beliefs import read_belief
-from render_agent.dialogue.chat import assistant
+from render_agent.dialogue.chat import assistant, with_blocks
 from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
@@ -40,7 +40,7 @@ def ask_beliefs(
         request,
         dialogue_id=dialogue_id,
         question_id=state.id,
-        messages=[*request.messages, assistant(turn.reply), message],
+        messages=[*request.messages, with_blocks(assistant(turn.reply), turn.blocks), message],
         is_last_turn=False,
         num_samples=1,
         temperature=0.0,

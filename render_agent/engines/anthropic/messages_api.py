@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message, Piece
-from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (
     ChatApi,
+    make_reply,
     mapping,
     mappings,
     reply_text,
@@ -24,7 +24,6 @@ from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.remote_options import Omittable, RemoteOptions
-from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
 from render_agent.errors import UsageError
 from render_agent.util.safe_parse import parse_json
 
@@ -157,17 +156,17 @@ class MessagesApi(ChatApi):
                 body = parse_json(text)
             except ValueError:
                 return text
-            content = mappings(mapping(body).get("content"))
-            if not isinstance(body, dict) or body.get("stop_reason") != "pause_turn" or not content:
+            content = [*earlier, *mappings(mapping(body).get("content"))]
+            if mapping(body).get("stop_reason") != "pause_turn" or content == earlier:
                 break
-            earlier += content
-        return json.dumps({**body, "content": earlier + content}) if earlier else text
+            earlier = content
+        return json.dumps({**body, "content": content}) if earlier else text
 
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a message."""
         if mapping(body).get("type") != "message" or not isinstance(body.get("content"), list):
             return None
-        content, reason = mappings(body["content"]), body.get("stop_reason")
+        content = mappings(body["content"])
         parts: dict[str, list[str]] = {"text": [], "thinking": []}
         calls = []
         for block in content:
@@ -176,14 +175,11 @@ class MessagesApi(ChatApi):
                 calls.append(call_text(str(block.get("name")), block.get("input") or {}))
             elif kind in parts:
                 parts[kind].append(str(block.get(kind) or ""))
-        tokens = _tokens(mapping(body.get("usage")))
-        events = [CONTENT_FILTER] * (reason in FILTERS) + [NO_USAGE] * (tokens.prompt == 0)
-        return Reply(
-            samples=(reply_text("".join(parts["text"]), calls, "\n".join(parts["thinking"])),),
-            tokens=tokens,
-            finish="length" if reason in LENGTH_LIMITS else "stop",
-            events=tuple(events),
-            blocks=(tuple(content),) if any(b.get("type") != "text" for b in content) else (),
+        return make_reply(
+            [reply_text("".join(parts["text"]), calls, "\n".join(parts["thinking"]))],
+            [body.get("stop_reason")],
+            _tokens(mapping(body.get("usage"))),
+            blocks=tuple(content) if any(b.get("type") != "text" for b in content) else (),
         )
 
 
@@ -196,7 +192,7 @@ def sent_back(reply: Message) -> list[dict[str, Any]]:
     blocks = [
         block
         for block in reply.get("blocks", ())
-        if not (block.get("type") == "text" and not block["text"].strip())
+        if not (block.get("type") == "text" and not str(block.get("text") or "").strip())
         and not (block.get("type") == "thinking" and not block.get("signature"))
     ]
     if not any(block.get("type") in ("text", "tool_use") for block in blocks):

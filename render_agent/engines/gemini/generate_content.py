@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message, Piece
-from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (
     ChatApi,
+    make_reply,
     mapping,
     mappings,
     reply_text,
@@ -24,7 +24,6 @@ from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
 from render_agent.engines.remote.http_client import http_arguments
 from render_agent.engines.remote.remote_options import RemoteOptions
-from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
 
 GEMINI = Service(
     "gemini",
@@ -185,7 +184,6 @@ class GenerateContent(ChatApi):
             return None
         candidate = candidates[0] if candidates else {}
         parts = mappings(mapping(candidate.get("content")).get("parts"))
-        reason = str(candidate.get("finishReason") or "").lower()
         texts: dict[bool, list[str]] = {True: [], False: []}
         calls = []
         for part in parts:
@@ -195,16 +193,13 @@ class GenerateContent(ChatApi):
             texts[bool(part.get("thought"))].append(str(part.get("text") or ""))
         # The message of a malformed function call quotes it.
         text = "".join(texts[False]) or ("" if calls else str(candidate.get("finishMessage") or ""))
-        tokens = _tokens(mapping(body.get("usageMetadata")))
-        is_filtered = is_blocked or reason in FILTERS
-        events = [CONTENT_FILTER] * is_filtered + [NO_USAGE] * (tokens.prompt == 0)
         is_opaque = any("thoughtSignature" in p or function_call(p) is not None for p in parts)
-        return Reply(
-            samples=(reply_text(text, calls, "".join(texts[True])),),
-            tokens=tokens,
-            finish="length" if reason in LENGTH_LIMITS else "stop",
-            events=tuple(events),
-            blocks=(tuple(parts),) if is_opaque else (),
+        return make_reply(
+            [reply_text(text, calls, "".join(texts[True]))],
+            [candidate.get("finishReason")],
+            _tokens(mapping(body.get("usageMetadata"))),
+            blocks=tuple(parts) if is_opaque else (),
+            is_filtered=is_blocked,
         )
 
 

@@ -7,16 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.adaptation import LIMIT_NAMES
-from render_agent.engines.remote.chat_api import ChatApi, reply_text, token_count, used_options
+from render_agent.engines.remote.chat_api import (
+    ChatApi,
+    make_reply,
+    mapping,
+    mappings,
+    reply_text,
+    token_count,
+    used_options,
+)
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
-from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS, finish_reasons
 
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
@@ -77,7 +83,17 @@ class ChatCompletions(OpenAIApi):
 
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a completion."""
-        return read_answer(body, has_tools=request.tools is not None)
+        choices = mapping(body).get("choices")
+        found = choices if isinstance(choices, list) else []
+        messages = mappings([mapping(choice).get("message") for choice in found])
+        if not messages or len(messages) < len(found):
+            return None
+        has_tools = request.tools is not None
+        return make_reply(
+            [message_text(message, has_tools=has_tools) for message in messages],
+            [choice.get("finish_reason") for choice in found],
+            _tokens(mapping(body.get("usage"))),
+        )
 
 
 def wire_messages(
@@ -144,35 +160,13 @@ def request_fields(
     return used_options(options, fields)
 
 
-def read_answer(body: Any, *, has_tools: bool = False) -> Reply | None:
-    """Parse a response body; return None if it is not a chat completion.
+def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
+    """Return the text of a message, or its refusal, and its tool calls, after a <think> block.
 
     Args:
-        body: The body, parsed.
-        has_tools: True if the request declared tools: calls then keep their names, see `call_text`.
+        message: The message.
+        has_tools: True if the request declared tools. Otherwise a call stands for its arguments.
     """
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not isinstance(choices, list) or not choices:
-        return None
-    messages: list[dict[str, Any]] = []
-    for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(message, dict):
-            return None
-        messages.append(message)
-    reasons = set(finish_reasons(body))
-    tokens = _tokens(body.get("usage"))
-    events = [CONTENT_FILTER] * bool(reasons & FILTERS) + [NO_USAGE] * (tokens.prompt == 0)
-    return Reply(
-        samples=tuple(text_of(message, has_tools=has_tools) for message in messages),
-        tokens=tokens,
-        finish="length" if reasons & LENGTH_LIMITS else "stop",
-        events=tuple(events),
-    )
-
-
-def text_of(message: Mapping[str, Any], *, has_tools: bool = False) -> str:
-    """Return the text of a message, or its refusal, and its tool calls or their arguments, after a <think> block."""
     content = message.get("content")
     text = _text(content) or _text(message.get("refusal"))
     calls = _functions(message)
@@ -190,14 +184,10 @@ def text_of(message: Mapping[str, Any], *, has_tools: bool = False) -> str:
     return reply_text(text, written, thought)
 
 
-def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the functions that a message calls, with their arguments."""
-    calls = message.get("tool_calls")
-    functions = (
-        [c.get("function") for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
-    )
-    functions.append(message.get("function_call"))
-    return [each for each in functions if isinstance(each, dict)]
+    calls = mappings(message.get("tool_calls"))
+    return mappings([*(call.get("function") for call in calls), message.get("function_call")])
 
 
 def _text(content: Any) -> str:
@@ -210,24 +200,20 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _tokens(usage: Any) -> Tokens:
+def _tokens(usage: Mapping[str, Any]) -> Tokens:
     """Return the token counts of a response; missing ones are 0.
 
     Some servers count thinking in the total but not among the completion tokens; it is part of the reply here.
     """
-    usage = usage if isinstance(usage, dict) else {}
-
-    def detail(name: str, key: str) -> int:
-        details = usage.get(name)
-        return token_count(details.get(key) if isinstance(details, dict) else 0)
-
+    of_prompt = mapping(usage.get("prompt_tokens_details"))
+    of_reply = mapping(usage.get("completion_tokens_details"))
     prompt, reply = (token_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion"))
-    thought = detail("completion_tokens_details", "reasoning_tokens")
+    thought = token_count(of_reply.get("reasoning_tokens"))
     rest = token_count(usage.get("total_tokens")) - prompt
     return Tokens(
         prompt,
         reply + thought if thought and rest == reply + thought else reply,
-        detail("prompt_tokens_details", "cached_tokens"),
+        token_count(of_prompt.get("cached_tokens")),
         thought,
-        detail("prompt_tokens_details", "cache_write_tokens"),
+        token_count(of_prompt.get("cache_write_tokens")),
     )

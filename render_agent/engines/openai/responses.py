@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message, Piece
-from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.chat_completions import OpenAIApi
 from render_agent.engines.remote.chat_api import (
+    make_reply,
     mapping,
     mappings,
     reply_text,
@@ -21,7 +21,6 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
-from render_agent.engines.remote.response_bodies import FILTERS, LENGTH_LIMITS
 
 # Lets reasoning be sent back although the server stores nothing.
 ENCRYPTED = "reasoning.encrypted_content"
@@ -118,7 +117,6 @@ class Responses(OpenAIApi):
                 thoughts += [str(part.get("text") or "") for part in shown]
             elif item.get("type") == "function_call":
                 calls.append(call_text(str(item.get("name")), item.get("arguments") or {}))
-        reason = mapping(body.get("incomplete_details")).get("reason")
         usage = mapping(body.get("usage"))
         of_prompt = mapping(usage.get("input_tokens_details"))
         tokens = Tokens(
@@ -128,13 +126,12 @@ class Responses(OpenAIApi):
             token_count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
             token_count(of_prompt.get("cache_write_tokens")),
         )
-        is_filtered = bool(refusals) or reason in FILTERS
-        return Reply(
-            samples=(reply_text("".join(texts) or "".join(refusals), calls, "\n".join(thoughts)),),
-            tokens=tokens,
-            finish="length" if reason in LENGTH_LIMITS else "stop",
-            events=(CONTENT_FILTER,) * is_filtered + (NO_USAGE,) * (tokens.prompt == 0),
-            blocks=(tuple(output),) if output else (),
+        return make_reply(
+            [reply_text("".join(texts) or "".join(refusals), calls, "\n".join(thoughts))],
+            [mapping(body.get("incomplete_details")).get("reason") or body.get("status")],
+            tokens,
+            blocks=tuple(output),
+            is_filtered=bool(refusals),
         )
 
 

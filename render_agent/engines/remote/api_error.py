@@ -66,7 +66,7 @@ class ApiError(Exception):
         status: HTTP status; 0 without a usable response.
         text: Body of the response.
         headers: Headers of the response.
-        connection: What failed without a response: `timeout` or `unreachable`; None otherwise.
+        failure: What failed without a usable response: `timeout`, `unreachable` or `unreadable`; None otherwise.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class ApiError(Exception):
         status: int = 0,
         text: str = "",
         headers: Mapping[str, str] | None = None,
-        connection: str | None = None,
+        failure: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.status, self.text, self.headers = status, text, headers or {}
-        self.connection = connection
+        self.failure = failure
 
     @classmethod
     def of(cls, error: Exception) -> ApiError:
@@ -90,7 +90,7 @@ class ApiError(Exception):
                 return cause
         names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
         if "TimeoutException" in names:
-            return cls("timeout", connection="timeout")
+            return cls("timeout", failure="timeout")
         if not names & NETWORK_ERRORS:
             if type(error).__module__.partition(".")[0] not in SDKS:
                 raise error
@@ -101,7 +101,7 @@ class ApiError(Exception):
                 # asyncio replaces the system's message with the address
                 number = cause.errno or 0
                 reason = os.strerror(number) if number > 0 else cause.strerror
-        return cls(reason, connection="unreachable")
+        return cls(reason, failure="unreachable")
 
     @property
     def body(self) -> Any:
@@ -134,7 +134,7 @@ class ApiError(Exception):
         """What the error means."""
         status, text = self.status, self.text
         if not status:
-            return Fault.TEMPORARY if self.connection else Fault.REQUEST
+            return Fault.TEMPORARY if self.failure else Fault.REQUEST
         is_rejection = 400 <= status < 500
         if is_rejection and FILTERED.search(text):
             return Fault.FILTERED

@@ -12,9 +12,19 @@ from typing import Any, ClassVar
 
 from PIL.Image import Image
 
+from render_agent.dialogue.chat import Blocks
+from render_agent.dialogue.events import CONTENT_FILTER, CONTEXT_EXCEEDED, NO_USAGE
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.remote_options import RemoteOptions
+from render_agent.engines.remote.response_bodies import (
+    CONTEXT_LIMITS,
+    FAULTS,
+    FAULTS_IF_EMPTY,
+    FILTERS,
+    LENGTH_LIMITS,
+)
 
 MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
@@ -78,7 +88,7 @@ class ChatApi(ABC):
 
     @abstractmethod
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse the body of a response; return None if it is not a reply."""
+        """Parse the body of a response; return None if it is not a complete reply."""
 
     async def close(self, client: Any) -> None:
         """Close the connections of a client."""
@@ -110,6 +120,43 @@ def reply_text(text: str, calls: Sequence[str], thought: str) -> str:
     # A mark inside the thought would end the block early, and the rest would count as the reply.
     thought = re.sub("<(/?think)>", "‹\\1›", thought)
     return f"<think>{thought}</think>\n{reply}"
+
+
+def make_reply(
+    texts: Sequence[str],
+    reasons: Sequence[Any],
+    tokens: Tokens,
+    *,
+    blocks: Blocks = (),
+    is_filtered: bool = False,
+) -> Reply | None:
+    """Return a reply; None if the server could not complete it, which is its fault and not the model's.
+
+    Args:
+        texts: The texts of the samples, as from `reply_text`.
+        reasons: Their finish reasons, as sent by the server.
+        tokens: The token counts.
+        blocks: Content that later requests have to send back verbatim, of the only sample.
+        is_filtered: True if the response says in another field that a content filter ended the reply.
+    """
+    ends = [str(mapping(reason).get("type") or reason or "").lower() for reason in reasons]
+    is_filtered = is_filtered or not FILTERS.isdisjoint(ends)
+    for text, end in zip(texts, ends, strict=True):
+        is_empty = not text.strip() and not is_filtered
+        if end in FAULTS or (is_empty and end in FAULTS_IF_EMPTY):
+            return None
+    found = {
+        CONTENT_FILTER: is_filtered,
+        CONTEXT_EXCEEDED: not CONTEXT_LIMITS.isdisjoint(ends),
+        NO_USAGE: tokens.prompt == 0,
+    }
+    return Reply(
+        samples=tuple(texts),
+        tokens=tokens,
+        finish="stop" if (LENGTH_LIMITS | CONTEXT_LIMITS).isdisjoint(ends) else "length",
+        events=tuple(event for event, is_true in found.items() if is_true),
+        blocks=(blocks,) if blocks else (),
+    )
 
 
 def token_count(value: Any) -> int:

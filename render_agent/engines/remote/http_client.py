@@ -50,7 +50,8 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
                     if len(body) > MAX_RESPONSE_BYTES:
                         raise ApiError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
         except TimeoutError:
-            raise ApiError(f"no complete response within {seconds:g} s") from None
+            reason = f"no complete response within {seconds:g} s"
+            raise ApiError(reason, failure="timeout") from None
         # httpx does not read again if _content is set
         response.status_code, response._content = normalize(response.status_code, bytes(body))
         response.encoding = "utf-8"
@@ -165,7 +166,7 @@ def _raise_if_unusable(error: ApiError, endpoint: Endpoint) -> None:
         raise SetupError(
             f"{endpoint.url} does not have the model ({reason}). Set --model."
         ) from None
-    if error.connection is not None:
+    if error.failure is not None:
         raise SetupError(
             f"{endpoint.url} cannot be reached ({reason}). Check that the server is running."
         ) from None

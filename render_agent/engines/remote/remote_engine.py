@@ -291,6 +291,7 @@ class RemoteEngine:
             running, began = self._running, time.perf_counter()
             try:
                 text = await api.send(server.client, sent, fields)
+                answer = self._read(text, request, server.endpoint)
             except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
                 error = ApiError.of(failure)
                 if self._adapted(server, error, fields, sent, applied):
@@ -313,19 +314,22 @@ class RemoteEngine:
                 continue
             finally:
                 self._running -= 1
-            try:
-                answer = api.read(parse_json(text), request)
-            except ValueError:
-                answer = None
-            if answer is None:
-                excerpt = first_words(text, server.endpoint.secrets)
-                reason = f"the response is not a {api.response_name}: {excerpt!r}"
-                server.record_failure(reason)
-                raise RequestError(f"{server.endpoint.url}: {reason}")
             server.record_success()
             seconds = time.perf_counter() - began
             all_events = (*adapted, *answer.events)
             return replace(answer, seconds=seconds, batch_size=running, events=all_events)
+
+    def _read(self, text: str, request: Request, endpoint: Endpoint) -> Reply:
+        """Parse the body of a response. Raises ApiError if it is not a complete reply."""
+        try:
+            answer = self.api.read(parse_json(text), request)
+        except (ValueError, RecursionError):
+            answer = None
+        if answer is None:
+            kind, excerpt = self.api.response_name, first_words(text, endpoint.secrets)
+            reason = f"the response is not a complete {kind}: {excerpt!r}"
+            raise ApiError(reason, failure="unreadable")
+        return answer
 
     async def _back_off(
         self, server: Server, error: ApiError, request: Request, retries: int
@@ -377,7 +381,7 @@ class RemoteEngine:
     def _record_error(server: Server, error: ApiError) -> None:
         """Record a failed request; abandon the server immediately if no other request can succeed."""
         fault = error.fault
-        is_final = fault.is_final or error.connection == "unreachable"
+        is_final = fault.is_final or error.failure == "unreachable"
         if fault is Fault.REQUEST and error.status and server.answered:
             return  # a problem of this request, such as its length
         reason = error.describe(server.endpoint)

@@ -13,11 +13,13 @@ SERVER_FAULT = 500  # status of a fault without a code of its own, which is retr
 BAD_REQUEST = 400
 MAX_DEPTH = 6  # of the lists and objects around the message of an error
 
-LENGTH_LIMITS = frozenset(
-    "length max_tokens max_output_tokens max_length model_length"
-    " model_context_window_exceeded".split()
+LENGTH_LIMITS = frozenset("length max_tokens max_output_tokens max_length".split())
+"""Finish reasons, in lower case, of replies that their token limit cut off."""
+
+CONTEXT_LIMITS = frozenset(
+    "model_length model_context_window_exceeded context_window_exceeded context_length_exceeded".split()
 )
-"""Finish reasons, in lower case, of replies that a token limit cut off."""
+"""Finish reasons of replies that the end of the context window cut off."""
 
 FILTERS = frozenset(
     "content_filter content_filtered safety recitation prohibited_content blocklist spii"
@@ -26,15 +28,17 @@ FILTERS = frozenset(
 """Finish reasons, in lower case, of replies that a content filter ended."""
 
 FAULTS = frozenset(
-    "error abort aborted cancelled canceled network_error server_error timeout"
+    "error abort aborted cancelled canceled failed network_error server_error timeout"
     " insufficient_system_resource".split()
 )
 """Finish reasons of replies that the server could not complete."""
 
 FAULTS_IF_EMPTY = frozenset(
-    ["", "other", "unknown", "finish_reason_unspecified", "malformed_function_call"]
+    " other unknown finish_reason_unspecified malformed_function_call malformed_response incomplete in_progress queued".split(
+        " "
+    )
 )
-"""Finish reasons, "" for null, that are faults if the reply has no text."""
+"""Finish reasons, "" for none, that are faults if the reply has no text."""
 
 # Status of an error without a numeric code, by words in its code, status, type or message.
 STATUS_WORDS = (
@@ -78,8 +82,8 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     """Return the status that a response means, and its body as one JSON object.
 
     Args:
-        status: HTTP status. An error inside a success, or a reply that the server could not complete, gets the
-            status of its code; a server error that repeats with every request becomes a bad request.
+        status: HTTP status. An error inside a success gets the status of its code; a server error that repeats with
+            every request becomes a bad request.
         body: The body. An event stream becomes the completion that it contains.
     """
     if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
@@ -97,9 +101,6 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     error = _error_in(content)
     if error is not None:
         return _status_of(error), json.dumps({"error": error}).encode()
-    if reason := _fault_in(content):
-        fault = {"message": f"the reply ended with finish_reason {reason}"}
-        return SERVER_FAULT, json.dumps({"error": fault}).encode()
     return status, body
 
 
@@ -138,11 +139,6 @@ def named_fields(body: Any, depth: int = MAX_DEPTH) -> set[str]:
     return names.union(*(named_fields(part, depth - 1) for part in inner))
 
 
-def finish_reasons(body: Any) -> list[str]:
-    """Return the finish reasons of a completion in lower case; empty for null."""
-    return [str(choice.get("finish_reason") or "").lower() for choice in _choices(body)]
-
-
 def _choices(body: Any) -> list[Mapping[str, Any]]:
     choices = body.get("choices") if isinstance(body, Mapping) else None
     return (
@@ -164,19 +160,6 @@ def _error_in(body: Any) -> Any:
         return error
     is_error = body.get("object") == "error" or ("detail" in body and "choices" not in body)
     return dict(body) if is_error else None
-
-
-def _fault_in(body: Any) -> str | None:
-    """Return the finish reason of a reply that the server could not complete; None if it is complete."""
-    for choice, reason in zip(_choices(body), finish_reasons(body), strict=True):
-        message = choice.get("message")
-        has_text = isinstance(message, Mapping) and any(
-            value for key, value in message.items() if key != "role"
-        )
-        is_empty = "finish_reason" in choice and not has_text
-        if reason in FAULTS or (is_empty and reason in FAULTS_IF_EMPTY):
-            return reason or "null and no text"
-    return None
 
 
 def _status_of(error: Any) -> int:

@@ -9,9 +9,11 @@ from typing import Any
 from render_agent.dialogue.chat import split_thinking
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
+    CONTEXT_EXCEEDED,
     JUDGE,
     NO_USAGE,
     PROMPT_TRUNCATED,
+    SHORTER_PROMPTS,
     adaptation,
 )
 from render_agent.dialogue.probe import Probe
@@ -23,10 +25,11 @@ MAX_REASON_CHARS = 160  # of a quoted reason
 
 EVENT_CAVEATS = {
     CONTENT_FILTER: "the server's content filter ended the reply",
+    CONTEXT_EXCEEDED: f"the reply ended at the end of the model's context window: {SHORTER_PROMPTS}",
     NO_USAGE: "tokens: not reported by the server, so token totals do not include them",
     PROMPT_TRUNCATED: (
         "the server's count of prompt tokens did not grow with the dialogue: it probably dropped earlier turns; raise its"
-        " context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH), or lower --max-turns or --image-size"
+        f" context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH), or {SHORTER_PROMPTS}"
     ),
 }
 
@@ -44,6 +47,7 @@ CONSEQUENCES = {
 THOUGHT_OPTIONS = "raise --max-new-tokens, set --thinking-budget, or pass --thinking off"
 CAUSES = {
     "filter": "the server's content filter ended most of them",
+    "context": f"most ended at the end of the model's context window: {SHORTER_PROMPTS}",
     "thought cut": f"most were cut off at the token limit while the model was thinking: {THOUGHT_OPTIONS}",
     "cut": "most were cut off at the token limit: raise --max-new-tokens, or set --thinking-budget if the model thinks",
     "thought only": (
@@ -139,6 +143,8 @@ def _cause(reply: str, finish: str, events: Collection[str], reason: str) -> str
     thought = bool("".join(blocks).strip())
     if CONTENT_FILTER in events:
         return "filter"
+    if CONTEXT_EXCEEDED in events:
+        return "context"
     if finish == "length":
         return "thought cut" if thought and not rest.strip() else "cut"
     if not rest.strip():

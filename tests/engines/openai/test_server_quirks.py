@@ -11,6 +11,7 @@ from factories.servers import StubServer, by_rule, chat_reply
 from render_agent.dialogue import chat
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
+    CONTEXT_EXCEEDED,
     NO_USAGE,
     PROMPT_TRUNCATED,
     RENAMED,
@@ -90,13 +91,21 @@ def error(code, message="out of order", **more):
 
 
 @pytest.mark.parametrize(
-    "reason",
-    ["length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded"],
+    ("reason", "events"),
+    [
+        ("length", ()),
+        ("max_tokens", ()),
+        ("MAX_TOKENS", ()),
+        ({"type": "length", "length": 512}, ()),
+        ("model_length", (CONTEXT_EXCEEDED,)),
+        ("model_context_window_exceeded", (CONTEXT_EXCEEDED,)),
+    ],
+    ids=str,
 )
-def test_length_limits_of_all_names_cut_the_reply_off(serve, reason):
+def test_token_limit_and_context_window_are_told_apart(serve, reason, events):
     engine, _ = serve(completion("{", reason))
     (reply,) = engine.generate([ask()])
-    assert (reply.text, reply.finish, reply.events) == ("{", "length", ())
+    assert (reply.text, reply.finish, reply.events) == ("{", "length", events)
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "SAFETY", "refusal", "RECITATION"])
@@ -120,6 +129,14 @@ FAULTY = [
     completion("", "abort"),
     completion(None, None),
     completion(None, "MALFORMED_FUNCTION_CALL"),
+    {"choices": [{"message": {"role": "assistant", "content": ""}}]},
+    {"choices": [{"index": 0, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 9}},
+    {"choices": None},
+    b"",
+    b"null",
+    b'{"choices": [{"message": {"content": "{',
+    b"<html><h1>504 Gateway Time-out</h1></html>",
     error(429, "Rate limit exceeded"),
     error("rate_limit_exceeded"),
     error("RESOURCE_EXHAUSTED"),

@@ -8,10 +8,12 @@ from factories.runs import NullObserver, make_config, transcripts
 
 from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE, OMITTED
 from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.wording import general
 from render_agent.errors import EngineError
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
+PLACEHOLDER = general()("turn.omitted")
 NAMES = ["anthropic", "gemini", "responses"]
 
 
@@ -100,21 +102,46 @@ def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path)
     assert results["counts"]["failed"] == 0
 
 
+def run_over(server, name, protocol, output, **more):
+    """Run against a server; return the turns in their order, and the results."""
+    config = make_config(output, "rooms", **options(server, name, protocol) | more)
+    run = start_run(config)
+    try:
+        results = run.go(NullObserver())
+    finally:
+        run.close()
+    assert not server.problems
+    return [turn for state in RunData(run.path).states for turn in state.turns], results
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_request_contains_the_blocks_of_all_earlier_replies(name, protocol, tmp_path):
+    """Also requests with a probe of beliefs, with dropped images, and without feedback."""
+    more = {"limit": 1, "probe": ("map",), "history": "1", "feedback": "off"}
+    with NativeServer(name) as server:
+        turns, _ = run_over(server, name, protocol, tmp_path, **more)
+    blocks = [list(map(comparable, turn.blocks)) for turn in turns]
+    images = [len(turn.image_files) for turn in turns]
+    assert all(blocks)
+    assert len(server.requests) == 2 * len(turns), "a probe follows every turn"
+    for number, request in enumerate(server.requests):
+        turn, replies = number // 2, (number + 1) // 2
+        sent = list(map(comparable, server.stub.opaque(request)))
+        assert sent == [block for earlier in blocks[:replies] for block in earlier]
+        assert key(request).count(PLACEHOLDER) == sum(images[:turn])
+        assert key(request).count("iVBORw0KGgo") == images[turn]  # a PNG in base64
+
+
 def comparable(block):
     """Return a block in one alphabet of base64, with keys in order."""
     return key(block).replace("+", "-").replace("/", "_")
 
 
-def run_with(tmp_path, name, script, **more):
+def run_with(tmp_path, name, script):
     """Run with these first answers of the server; return the turns and the results."""
     with NativeServer(name, script) as server:
-        run = start_run(make_config(tmp_path, "rooms", **options(server, name, "json"), **more))
-        try:
-            results = run.go(NullObserver())
-        finally:
-            run.close()
-    assert not server.problems
-    return [turn for state in RunData(run.path).states for turn in state.turns], results
+        return run_over(server, name, "json", tmp_path)
 
 
 def events_of(turn):
