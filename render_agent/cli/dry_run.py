@@ -27,7 +27,7 @@ from render_agent.runs.run_estimate import cost_bound, cost_sentence, estimate, 
 from render_agent.runs.runner import Preview, preview_resume, preview_run
 from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
-from render_agent.tasks.scan_folders import missing_scans
+from render_agent.tasks.scan_folders import missing_scans, missing_text
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, format_duration, size
 from render_agent.util.safe_parse import to_plain
@@ -77,8 +77,8 @@ def dry_run(config: RunConfig) -> int:
     console.print(
         f"{count_noun(len(first_view.questions), 'question')} about {count_noun(scenes, 'scene')}, {scan}"
     )
-    for entry in missing:
-        console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
+    if without:
+        console.print(f"  {missing_text(first_view.questions, max_named=None)}", soft_wrap=True)
     for note in notes:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):

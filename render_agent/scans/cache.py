@@ -144,7 +144,7 @@ class SceneCache:
         path = question.scan
         if path is None:
             raise SceneError(
-                f"the scan of scene {question.scene} was not found: pass the folder that contains it"
+                f"missing scan of scene {question.scene}: pass the folder that contains it"
             )
         key = path, question.scene
         key = self._replacements.get(key, key)

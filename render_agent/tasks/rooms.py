@@ -10,7 +10,7 @@ from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.scan_folders import find_in_folder
+from render_agent.tasks.scan_folders import find_in_folder, missing_text
 
 BUNDLED = (
     Path(__file__).parents[1] / "bundled"
@@ -100,9 +100,10 @@ def load_with_scans(path: Path, benchmark: str) -> list[Question]:
     questions = load_questions(path, benchmark)
     scenes = {question.scene for question in questions}
     scans = {scene: find_in_folder(path.parent, scene) for scene in scenes}
+    questions = [replace(question, scan=scans[question.scene]) for question in questions]
     if not any(scans.values()):
-        others = f" (and {len(scenes) - 1} more)" if len(scenes) > 1 else ""
         raise QuestionsError(
-            f"no scans found next to {path}. Expected {questions[0].scene}.ply{others} in {path.parent}."
+            f"{missing_text(questions)}. Expected {questions[0].scene}.ply, and likewise for other scenes, in"
+            f" {path.parent}, next to {path.name}. Add the files."
         )
-    return [replace(question, scan=scans[question.scene]) for question in questions]
+    return questions

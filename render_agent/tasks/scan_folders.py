@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
@@ -80,7 +81,8 @@ def with_scans(
     if questions and not any(scans.values()):
         flags = ", ".join(f"--{name} DIR" for name in sorted({dataset for dataset, _ in scenes}))
         raise SetupError(
-            f"none of the {len(scenes)} scans found. {_places_searched(scenes, roots)}Pass {flags} with the folder layout of the original"
+            f"{missing_text([replace(question, scan=None) for question in questions])}. {_places_searched(scenes, roots)}Pass"
+            f" {flags} with the folder layout of the original"
             " downloads, pass --annotations DIR to build rooms from the official annotations,"
             f" {ROOMS_HINT}."
         )
@@ -164,19 +166,36 @@ def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> 
         questions: The questions.
         places: Data set -> phrase that says where its scans were expected.
     """
+    if text := missing_text(questions, places):
+        raise SetupError(
+            f"{text}. Add the files (--dry-run lists them all), or skip their questions with --allow-missing."
+        )
+
+
+def missing_text(
+    questions: Sequence[Question],
+    places: Mapping[str, str] = MappingProxyType({}),
+    max_named: int | None = MAX_NAMED_SCENES,
+) -> str:
+    """Return a text that names the scenes without a scan; empty if there are none.
+
+    Args:
+        questions: All questions.
+        places: Data set -> phrase that says where its scans were expected.
+        max_named: The largest number of scenes to name per data set; None names all.
+    """
     missing = missing_scans(questions)
     if not missing:
-        return
+        return ""
     num_scenes = len({(question.dataset, question.scene) for question in questions})
-    parts = [
-        f"{entry.dataset} {_listed(entry.scenes)} ({entry.questions} questions;"
-        f" {places.get(entry.dataset, 'unknown data set')})"
-        for entry in missing
-    ]
-    raise SetupError(
+    parts = []
+    for entry in missing:
+        place = places.get(entry.dataset)
+        more = f" ({place})" if place else ""
+        parts.append(f"{entry.dataset} {_listed(entry.scenes, max_named)}{more}")
+    return (
         f"missing scans for {sum(len(entry.scenes) for entry in missing)} of {num_scenes} scenes and"
-        f" {sum(entry.questions for entry in missing)} of {len(questions)} questions: {'; '.join(parts)}."
-        " Add the files (--dry-run lists them all), or skip their questions with --allow-missing."
+        f" {sum(entry.questions for entry in missing)} of {len(questions)} questions: {'; '.join(parts)}"
     )
 
 
@@ -219,7 +238,7 @@ def _stand_ins(annotations: str) -> dict[str, Path]:
     return {scene: file.absolute() for file in files for scene in read_annotations(file)}
 
 
-def _listed(scenes: Sequence[str]) -> str:
-    num_more = len(scenes) - MAX_NAMED_SCENES
-    names = ", ".join(scenes[:MAX_NAMED_SCENES])
+def _listed(scenes: Sequence[str], max_named: int | None) -> str:
+    num_more = 0 if max_named is None else len(scenes) - max_named
+    names = ", ".join(scenes[:max_named])
     return f"{names} and {num_more} more" if num_more > 0 else names

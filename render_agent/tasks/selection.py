@@ -119,8 +119,10 @@ def single_question(config: RunConfig) -> Question:
     """
     scan = Path(config.ply or "").absolute()
     if scan.is_dir() or not scan.exists():
-        problem = "is a folder" if scan.is_dir() else "does not exist"
-        raise SetupError(f"{config.ply} {problem}. Pass the path of a PLY, GLB or OBJ file.")
+        problem = "it is a folder" if scan.is_dir() else "no such file or directory"
+        raise SetupError(
+            f"the scan {config.ply} cannot be read: {problem}; pass the path of a PLY, GLB or OBJ file"
+        )
     return Question(
         id="question",
         benchmark="single",

@@ -134,13 +134,13 @@ def test_error_without_any_scan_names_the_options(questions, tmp_path):
     with pytest.raises(SetupError) as caught:
         with_scans(questions, {})
     for part in (
-        "288 scans",
+        "288 of 288 scenes",
         "--arkitscenes DIR, --scannet DIR, --scannetpp DIR",
         "--annotations DIR",
         "--benchmark rooms",
     ):
         assert part in str(caught.value)
-    with pytest.raises(SetupError, match="none of the 288 scans"):
+    with pytest.raises(SetupError, match="missing scans for 288 of 288 scenes"):
         with_scans(questions, {"scannet": [str(tmp_path)]})
     assert with_scans([], {}) == []
 
