@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from factories.runs import in_rooms, make_questions, play
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
@@ -25,8 +26,21 @@ def runs(tmp_path_factory):
     (folder / "predictions.jsonl").write_text(
         "".join(json.dumps({"id": n, "prediction": "A"}) + "\n" for n in range(96))
     )
+    cells = {
+        "options": {
+            "benchmark": "questions.jsonl",
+            "engine": "scripted",
+            "model": "random",
+            "image_size": "48x36",
+            "max_turns": 2,
+        },
+        "grid": {"views": ["none", "random-walk"], "temperature": [0, 0.7]},
+    }
+    (folder / "sweep_of_views_and_temperatures.yaml").write_text(yaml.safe_dump(cells))
     return folder
 
+
+SWEEP = ("sweep", "sweep_of_views_and_temperatures.yaml", "--limit", "9", "--output", "cells")
 
 COMMANDS = [
     ("ls", "--runs", "runs"),
@@ -37,12 +51,19 @@ COMMANDS = [
     ("diagnose", "first", "--runs", "runs"),
     ("score", "predictions.jsonl", "--questions", "questions.jsonl"),
     ("doctor",),
+    (*SWEEP, "--dry-run"),
+    SWEEP,
+    ("audit", "questions.jsonl", "--folds", "2", "--to", "pruned.txt"),
+    ("export", LONG, "--runs", "runs", "--format", "csv", "--to", "rows.csv", "--force"),
+    ("export", LONG, "--runs", "runs", "--format", "messages", "--to", "messages", "--force"),
 ]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:1]))
 def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monkeypatch):
     printed = {}
+    if words == SWEEP:  # later ones only print the table
+        type_in(*words, folder=runs)
     for columns in (None, 80, 400):
         if columns is None:
             monkeypatch.delenv("COLUMNS", raising=False)
@@ -50,7 +71,7 @@ def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monke
             monkeypatch.setenv("COLUMNS", str(columns))
         code, out, err = type_in(*words, folder=runs)
         assert code == 0, err
-        printed[columns] = out
+        printed[columns] = out + err
     wide = [word for word in printed[400].split() if not set(word) <= set("─·")]
     if words[0] == "doctor":  # measures times and memory
         wide = [word for word in wide if not word[0].isdigit()]

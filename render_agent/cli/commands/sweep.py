@@ -136,7 +136,8 @@ def _list_cells(plan: Sweep, console: Console) -> None:
     from render_agent.tasks.selection import choose_questions
 
     runs_by_label = find_cells(plan)
-    console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {plan.cells[0].config.output}")
+    place = plan.cells[0].config.output
+    console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {place}", soft_wrap=True)
     for cell in plan.cells:
         folder = runs_by_label.get(cell.label)
         if folder is None:
