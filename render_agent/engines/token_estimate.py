@@ -15,13 +15,22 @@ DEFAULT_TOKEN_SIDE_PIXELS = 32  # Qwen3-VL, and the guess for all other models
 
 CHARACTERS_PER_TOKEN = 4  # of English text
 
-GEMINI_TOKENS = 1120  # per image of any size, at the default media resolution of Gemini 3 and later
+# Tokens per image of any size, at the default media resolution of Gemini 3 and later; 258 per tile before.
+# https://ai.google.dev/gemini-api/docs/media-resolution and /tokens
+GEMINI_TOKENS, GEMINI_TILE_TOKENS = 1120, 258
+
+CLAUDE_SIDE_PIXELS = (
+    28  # of one token; https://platform.claude.com/docs/en/build-with-claude/vision
+)
 
 # Pattern in the name of an OpenAI model -> tokens per patch of 32 pixels, or (base, tokens per tile of 512 pixels).
+# Tiles, -nano (gpt-4.1-nano) and -mini (o4-mini, the highest) are from https://developers.openai.com/api/docs/guides/
+# images-vision. 1.2 per patch was measured by users with gpt-5.2 and gpt-5.4 (https://community.openai.com/t/1377015,
+# which reports 1.2 to 1.5 for -mini and -nano of gpt-5, too); it is assumed for later models.
 GPT_IMAGES: tuple[tuple[str, tuple[int, int] | float], ...] = (
     (r"gpt-4o-mini", (2833, 5667)),
     (r"gpt-4o|gpt-4\.1(-\d|$)|o[13](-\d|$)", (85, 170)),
-    (r"gpt-5(\.[0-3])?(-\d|$)", (70, 140)),
+    (r"gpt-5(\.1)?(-\d|$)", (70, 140)),
     (r"-nano", 2.46),
     (r"-mini", 1.72),
     (r"", 1.2),
@@ -44,10 +53,10 @@ def hosted_picture_tokens(name: str, width: int, height: int) -> int | None:
 
     shorter = min(width, height)
     if name.startswith("claude"):
-        return squares(28)
+        return squares(CLAUDE_SIDE_PIXELS)
     if name.startswith("gemini"):
         tiles = 1 if max(width, height) <= 384 else squares(shorter / 1.5)
-        return 258 * tiles if re.match("gemini-[12]", name) else GEMINI_TOKENS
+        return GEMINI_TILE_TOKENS * tiles if re.match("gemini-[12]", name) else GEMINI_TOKENS
     if not re.match(r"gpt-(?!oss)|o\d", name):
         return None
     rule = next(rule for pattern, rule in GPT_IMAGES if re.search(pattern, name))
