@@ -23,7 +23,7 @@ from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
-from render_agent.runs.run_estimate import cost_bound, cost_sentence, estimate, sentence
+from render_agent.runs.run_estimate import cost_bound, estimate, sentence
 from render_agent.runs.runner import Preview, preview_resume, preview_run
 from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
@@ -38,7 +38,7 @@ def dry_run(config: RunConfig) -> int:
     """Print the questions, cost and first prompt of a run without running it or loading a model."""
     config = config.absolute()
     parts = build(config)
-    parts = replace(parts, price=price_of(config, {"model": parts.model_name}))
+    parts = replace(parts, price=price_of(config, parts.model_name))
     first_view = _previewed(parts)
     types = Counter(question.type for question in first_view.questions)
     missing = [] if parts.blind else missing_scans(first_view.questions)
@@ -47,6 +47,7 @@ def dry_run(config: RunConfig) -> int:
     num_images = pictures_needed(parts, first_view.questions)
     drawing = first_view.seconds_a_view * num_images
     cost = estimate(parts, len(first_view.questions) - without, first_view.messages)
+    bound = cost_bound(parts, cost)
     chosen = describe_choosing(parts, first_view.questions)
     notes = [
         *question_notes(config, first_view.questions, blind=parts.blind),
@@ -67,7 +68,7 @@ def dry_run(config: RunConfig) -> int:
             "drawing_seconds": drawing,
             "estimate": asdict(cost),
             "price": to_plain(parts.price),
-            "cost_usd_at_most": cost_bound(parts, cost),
+            "cost_usd_at_most": bound,
         }
         click.echo(printable_json(summary))
         return 0
@@ -92,9 +93,13 @@ def dry_run(config: RunConfig) -> int:
     )
     if parts.engine.uses_model:
         console.print(sentence(cost), soft_wrap=True)
-    bound = cost_sentence(parts, cost, len(first_view.questions) - without)
-    if bound or (fact := cost_fact(parts, {})):
-        console.print(bound or facts_line(fact), soft_wrap=True)
+    if bound is not None and parts.price is not None:
+        console.print(
+            f"cost at most {dollars(bound)}, with nothing read from a cache; prices: {parts.price.describe()}",
+            soft_wrap=True,
+        )
+    elif fact := cost_fact(parts, {}):
+        console.print(facts_line(fact), soft_wrap=True)
     for message in first_view.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import UsageError, os_errors
 from render_agent.util.reasons import reason_of
-from render_agent.util.safe_parse import ValidationError, convert, parse_yaml, read_bounded
+from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
 
 TABLE = Path(__file__).with_name("prices.yaml")
 MAX_TABLE_BYTES = 1 << 20
@@ -97,21 +97,13 @@ def find_price(model: str, file: str | None = None) -> Price | None:
 
 def read_prices(file: Path) -> list[Price]:
     """Return the rows of a table in YAML or JSON. Raises UsageError as `find_price`."""
-    flag = f"--prices {file}"
     try:
-        with os_errors(UsageError, f"read {flag}"):
-            rows = parse_yaml(read_bounded(file, MAX_TABLE_BYTES).decode())
+        with os_errors(UsageError, f"read --prices {file}"):
+            text = read_bounded(file, MAX_TABLE_BYTES).decode()
+        rows: list[Price] = convert(parse_yaml(text), list[_Row])
     except ValueError as error:
-        raise UsageError(f"{flag} is not YAML or JSON: {reason_of(error)}") from error
-    if not isinstance(rows, list):
         raise UsageError(
-            f"{flag} must be a list of rows, each with models, in and out, e.g."
+            f"--prices {file}: {reason_of(error)}. It must be a list of rows, each with models, in and out, e.g."
             " - {models: [my-model], in: 2.5, out: 10}"
-        )
-    prices = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            prices.append(convert(row, _Row))
-        except ValidationError as error:
-            raise UsageError(f"{flag}, row {number}: {error}") from error
-    return prices
+        ) from error
+    return rows

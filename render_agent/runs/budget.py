@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import inf
-from typing import Any
+from collections.abc import Sequence
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
@@ -38,27 +36,33 @@ class Budget:
         limit: float | None = None,
         states: Sequence[QuestionState] = (),
     ) -> None:
-        self._billing = billing
-        self._limit = inf if limit is None else limit
         turns = [turn for state in states for turn in state.turns]
-        self._reported = sum(turn.tokens.are_reported for turn in turns)
-        self._unreported = len(turns) - self._reported
+        self._num_turns = len(turns)
+        self._num_reported = sum(turn.tokens.are_reported for turn in turns)
         self._known = billing.total(states) or 0.0
+        self._billing, self._limit = billing, limit
         self._in_flight: set[str] = set()
         self.exhausted = False
 
     @property
     def _mean(self) -> float:
-        return self._known / self._reported if self._reported else 0.0
+        return self._known / max(1, self._num_reported)
 
     @property
     def spent(self) -> float:
         """The cost so far in USD."""
-        return self._known + self._unreported * self._mean
+        return self._mean * self._num_turns
+
+    @property
+    def _is_blind(self) -> bool:
+        """True if no limit can be kept, because the server reports no tokens."""
+        return self._num_turns > 0 and not self._num_reported
 
     def admit(self, question_id: str) -> None:
         """Admit the first request of a turn. Raises OverBudgetError if the limit is reached, from then on always."""
-        expected = self.spent + (len(self._in_flight) + 1) * self._mean
+        if self._limit is None:
+            return
+        expected = self._mean * (self._num_turns + len(self._in_flight) + 1)
         if self.spent >= self._limit or expected > self._limit or self._is_blind:
             self.exhausted = True
         if self.exhausted:
@@ -76,46 +80,32 @@ class Budget:
         if question_id not in self._in_flight:
             return
         self._in_flight.remove(question_id)
-        billing = self._billing
         is_reported = cost.tokens.are_reported
-        self._reported += is_reported
-        self._unreported += turn is not None and not is_reported
+        self._num_turns += is_reported or turn is not None
+        self._num_reported += is_reported
+        billing = self._billing
         self._known += billing.cost_of_turn(turn) if turn else billing.cost_of_tokens(cost.tokens)
-
-    @property
-    def _is_blind(self) -> bool:
-        """True if no limit can be kept, because the server reports no tokens."""
-        return self._limit < inf and self._unreported > 0 and not self._reported
 
     def check(self, states: Sequence[QuestionState]) -> None:
         """Raise RunStoppedError if questions are unfinished because of the limit."""
         active = sum(state.active for state in states)
         if not (self.exhausted and active):
             return
-        unfinished = f"{active} of {count_noun(len(states), 'question')} unfinished"
-        if self._is_blind:
-            raise RunStoppedError(
-                f"stopped with {unfinished}: the server reports no tokens, so its cost cannot be limited. Start a new run"
-                " without --max-cost."
-            )
+        outcome = (
+            "the server reports no tokens, so its cost cannot be limited. Start a new run without --max-cost."
+            if self._is_blind
+            else f"the run has cost ${self.spent:.2f}. To continue, resume with --continue and a higher --max-cost."
+        )
         raise RunStoppedError(
-            f"stopped at --max-cost {self._limit:g} with {unfinished}: the run has cost ${self.spent:.2f}. To continue,"
-            " resume with --continue and a higher --max-cost."
+            f"stopped at --max-cost {self._limit:g} with {active} of {count_noun(len(states), 'question')} unfinished:"
+            f" {outcome}"
         )
 
 
-def price_of(config: RunConfig, engine: Mapping[str, Any]) -> Price | None:
-    """Return the price of a run's model, or None if it is unknown.
-
-    Args:
-        config: The options of the run.
-        engine: Metadata of the engine.
-
-    Raises:
-        UsageError: The table of prices is invalid, or there is no price for `--max-cost`.
-    """
-    price = find_price(str(engine.get("model")), config.prices)
-    check_max_cost(config, price, engine.get("model"))
+def price_of(config: RunConfig, model: str | None) -> Price | None:
+    """Return the price of a model, None if it is unknown. Raises UsageError as `find_price` and `check_max_cost`."""
+    price = find_price(str(model), config.prices)
+    check_max_cost(config, price, model)
     return price
 
 

@@ -11,8 +11,6 @@ from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
 from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, picture_tokens, text_tokens
 from render_agent.runs.build import Parts
-from render_agent.score.tables import dollars
-from render_agent.util.display import count_noun
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most take about 40
 
@@ -119,31 +117,11 @@ def cost_bound(parts: Parts, estimate: RunEstimate) -> float | None:
 
     Every prompt token has the highest of its prices, so that nothing is read from a cache.
     """
-    billing = parts.billing
-    if billing.price is None:
+    price = parts.price
+    if price is None:
         return None
     read, written = estimate.prompt_tokens, estimate.reply_tokens
-    if billing.includes_verifiers:
+    if parts.billing.includes_verifiers:
         read += estimate.judge_prompt_tokens
         written += estimate.judge_reply_tokens
-    price = billing.price
     return (read * price.most_per_prompt_token + written * price.reply) / PER_TOKENS
-
-
-def cost_sentence(parts: Parts, estimate: RunEstimate, questions: int) -> str | None:
-    """Describe the upper bound on the cost and how it is calculated; None if the price is unknown."""
-    usd, price = cost_bound(parts, estimate), parts.price
-    if usd is None or price is None:
-        return None
-    requests, turns = estimate.requests, parts.config.max_turns
-    of_questions = f" ({count_noun(questions, 'question')} × {count_noun(turns, 'turn')})"
-    per_request = (
-        f"{estimate.prompt_tokens / requests:,.0f} prompt tokens × ${price.most_per_prompt_token:g}/M +"
-        f" {estimate.reply_tokens / requests:,.0f} reply tokens × ${price.reply:g}/M"
-    )
-    judges = " + the judge's tokens" if parts.billing.includes_verifiers else ""
-    return (
-        f"cost at most {dollars(usd)} = {count_noun(requests, 'request')}"
-        f"{of_questions if requests == questions * turns else ''} × ({per_request}){judges}, with nothing read from a"
-        f" cache; prices: {price.describe()}"
-    )

@@ -268,7 +268,7 @@ def start_run(
     parts = build(config)
     before = question_hashes(parts)
     questions, engine = check(parts, describe)
-    parts = replace(parts, price=price_of(config, engine))
+    parts = replace(parts, price=price_of(config, engine["model"]))
     run_record = record(parts, questions, engine)
     refuse_replaced(before, run_record["sha256"])
     parts = replace(parts, recorded=run_record["sha256"])
@@ -324,10 +324,10 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
         RunLogError: The folder is locked, edited or damaged.
         SetupError: Something is missing, or a scan has changed.
     """
-    parts, is_repriced = _continued_parts(folder, changes)
+    parts = _continued_parts(folder, changes)
     log = RunLog(folder.path)
     try:
-        if is_repriced:
+        if parts.price != folder.price:
             log.write_record(folder.record | {"price": to_plain(parts.price)})
         questions = _continued_questions(folder)
         if not folder.has_questions:  # the run was killed before they were written
@@ -352,7 +352,7 @@ def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, 
         RunLogError: The folder is locked, edited or damaged.
         SetupError: Something is missing, or a scan has changed.
     """
-    parts, _ = _continued_parts(folder, changes)
+    parts = _continued_parts(folder, changes)
     check_unlocked(folder.path)
     questions = _continued_questions(folder)
     turns = parts.config.max_turns
@@ -361,18 +361,18 @@ def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, 
     return parts, questions
 
 
-def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, bool]:
-    """Return the parts of a resumed run, and whether its price differs from the recorded one."""
+def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> Parts:
+    """Return the parts of a resumed run."""
     config = continued_config(folder, changes)
     if commit := folder.record["engine"].get("revision"):  # the branch may have moved since
         config = replace(config, revision=commit)
     price = folder.price
-    if is_repriced := "prices" in changes or "price" not in folder.record:
+    if "prices" in changes or "price" not in folder.record:
         price = find_price(folder.model, config.prices)
     check_max_cost(config, price, folder.model)
     parts = replace(build(config), recorded=folder.recorded, price=price)
     packages(parts)  # fail early if one is missing
-    return parts, is_repriced
+    return parts
 
 
 def _continued_questions(folder: RunData) -> list[Question]:

@@ -96,14 +96,14 @@ def test_first_matching_row_of_a_file_counts(tmp_path):
     [
         ("models: [a]", "list of rows"),
         ("", "list of rows"),
-        ("[", "YAML"),
-        ("- 3", "row 1"),
-        ("- {models: [a], in: 1, out: 2}\n- {models: [a], in: 1}", "row 2"),
-        ("- {models: [a], in: -1, out: 2}", "$.in"),
-        ("- {models: [a], in: .nan, out: 2}", "$.in"),
-        ("- {models: [], in: 1, out: 2}", "$.models"),
+        ("[", "line 1"),
+        ("- 3", "$[0]"),
+        ("- {models: [a], in: 1, out: 2}\n- {models: [a], in: 1}", "$[1]"),
+        ("- {models: [a], in: -1, out: 2}", "$[0].in"),
+        ("- {models: [a], in: .nan, out: 2}", "$[0].in"),
+        ("- {models: [], in: 1, out: 2}", "$[0].models"),
         ("- {models: [a], in: 1, out: 2, chached: 3}", "chached"),
-        ("- {models: [a], in: 1, out: 2, date: soon}", "$.date"),
+        ("- {models: [a], in: 1, out: 2, date: soon}", "$[0].date"),
     ],
 )
 def test_error_in_a_table_is_one_sentence(tmp_path, text, named):
