@@ -284,10 +284,10 @@ def test_invalid_files(tmp_path, text, said):
 
 @pytest.mark.slow
 def test_example_runs(tmp_path):
-    assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 10
+    assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 12
     few = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")
     rows = json.loads(sweep(EXAMPLE, "--output", tmp_path, *few, "--json"))["cells"]
-    assert len(rows) == 10
+    assert len(rows) == 12
     assert {row["status"] for row in rows} == {"complete"}
 
 
