@@ -190,10 +190,12 @@ class Environment:
             The first observation and `info`.
 
         Raises:
-            UsageError: There is no question with this id.
+            UsageError: There is no question with this id, or no such option.
             SceneError: The scan cannot be read.
             RenderError: The scan cannot be rendered.
         """
+        if unknown := set(options or ()) - {"id"}:
+            raise UsageError(f"reset has no option {min(unknown)!r}. Its only option is id.")
         if seed is not None:
             self._order = QuestionOrder(self.world.questions, seed)
         return self.start(self._find(str(options["id"])) if options else self._order.next())

@@ -13,9 +13,11 @@ from render_agent.api.engines import python_record
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import LogLine
 from render_agent.runs.build import Parts
+from render_agent.runs.inputs import QUESTIONS
 from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import record
+from render_agent.tasks.input_files import sha256
 
 
 class Recording(TurnLog):
@@ -66,6 +68,9 @@ class Recording(TurnLog):
     def close(self) -> None:
         """Keep the questions that were asked, write the results if all are over, and unlock the folder."""
         self.log.write_questions(self.asked.values())
+        record = RunData(self.log.path).record
+        digests = {**record["sha256"], QUESTIONS: sha256(self.log.path / QUESTIONS)}
+        self.log.write_record({**record, "sha256": digests})
         run = RunData(self.log.path)
         if not any(state.active for state in run.states):
             self.log.write_results(run.results)

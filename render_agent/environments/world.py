@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -84,6 +85,7 @@ class World:
         self.recorder = None
         if record is not None:
             self.recorder = Recorder(self.parts, self.questions, Path(record))
+            weakref.finalize(self, self.recorder.close)  # also at exit; most trainers close nothing
         self._views = make_views(self.parts, self.scenes, MemoryImages(), self.questions)
         _ = self.viewer  # created before several threads need it
         self._rooms = Rooms(config.image_size)

@@ -1,5 +1,6 @@
 """An episode is the dialogue of a run, and nothing of the ground truth gets out before its end."""
 
+import gc
 import json
 import random
 from itertools import pairwise
@@ -211,6 +212,27 @@ def test_a_question_asked_again_begins_the_next_folder(tmp_path):
     assert [len(run.questions) for run in runs] == [2, 2, 2]
     assert [run.finished for run in runs] == [True, True, False]
     assert len(render_agent.load_run(paths[0]).questions) == 2
+
+
+def test_a_recording_of_some_questions_is_finished_without_close(tmp_path):
+    env = render_agent.Environment.from_benchmark("rooms", limit=3, record=tmp_path, **SMALL)
+    finish(env, *env.reset(options={"id": "1"}))
+    (path,) = env.world.recorder.paths
+    assert not RunData(path).finished
+    del env
+    gc.collect()
+    run = RunData(path)
+    assert run.finished
+    assert [question.id for question in run.questions] == ["1"]
+    assert run.changed_questions is None
+
+
+def test_unknown_options_of_reset_are_named():
+    with (
+        render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL) as env,
+        pytest.raises(UsageError, match="split"),
+    ):
+        env.reset(options={"split": "train"})
 
 
 def test_rewards_are_weighted_sums_of_terms_within_their_ranges():
