@@ -9,10 +9,10 @@ SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-oldest test-vllm lint docs bench train audit sbom wheel licences pins hashes setup clean
+.PHONY: help run test test-all test-oldest test-adapters test-vllm lint docs bench train audit sbom wheel licences pins hashes setup clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/ready-run $(VENV)/view3d ## set up, then answer the questions about the bundled rooms and write the report
 	$(VENV)/bin/render-agent --batch --benchmark rooms --model small --image-size 320x240
@@ -26,6 +26,9 @@ test-all: $(VENV)/ready-test $(VENV)/browser $(VENV)/view3d ## set up, then run 
 
 test-oldest: $(VENV)/ready-test ## set up, then run the engine's tests with the oldest supported transformers
 	@scripts/test-oldest
+
+test-adapters: $(VENV)/ready-test ## set up .venv-adapters, then run the tests of the environments for verifiers and OpenEnv
+	@scripts/test-adapters
 
 test-vllm: $(VLLM_VENV)/ready ## set up .venv-vllm, then run the tests of --engine vllm
 	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm
@@ -73,7 +76,7 @@ pins: ## upgrade to the newest packages that setup.cfg allows, and pin them in c
 setup: $(VENV)/ready-lint $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels, ruff, mypy
 
 clean: ## remove all environments and caches; keeps runs
-	rm -rf $(VENV) $(VENV)-oldest $(TOOLS) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-adapters $(TOOLS) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-run: EXTRAS := report

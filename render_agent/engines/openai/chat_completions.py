@@ -97,7 +97,7 @@ class ChatCompletions(OpenAIApi):
 
 
 def wire_messages(
-    messages: Sequence[Message], png: Callable[[str], str], detail: str | None = None
+    messages: Sequence[Message], png: Callable[[Any], str], detail: str | None = None
 ) -> list[dict[str, Any]]:
     """Convert messages to the format of chat completions.
 
@@ -105,7 +105,7 @@ def wire_messages(
 
     Args:
         messages: The messages of a request.
-        png: Returns the PNG of an image file, in base64.
+        png: Returns the PNG of the value of `image`, in base64.
         detail: Value of the field `detail` of images.
     """
 
