@@ -17,7 +17,7 @@ import click
 
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.options import RunConfig
-from render_agent.report.run_facts import cost_fact, facts_line
+from render_agent.report.run_facts import cost_fact, facts_line, uncounted_judges
 from render_agent.runs.budget import price_of
 from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
@@ -95,7 +95,8 @@ def dry_run(config: RunConfig) -> int:
         console.print(sentence(cost), soft_wrap=True)
     if bound is not None and parts.price is not None:
         console.print(
-            f"cost at most {dollars(bound)}, with nothing read from a cache; prices: {parts.price.describe()}",
+            f"cost at most {dollars(bound)}{uncounted_judges(parts)}, with nothing read from a cache; prices:"
+            f" {parts.price.describe()}",
             soft_wrap=True,
         )
     elif fact := cost_fact(parts, {}):

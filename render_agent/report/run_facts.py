@@ -68,7 +68,12 @@ def cost_fact(parts: Parts, results: Mapping[str, Any]) -> dict[str, str]:
         return {"Cost": f"unknown (no price for {parts.model_name})"} if is_paid else {}
     if usd is None:
         return {"Cost": "unknown (the server reports no tokens)"}
-    return {"Cost": f"{dollars(usd)}; prices: {price.describe()}"}
+    return {"Cost": f"{dollars(usd)}{uncounted_judges(parts)}; prices: {price.describe()}"}
+
+
+def uncounted_judges(parts: Parts) -> str:
+    """Return the end of a sentence about a cost that does not include the judges; empty if it does."""
+    return ", without judges" if parts.judges and not parts.billing.includes_verifiers else ""
 
 
 def _thinking(config: RunConfig) -> str:

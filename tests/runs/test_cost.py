@@ -291,3 +291,12 @@ def test_projection_changes_no_state(tmp_path):
     states[0].fail("gone")
     assert done == 0 < _further_cost(states, 1.0)
     assert (states[0].status, states[0].error) == (Status.FAILED, "gone")
+
+
+@pytest.mark.parametrize(("judge", "is_counted"), [("judge", True), ("judge:other", False)])
+def test_cost_without_judges_is_said(tmp_path, judge, is_counted):
+    options = {"agent": "lookahead:2", "verifier": (judge,), "temperature": 1.0, "engine": "openai"}
+    parts = build(make_config(tmp_path, make_questions(tmp_path), model="made", **options))
+    said = cost_fact(replace(parts, price=PRICE), {"cost_usd": 2.0})["Cost"]
+    assert said.startswith("$2.00")
+    assert ("without judges" in said) != is_counted
