@@ -137,6 +137,17 @@ def call_id(turn: int, number: int) -> str:
     return f"t{turn:04d}c{number:03d}"
 
 
+def decode_arguments(arguments: Any) -> Any:
+    """Return the arguments of a call, which some servers encode twice; return invalid JSON unchanged."""
+    decoded = arguments
+    try:
+        while isinstance(decoded, str):
+            decoded = parse_json(decoded) if decoded.strip() else {}
+    except ValueError:
+        return arguments
+    return decoded
+
+
 def call_text(name: str, arguments: Any) -> str:
     """Write a call as text, in the syntax of Hermes and Qwen.
 
@@ -144,11 +155,11 @@ def call_text(name: str, arguments: Any) -> str:
         name: Name of the tool.
         arguments: Its arguments, or their JSON.
     """
-    if isinstance(arguments, str):
-        try:
-            arguments = parse_json(arguments) if arguments.strip() else {}
-        except ValueError:  # the model is told what is wrong with it
-            return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
+    arguments = decode_arguments(arguments)
+    if isinstance(arguments, str):  # the model is told what is wrong with it
+        return (
+            f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
+        )
     call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"<tool_call>\n{call}\n</tool_call>"
 

@@ -193,7 +193,11 @@ def listen(port: int) -> socket.socket:
     """Return a socket that listens on localhost."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((LOOPBACK, port))
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError:  # the port is in use
+        listener.close()
+        raise
     listener.listen(512)
     return listener
 

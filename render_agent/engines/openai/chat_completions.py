@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.tools_protocol import call_text
+from render_agent.dialogue.tools_protocol import call_text, decode_arguments
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.adaptation import LIMIT_NAMES
@@ -173,7 +173,7 @@ def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
     written = [
         call_text(_text(each.get("name")), each.get("arguments") or {})
         if has_tools
-        else _text(each.get("arguments"))
+        else _text(decode_arguments(each.get("arguments")))
         for each in calls
     ]
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))

@@ -10,8 +10,15 @@ from enum import Enum
 from time import time
 from typing import Any
 
+from render_agent.dialogue.events import SHORTER_PROMPTS
 from render_agent.engines.remote.endpoints import Endpoint
-from render_agent.engines.remote.response_bodies import FILTERED, NO_IMAGES, error_message
+from render_agent.engines.remote.response_bodies import (
+    FILTERED,
+    NO_IMAGES,
+    NO_TOOLS,
+    TOO_LONG,
+    error_message,
+)
 from render_agent.util.reasons import truncate
 from render_agent.util.redact import redact_keys, without
 from render_agent.util.safe_parse import parse_json
@@ -28,9 +35,13 @@ EXHAUSTED = re.compile(
 EXHAUSTED_UNLESS_TIMED = re.compile(
     r"exceeded your (?:current )?quota|check your .{0,12}billing", re.I
 )
+REQUEST_TOO_LARGE = re.compile("request.?too.?large", re.IGNORECASE)  # for any rate limit
 RETRY_IN = re.compile(
-    r"""retry ?(?:Delay["']?: ?["']|(?:in|after) )(\d+(?:\.\d+)?) ?s""", re.IGNORECASE
+    r"""(?:retry ?Delay["']?: ?["']|try (?:again )?(?:in|after) )((?:\d+(?:\.\d+)? ?(?:h|ms|m|s)[a-z]*[ ,]*)+)""",
+    re.IGNORECASE,
 )
+DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(h|ms|m|s)", re.IGNORECASE)
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
 
 SDKS = ("openai", "anthropic", "google")  # modules
 # Base classes of the exceptions of a connection, in the SDKs and their HTTP libraries.
@@ -46,7 +57,8 @@ class Fault(Enum):
     EXHAUSTED = "quota exhausted"
     REJECTED = "server unusable"  # wrong key, wrong address, no images: no request can succeed
     FILTERED = "content filter"  # the filter rejected the prompt
-    REQUEST = "request rejected"  # this request's own fault, such as its length
+    TOO_LONG = "prompt too long"  # for the model's context window, or too many images
+    REQUEST = "request rejected"  # another fault of this request alone
 
     @property
     def is_temporary(self) -> bool:
@@ -127,7 +139,8 @@ class ApiError(Exception):
             except ValueError:
                 pass
         found = RETRY_IN.search(self.text)
-        return float(found[1]) if found else None
+        parts = DURATION.findall(found[1]) if found else []
+        return sum(float(n) * SECONDS[unit.lower()] for n, unit in parts) if parts else None
 
     @property
     def fault(self) -> Fault:
@@ -138,6 +151,13 @@ class ApiError(Exception):
         is_rejection = 400 <= status < 500
         if is_rejection and FILTERED.search(text):
             return Fault.FILTERED
+        # Messages of ordinary rate limits may recommend shorter prompts, too.
+        if status == 413 or (
+            is_rejection
+            and (TOO_LONG if status != 429 else REQUEST_TOO_LARGE).search(text)
+            and not NO_IMAGES.search(text)
+        ):
+            return Fault.TOO_LONG
         wait = self.retry_after
         if is_rejection and (
             status == 402
@@ -148,13 +168,13 @@ class ApiError(Exception):
         if (
             status in (401, 403, 404)
             or 300 <= status < 400
-            or (is_rejection and NO_IMAGES.search(text))
+            or (is_rejection and (NO_IMAGES.search(text) or NO_TOOLS.search(text)))
         ):
             return Fault.REJECTED
         # The header of OpenAI's and Anthropic's servers says whether the same request may succeed.
         may_retry = {"true": True, "false": False}.get(self.headers.get("x-should-retry", ""))
         if may_retry is None:
-            may_retry = status in (408, 409, 429) or status >= 500
+            may_retry = status in (408, 409, 424, 425, 429) or status >= 500
         if not may_retry:
             return Fault.REQUEST
         if wait is not None and wait > MAX_RETRY_AFTER_SECONDS:
@@ -167,14 +187,16 @@ class ApiError(Exception):
         if not self.status:
             return str(self)
         if 300 <= self.status < 400:
-            message = (
-                f"redirect to {self.headers.get('location', '')}; pass that address as --base-url"
-            )
+            message = f"redirect to {self.headers.get('location', '')}; if that is the server, pass it as --base-url"
         else:
             message = error_message(self.body) or self.text
-        reason = f"status {self.status}: {first_words(message, endpoint.secrets)}"
+        reason = f"status {self.status}: {first_words(message, endpoint.secrets).rstrip('.')}"
         if self.status == 401:
             return f"{reason}; {endpoint.key_source}"
+        if self.fault is Fault.TOO_LONG:
+            return f"{reason}; {SHORTER_PROMPTS}"
+        if NO_TOOLS.search(message):
+            return f"{reason}; pass --reply-protocol json"
         if (
             self.status == 404
             and endpoint.service.path

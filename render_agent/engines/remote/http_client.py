@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+GZIP = b"\x1f\x8b"
 MAX_RESPONSE_BYTES = 16 << 20
 LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
 MAX_LISTED = 20  # names of models in a note
@@ -30,8 +32,8 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
     """Return the arguments of the HTTP client of an SDK.
 
     Redirects are not followed, because they would send the key and the prompts to another server. Every response that
-    is not a success raises ApiError, as does one that is compressed, too large or too slow. An error inside a success
-    gets the status of its code.
+    is not a success raises ApiError, as does one that is too large or too slow. An error inside a success gets the
+    status of its code.
 
     Args:
         endpoint: The server.
@@ -40,8 +42,6 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
 
     async def read_bounded(response: Any) -> None:
         """Read the body of a response before the SDK does."""
-        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise ApiError("the response is compressed, which was not requested")
         body = bytearray()
         try:
             async with asyncio.timeout(seconds):
@@ -53,7 +53,8 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
             reason = f"no complete response within {seconds:g} s"
             raise ApiError(reason, failure="timeout") from None
         # httpx does not read again if _content is set
-        response.status_code, response._content = normalize(response.status_code, bytes(body))
+        content = decompress(bytes(body))
+        response.status_code, response._content = normalize(response.status_code, content)
         response.encoding = "utf-8"
         status, text = response.status_code, response.text
         if not 200 <= status < 300:
@@ -64,6 +65,20 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
         "follow_redirects": False,
         "event_hooks": {"response": [read_bounded]},
     }
+
+
+def decompress(body: bytes) -> bytes:
+    """Return the content of a response that a proxy compressed, whatever its headers say. Raises ApiError if too large."""
+    if not body.startswith(GZIP):
+        return body
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        content = inflater.decompress(body, MAX_RESPONSE_BYTES)
+    except zlib.error:
+        return body
+    if inflater.unconsumed_tail:
+        raise ApiError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
+    return content
 
 
 def sdk_client(

@@ -323,7 +323,7 @@ class RemoteEngine:
         """Parse the body of a response. Raises ApiError if it is not a complete reply."""
         try:
             answer = self.api.read(parse_json(text), request)
-        except (ValueError, RecursionError):
+        except ValueError:
             answer = None
         if answer is None:
             kind, excerpt = self.api.response_name, first_words(text, endpoint.secrets)
@@ -365,7 +365,7 @@ class RemoteEngine:
             messages: Its messages.
             applied: The adaptations that it was sent with.
         """
-        if error.status not in ADAPTABLE:
+        if error.status not in ADAPTABLE or error.fault is Fault.TOO_LONG:
             return False
         api = self.api
         event = find_adaptation(error.body, fields, messages, api.optional_fields, api.limit_names)
@@ -382,7 +382,7 @@ class RemoteEngine:
         """Record a failed request; abandon the server immediately if no other request can succeed."""
         fault = error.fault
         is_final = fault.is_final or error.failure == "unreachable"
-        if fault is Fault.REQUEST and error.status and server.answered:
+        if fault in (Fault.REQUEST, Fault.TOO_LONG) and error.status and server.answered:
             return  # a problem of this request, such as its length
         reason = error.describe(server.endpoint)
         if fault is Fault.EXHAUSTED:

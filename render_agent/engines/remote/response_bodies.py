@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from render_agent.util.safe_parse import parse_json
 SERVER_FAULT = 500  # status of a fault without a code of its own, which is retried
 BAD_REQUEST = 400
 MAX_DEPTH = 6  # of the lists and objects around the message of an error
+
+# Keys of errors that contain their message, or an object with it.
+MESSAGES = "error detail message msg errors error_msg base_resp status_msg".split()
 
 LENGTH_LIMITS = frozenset("length max_tokens max_output_tokens max_length".split())
 """Finish reasons, in lower case, of replies that their token limit cut off."""
@@ -34,23 +38,30 @@ FAULTS = frozenset(
 """Finish reasons of replies that the server could not complete."""
 
 FAULTS_IF_EMPTY = frozenset(
-    " other unknown finish_reason_unspecified malformed_function_call malformed_response incomplete in_progress queued".split(
-        " "
-    )
-)
+    "other unknown finish_reason_unspecified malformed_function_call malformed_response"
+    " incomplete in_progress queued".split()
+) | {""}
 """Finish reasons, "" for none, that are faults if the reply has no text."""
 
-# Status of an error without a numeric code, by words in its code, status, type or message.
-STATUS_WORDS = (
-    (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
-    (529, "overloaded_error"),
-    (503, "overloaded|unavailable|capacity"),
-    (401, "unauthenticated|authentication|unauthorized|invalid.?api.?key|incorrect.?api.?key"),
-    (403, "permission|forbidden"),
-    (404, "not.?found|no endpoints? found"),
-    (408, "deadline.?exceeded|timed?.?out"),
-    (400, "invalid|unsupported|not supported|bad.?request|context.?length|content.?filter"),
+# Keys of responses that contain a reply or a list of models.
+PAYLOADS = ("choices", "content", "candidates", "output", "promptFeedback", "data")
+
+TOO_LONG = re.compile(
+    r"context.?(?:length|window|size|limit)|context the overflows|(?:model|prompt|input|max(?:imum)?) length"
+    r"|(?:prompt|input|request|content|entity)\b[\w ()]{0,40}\btoo (?:long|large)\b"
+    r"|input token count|maximum number of (?:input )?tokens|reduce the length"
+    r"|`?inputs`? (?:tokens )?.{0,30}must (?:be|have) (?:<=|less)"
+    r"|too many (?:tokens|images)|at most [1-9]\d* image|\bimages?\b[^.]{0,30} exceed|maximum of \d+ images",
+    re.IGNORECASE,
 )
+"""Errors of servers whose model cannot read so long a prompt, or so many images."""
+
+NO_TOOLS = re.compile(
+    r"(?:not|n't) support (?:the )?(?:tool|function)|support tool use|tools param requires|enable-auto-tool-choice"
+    r"|(?:tool|function) (?:use|choice|calling|calls?) (?:is |are )?(?:not|n't) (?:support|enabled|available)",
+    re.IGNORECASE,
+)
+"""Errors of servers whose model cannot call tools."""
 
 NO_IMAGES = re.compile(
     r"(?:image|vision|multi-?modal) (?:input |content |url )?s?(?:is |are )?(?:not|n't) (?:support|enabled|available)"
@@ -77,6 +88,19 @@ NO_SYSTEM_ROLE = re.compile(
 )
 """Messages of servers that have no system role, such as those of chat templates without one."""
 
+# Status of an error without a numeric code, by words in its code, status, type or message.
+STATUS_WORDS = (
+    (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
+    (400, TOO_LONG.pattern),
+    (529, "overloaded_error"),
+    (503, "overloaded|unavailable|capacity"),
+    (401, "unauthenticated|authentication|unauthorized|invalid.?api.?key|incorrect.?api.?key"),
+    (403, "permission|forbidden"),
+    (404, "not.?found|no endpoints? found"),
+    (408, "deadline.?exceeded|timed?.?out"),
+    (400, "invalid|unsupported|not supported|bad.?request|context.?length|content.?filter"),
+)
+
 
 def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     """Return the status that a response means, and its body as one JSON object.
@@ -86,15 +110,18 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
             every request becomes a bad request.
         body: The body. An event stream becomes the completion that it contains.
     """
+    body = body.removeprefix(BOM_UTF8)
     if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
         body = _joined(body)
     try:
         content = parse_json(body.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except ValueError:
         content = None
     if status >= 500 and content is not None:
         message = error_message(content)
-        if NO_IMAGES.search(message) or NO_SYSTEM_ROLE.search(message):
+        if any(
+            lasting.search(message) for lasting in (NO_IMAGES, NO_SYSTEM_ROLE, NO_TOOLS, TOO_LONG)
+        ):
             return BAD_REQUEST, body
     if status != 200:
         return status, body
@@ -114,7 +141,7 @@ def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
         return "; ".join(filter(None, (error_message(part, depth - 1) for part in body[:3])))
     if not isinstance(body, Mapping):
         return ""
-    for key in ("error", "detail", "message", "msg", "errors"):
+    for key in MESSAGES:
         if message := error_message(body.get(key), depth - 1):
             place = body.get("loc")
             metadata = body.get("metadata")
@@ -158,14 +185,14 @@ def _error_in(body: Any) -> Any:
         (c["error"] for c in _choices(body) if c.get("error")), None
     ):
         return error
-    is_error = body.get("object") == "error" or ("detail" in body and "choices" not in body)
-    return dict(body) if is_error else None
+    has_payload = body.get("object") != "error" and any(body.get(key) for key in PAYLOADS)
+    return dict(body) if not has_payload and error_message(body) else None
 
 
 def _status_of(error: Any) -> int:
     """Return the HTTP status that an error means."""
     fields = error if isinstance(error, Mapping) else {}
-    for value in (fields.get("code"), fields.get("status"), fields.get("status_code")):
+    for value in map(fields.get, ("code", "status", "status_code")):
         text = str(value)
         if text.isdecimal() and 400 <= int(text[:9]) <= 599:
             return int(text)
@@ -196,6 +223,8 @@ def _joined(stream: bytes) -> bytes:
                     isinstance(value, str) and isinstance(message.get(key), str) and key != "role"
                 )
                 message[key] = message[key] + value if joins else value or message.get(key)
+    if not choices:
+        return stream  # of another API
     whole = {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
     return json.dumps(whole).encode()
 
@@ -208,7 +237,7 @@ def _events(stream: bytes) -> Iterator[dict[str, Any]]:
             continue
         try:
             chunk = parse_json(data)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue  # [DONE]
         if isinstance(chunk, dict):
             yield chunk

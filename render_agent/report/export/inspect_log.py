@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.chat import split_thinking
-from render_agent.dialogue.events import CONTENT_FILTER
+from render_agent.dialogue.events import CONTENT_FILTER, CONTEXT_EXCEEDED
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
@@ -212,6 +212,7 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
         return ModelOutput(model=run.model)
     last = state.turns[-1]
     stop: Any = "max_tokens" if last.finish == "length" else "stop"
+    stop = "model_length" if CONTEXT_EXCEEDED in last.events else stop
     stop = "content_filter" if CONTENT_FILTER in last.events else stop
     output = ModelOutput.from_content(run.model, _split_thinking(last.reply)[1], stop_reason=stop)
     output.choices[0].message.id = _id("message", run.name, state.id, "output")

@@ -1,6 +1,7 @@
 """Quirks of servers: finish reasons, errors inside a success, event streams, system messages, truncated prompts."""
 
 import contextlib
+import gzip
 import json
 from importlib.util import find_spec
 
@@ -22,6 +23,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.openai.chat_completions import ChatCompletions
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.engines.remote.http_client import MAX_RESPONSE_BYTES
 from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.engines.remote.response_bodies import error_message, normalize
 from render_agent.errors import EngineError
@@ -137,6 +139,13 @@ FAULTY = [
     b"null",
     b'{"choices": [{"message": {"content": "{',
     b"<html><h1>504 Gateway Time-out</h1></html>",
+    {"success": False, "errors": [{"code": 7009, "message": "Upstream service unavailable"}]},
+    {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}},
+    {"error_code": 336100, "error_msg": "please try again later"},
+    gzip.compress(b'{"error": "busy"}')[:-9],
+    (503, b"<html><title>503 Service Temporarily Unavailable</title></html>"),
+    (424, error(None, "Request failed during generation: Server error")),
+    (520, b""),
     error(429, "Rate limit exceeded"),
     error("rate_limit_exceeded"),
     error("RESOURCE_EXHAUSTED"),
@@ -165,6 +174,83 @@ def test_lasting_fault_of_the_server_fails_the_question(serve, response):
     assert server.url in reply.error
     assert not reply.samples
     assert len(server.bodies) == 2
+
+
+# Messages of OpenAI, Anthropic, Gemini, xAI, Mistral, Groq, Together and DashScope, and of vLLM, SGLang, llama.cpp, Ollama,
+# LM Studio, TGI and new-api.
+TOO_LONG = [
+    (400, "This model's maximum context length is 4097 tokens. However, you requested 4120 tokens"),
+    (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    (400, "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000"),
+    (413, "Request exceeds the maximum size"),
+    (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
+    (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+    (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),
+    (429, "Request too large for model `m` on tokens per minute (TPM): Limit 30000, Requested 33000"),
+    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000"),
+    (400, "Range of input length should be [1, 30720]"),
+    (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."),
+    (400, "At most 16 image(s) may be provided in one prompt."),
+    (500, "the request exceeds the available context size, try increasing it"),
+    (400, "the input length exceeds the context length"),
+    (400, "Trying to keep the first 5000 tokens when context the overflows."),
+    (400, "Too many images in request: 11 images provided, but the model supports a maximum of 10 images."),
+    (400, "Image count 5 exceeds limit 4 per request."),
+    (500, "too many images in the message, max allowed is 16"),
+    (200, "context_length_exceeded"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "message"), TOO_LONG)
+def test_prompt_that_is_too_long_fails_its_question_with_advice(serve, status, message):
+    engine, server = serve(completion(), *[(status, error(None, message))] * 4, completion())
+    assert engine.generate([ask()])[0].text == GOOD
+    for _ in range(4):
+        (reply,) = engine.generate([ask()])
+        assert "--history" in reply.error
+        assert "retried" not in reply.events
+    assert engine.generate([ask()])[0].text == GOOD
+    assert len(server.bodies) == 6
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "m does not support tools"),
+        (404, "No endpoints found that support tool use."),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'),
+        (500, "tools param requires --jinja flag"),
+    ],
+)
+def test_model_without_tools_stops_the_run_with_advice(serve, status, message):
+    engine, server = serve((status, error(status, message)))
+    with pytest.raises(EngineError, match="--reply-protocol json"):
+        engine.generate([ask()])
+    assert len(server.bodies) == 1
+
+
+def test_redirect_to_a_login_page_stops_the_run(serve):
+    where = {"location": "https://login.example.com/sso"}
+    engine, server = serve(rule=lambda _: (302, where, b"<html>Sign in</html>"))
+    with pytest.raises(EngineError, match=r"login\.example\.com"):
+        engine.generate([ask()])
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("encode", [lambda body: b"\xef\xbb\xbf" + body, gzip.compress])
+@pytest.mark.parametrize("headers", [{}, {"content-encoding": "gzip"}], ids=str)
+def test_byte_order_mark_and_compression_are_removed(serve, encode, headers):
+    body = encode(json.dumps(completion()).encode())
+    engine, _ = serve(rule=lambda _: (200, headers, body))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.events) == (GOOD, ())
+
+
+def test_large_compressed_response_is_rejected(serve):
+    body = gzip.compress(b" " * (MAX_RESPONSE_BYTES + 1))
+    engine, _ = serve(rule=lambda _: (200, {}, body))
+    (reply,) = engine.generate([ask()])
+    assert "larger" in reply.error
 
 
 NO_ENDPOINT = error(404, "No endpoints found that support image input")
@@ -240,6 +326,7 @@ FIELDS = {"answer": "B", "done": True}
     [
         {"content": None, "tool_calls": [call(json.dumps(FIELDS))]},
         {"content": None, "tool_calls": [call(FIELDS)]},
+        {"content": None, "tool_calls": [call(json.dumps(json.dumps(FIELDS)))]},
         {"content": "", "function_call": {"name": "answer", "arguments": FIELDS}},
         {"content": FIELDS},
         {"content": [{"type": "text", "text": json.dumps(FIELDS)}]},
