@@ -173,6 +173,14 @@ class RunConfig:
         free=True,
         private=True,
     )
+    sight_check: str = _engine(
+        "warn",
+        "Whether to check before the run that the model behind a server reads test images: warn of a failed check,"
+        " require it to pass, or off.",
+        metavar="off|warn|require",
+        choices=("off", "warn", "require"),
+        free=True,
+    )
     revision: str | None = _engine(None, "Revision of the model.", metavar="NAME")
     dtype: str = _engine(
         AUTO, "Data type of the weights.", choices=(AUTO, "float32", "bfloat16", "float16")

@@ -178,7 +178,8 @@ def continue_run(
             )
     if engine is not None:
         _refuse_other_source(folder, chosen)
-    return _finish(resume_run(folder, parse_options(changes)), chosen, progress)
+    run = resume_run(folder, parse_options(changes), chosen.check_servers)
+    return _finish(run, chosen, progress)
 
 
 def _refuse_other_source(folder: RunData, chosen: EngineChoice) -> None:
@@ -198,7 +199,7 @@ def _run(
     chosen = choose_engine(engine, options)
     config = RunConfig(**parse_options({**options, **chosen.options})).absolute()
     chosen.check(config)
-    return _finish(start_run(config, chosen.describe), chosen, progress)
+    return _finish(start_run(config, chosen.describe, chosen.check_servers), chosen, progress)
 
 
 def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:

@@ -15,8 +15,19 @@ from typing import Any, Unpack, cast
 from render_agent.api.keywords import RunOptions
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
-from render_agent.engines.make_engine import EngineFactory, describe_engine, engine_traits
+from render_agent.engines.make_engine import (
+    EngineFactory,
+    EngineMaker,
+    describe_engine,
+    engine_traits,
+)
 from render_agent.engines.scripted import BATCH_SIZE, Policy, ScriptedEngine
+from render_agent.engines.sight_check import (
+    CheckServers,
+    SightRecord,
+    check_servers,
+    worst_finding,
+)
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig, parse_options
@@ -51,11 +62,19 @@ class LoadedEngine:
         self.engine = engine
         self.description = dict(description)
         self.closed = False
+        self._sight: dict[tuple[int, int], list[SightRecord]] = {}
         self.options = {
             name: value
             for name in ENGINE_OPTIONS
             if (value := getattr(config, name)) != OPTIONS[name].default
         }
+
+    def check_servers(self, maker: EngineMaker, config: RunConfig) -> list[SightRecord]:
+        """Return the result of the sight check for each server; it is repeated for other image sizes, and after faults."""
+        checks = self._sight.get(config.image_size) or check_servers(maker, config)
+        if worst_finding(checks) != "unknown":
+            self._sight[config.image_size] = checks
+        return checks
 
     def close(self) -> None:
         """Free memory, connections and processes."""
@@ -121,6 +140,7 @@ class EngineChoice:
         options: Options that the engine implies.
         describe: Returns its record for `config.json`.
         make: Creates the engine.
+        check_servers: Returns the result of the sight check for each server.
         lost: Closes an engine that outlives its run, after the run was interrupted.
         in_this_process: True if worker processes cannot use the engine.
     """
@@ -128,6 +148,7 @@ class EngineChoice:
     options: Mapping[str, Any]
     describe: DescribeEngine = describe_engine
     make: EngineFactory = make_engine
+    check_servers: CheckServers = check_servers
     lost: Callable[[], None] = _nothing
     in_this_process: bool = False
 
@@ -205,6 +226,7 @@ def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineCh
         engine.options,
         lambda config: engine.description,
         lambda config, questions: cast("Engine", SharedEngine(engine.engine)),
+        engine.check_servers,
         engine.close,
         in_this_process=True,
     )
@@ -262,6 +284,6 @@ def _custom(
         {"engine": "scripted", "model": model},
         lambda config: record,
         lambda config, questions: make(config),
-        lost,
+        lost=lost,
         in_this_process=True,
     )

@@ -37,6 +37,7 @@ class RunOptions(TypedDict, total=False):
     change: Texts | None
     # engine
     base_url: Texts | None
+    sight_check: str | None
     revision: str | None
     dtype: str | None
     device: str | None

@@ -58,6 +58,10 @@ class EngineMaker(Choice):
         """Return the Python file that would run as the model, or None."""
         return None
 
+    def servers(self, config: RunConfig) -> Iterable[tuple[str, Engine]]:
+        """Yield the URL of each server with an engine that only uses this server; none by default."""
+        return ()
+
 
 class Transformers(EngineMaker):
     """A model in this process, run by transformers."""
@@ -222,6 +226,12 @@ class Remote(EngineMaker):
         from render_agent.engines.remote.make_remote import describe_remote
 
         return describe_remote(config, self.open_api(config))
+
+    def servers(self, config: RunConfig) -> Iterable[tuple[str, Engine]]:
+        """Yield the URL of each server with an engine that is closed when the next one is requested."""
+        from render_agent.engines.remote.make_remote import engine_per_server
+
+        return engine_per_server(config, self.open_api(config))
 
 
 class OpenAI(Remote):

@@ -7,18 +7,89 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from PIL import Image, ImageDraw
 
-from render_agent.dialogue.chat import without_thinking
+from render_agent.dialogue.chat import image_piece, message, text, without_thinking
+from render_agent.dialogue.events import CONTENT_FILTER
+from render_agent.engines.bundled_models import bundled_model
+from render_agent.engines.engine import Engine, Reply, Request, limit_reply
+from render_agent.engines.make_engine import EngineMaker
+from render_agent.errors import EngineError
+from render_agent.options import RunConfig
 from render_agent.render.map_view.overlay import font
+from render_agent.util.display import stage
+from render_agent.util.interrupts import reraise
+from render_agent.util.reasons import truncate
+from render_agent.util.safe_parse import parse_yaml
 
-# `stale`: the second image was answered with the code of the first; `unknown`: there was no reply.
-Finding = Literal["sighted", "blind", "stale", "unknown"]
+Finding = Literal["blind", "stale", "unknown", "sighted", "exempt"]  # the worst first
+
+# The caveat of each finding that needs one.
+CAVEATS: dict[str, str] = {
+    "blind": "the model did not read the code in a test image, so it probably does not see the images of the run",
+    "stale": (
+        "the model answered a second test image with the code of the first, so replies may be about earlier images:"
+        " probably a cache confuses images that have the same text"
+    ),
+    "unknown": "there was no reply to a test image, so the model may not see the images of the run",
+}
+
+PROMPT = "Check {nonce}. Which four digits does the image show? Reply with the digits only. If you see no image, say so."
+MAX_REPLY_CHARS = 200  # of a recorded reply or reason
 
 CODE = re.compile(r"(?<![0-9])(?:[0-9]{4}|[0-9](?:[ -][0-9]){3})(?![0-9])")
+
+
+class SightRecord(TypedDict):
+    """The result of a sight check in `config.json`."""
+
+    finding: Finding
+    url: NotRequired[str]
+    codes: NotRequired[list[str]]
+    replies: NotRequired[list[str]]
+    reason: NotRequired[str]
+
+
+CheckServers = Callable[[EngineMaker, RunConfig], list[SightRecord]]
+
+
+class SightTest:
+    """Two images of codes, shown one after the other with the same text, and what a model reads in them.
+
+    Attributes:
+        nonce: Random letters for the text, so that no cache answers with the code of an earlier test.
+        finding: The finding; None while a reply to `image` is due.
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.nonce = "".join(secrets.choice(ascii_lowercase) for _ in range(8))
+        self.finding: Finding | None = None
+        self._size = size
+        self._codes = draw_codes()
+        self._replies: list[str] = []
+
+    @property
+    def image(self) -> Image.Image:
+        """The image whose code is due."""
+        return code_image(self._codes[len(self._replies)], self._size)
+
+    def take(self, reply: str) -> None:
+        """Record the reply to `image`; a wrong code ends the test."""
+        is_right = read_code(reply) == self._codes[len(self._replies)]
+        self._replies.append(reply)
+        if not is_right or len(self._replies) == len(self._codes):
+            self.finding = judge_sight(self._codes, self._replies)
+
+    @property
+    def record(self) -> SightRecord:
+        """The result for `config.json`."""
+        replies = [truncate(reply, MAX_REPLY_CHARS) for reply in self._replies]
+        return {"finding": self.finding or "unknown", "codes": self._codes, "replies": replies}
 
 
 def draw_codes(count: int = 2) -> list[str]:
@@ -54,3 +125,94 @@ def judge_sight(codes: Sequence[str], replies: Sequence[str]) -> Finding:
     if read[0] == codes[0] and any(code == codes[0] for code in read[1:]):
         return "stale"
     return "sighted" if read == list(codes) else "blind"
+
+
+def check_servers(maker: EngineMaker, config: RunConfig) -> list[SightRecord]:
+    """Return the result for each server of an engine; none if it has no servers.
+
+    A model whose card states that it cannot read text is exempt.
+    """
+    if not maker.uses_server:
+        return []
+    if not reads_text(maker.model_name(config)):
+        return [{"finding": "exempt"}]
+    records: list[SightRecord] = []
+    for url, engine in maker.servers(config):
+        with stage("checking that the model sees images", announced=not records):
+            records.append({**check_server(engine, config), "url": url})
+            reraise()
+    return records
+
+
+def check_server(engine: Engine, config: RunConfig) -> SightRecord:
+    """Ask a model for the codes in two images of the size of a run's views."""
+    test = SightTest(config.image_size)
+    question = PROMPT.format(nonce=test.nonce)
+    for name in ("sight-check-1", "sight-check-2"):
+        file = f"{name}.png"
+        request = Request(
+            name,
+            0,
+            [message("user", image_piece(file), text(question))],
+            {file: test.image}.__getitem__,
+            seed=config.seed,
+            max_new_tokens=config.max_new_tokens,
+            thinking_budget=config.thinking_budget,
+        )
+        try:
+            reply = limit_reply(engine.generate([request])[0], request)
+        except EngineError as error:
+            reply = Reply(error=str(error))
+        if reason := _why_unreadable(reply):
+            reason = truncate(reason, MAX_REPLY_CHARS)
+            return {**test.record, "finding": "unknown", "reason": reason}
+        test.take(reply.text)
+        if test.finding is not None:
+            break
+    return test.record
+
+
+def _why_unreadable(reply: Reply) -> str | None:
+    """Return why a reply says nothing about what the model sees; None if it can be judged."""
+    if reply.error is not None:
+        return reply.error
+    if read_code(reply.text) is not None:
+        return None
+    if CONTENT_FILTER in reply.events:
+        return "the server's content filter ended the reply"
+    if reply.finish == "length":
+        return "the token limit cut off the reply: raise --max-new-tokens, or pass --thinking off"
+    return None if without_thinking(reply.text).strip() else "the reply is empty"
+
+
+def worst_finding(checks: Iterable[Mapping[str, Any]]) -> Finding | None:
+    """Return the worst finding of some checks, or None if there are none."""
+    return min((check["finding"] for check in checks), key=get_args(Finding).index, default=None)
+
+
+def sight_caveat(checks: Sequence[Mapping[str, Any]], *, with_reason: bool = False) -> str | None:
+    """Return the caveat of the worst of some checks; None without checks, or if all of them are good.
+
+    Args:
+        checks: The results.
+        with_reason: Add why there was no reply. It may contain the address of a server, which reports must not.
+    """
+    finding = worst_finding(checks)
+    if finding not in CAVEATS:
+        return None
+    worst = [check for check in checks if check["finding"] == finding]
+    share = f" ({len(worst)} of {len(checks)} checks)" if len(checks) > 1 else ""
+    reasons = [f" ({check['reason']})" for check in worst if with_reason and "reason" in check]
+    reason = reasons[0] if reasons else ""
+    return f"sight check: {finding}{share}: {CAVEATS[finding]}{reason}"
+
+
+def reads_text(model: str) -> bool:
+    """False if a model is bundled or in a local folder, and its card states `reads_text: false`."""
+    try:
+        folder = bundled_model(model) or Path(model).expanduser()
+        card = (folder / "README.md").read_text("utf-8")
+        metadata = parse_yaml(card.split("---\n")[1]) if card.startswith("---\n") else None
+    except (OSError, RuntimeError, ValueError):  # no card, an unknown home directory, or not YAML
+        return True
+    return not (isinstance(metadata, dict) and metadata.get("reads_text") is False)

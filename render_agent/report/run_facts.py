@@ -57,6 +57,8 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
     others = "; ".join(
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
     )
+    if sight := results.get("sight_check"):
+        facts["Sight check"] = sight
     return facts | ({"Adapted to the server": others} if others else {})
 
 

@@ -57,6 +57,8 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
     if any(shard.price != shards[0].price for shard in shards):
         record["price"] = None  # the total is unknown
     record.pop("selection", None)
+    if checks := [check for shard in shards for check in shard.sight_checks]:
+        record["sight_checks"] = checks
     records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if records_with_note:  # boxes may be known only for the scenes of some shards
         record["choosing"] = records_with_note[0]["choosing"]

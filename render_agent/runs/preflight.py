@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.make_engine import model_digest, model_file
+from render_agent.engines.sight_check import CheckServers, SightRecord, sight_caveat
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import OPTIONS
@@ -34,6 +36,8 @@ from render_agent.tasks.input_files import (
 )
 from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import size
+
+LOG = logging.getLogger(__name__)
 
 # Options that select questions.
 NARROWING = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
@@ -192,6 +196,27 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
         digests = parts.recorded.get(file.section)
         if digests is not None and file.differs(digests):
             raise SetupError(REPLACED.format(file.name))
+
+
+def check_sight(parts: Parts, check_servers: CheckServers) -> list[SightRecord]:
+    """Return the results of the sight check that `--sight-check` requests; warn of a bad one.
+
+    Args:
+        parts: Parts of the run.
+        check_servers: Returns the result for each server.
+
+    Raises:
+        SetupError: The check has to pass, and did not.
+    """
+    config = parts.config
+    if config.sight_check == "off" or parts.blind:
+        return []
+    checks = check_servers(parts.engine, config)
+    if caveat := sight_caveat(checks, with_reason=True):
+        if config.sight_check == "require":
+            raise SetupError(f"{caveat}. Fix the server, or pass --sight-check warn to run anyway.")
+        LOG.warning("%s", caveat)
+    return checks
 
 
 def check_continued(

@@ -16,6 +16,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine
 from render_agent.engines.prices import Price
+from render_agent.engines.sight_check import sight_caveat, worst_finding
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
@@ -138,7 +139,7 @@ class RunData:
         """The caveats from `config.json` that must accompany every score of the run."""
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
-        notes += self.parts.notes
+        notes += [*self.parts.notes, sight_caveat(self.sight_checks)]
         if self.changed_questions is not None:
             notes.append(
                 f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"
@@ -150,6 +151,12 @@ class RunData:
                 " SHA-256): beliefs about their scenes are not scored"
             )
         return [note for note in notes if note]
+
+    @property
+    def sight_checks(self) -> list[dict[str, Any]]:
+        """The results of the sight checks from `config.json`: at the start, and each time the run was resumed."""
+        checks: list[dict[str, Any]] = self.record.get("sight_checks", [])
+        return checks
 
     @cached_property
     def recorded(self) -> dict[str, Any]:
@@ -340,7 +347,8 @@ class RunData:
         if reuse is None:
             with suppress(RunLogError):
                 reuse = (self.saved_results or {}).get("reuse")
-        return results(
+        sight = worst_finding(self.sight_checks)
+        run_results = results(
             states,
             partial=self.config.partial,
             notes=self.notes,
@@ -351,6 +359,7 @@ class RunData:
             reuse=reuse or self.record["engine"].get("reuse"),
             billing=self.parts.billing,
         )
+        return run_results if sight is None else {**run_results, "sight_check": sight}
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, describe_engine
 from render_agent.engines.prices import find_price
+from render_agent.engines.sight_check import CheckServers, check_servers
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
 from render_agent.runs.budget import Budget, check_max_cost, price_of
@@ -48,6 +49,7 @@ from render_agent.runs.preflight import (
     check_loaded,
     check_new,
     check_questions,
+    check_sight,
     input_hashes,
     packages,
     prompt_digest,
@@ -251,13 +253,18 @@ def check(
 
 
 def start_run(
-    config: RunConfig, describe: DescribeEngine = describe_engine, *, reads_scan: bool = False
+    config: RunConfig,
+    describe: DescribeEngine = describe_engine,
+    check_servers: CheckServers = check_servers,
+    *,
+    reads_scan: bool = False,
 ) -> Run:
     """Create a new run in a new folder.
 
     Args:
         config: Options of the run.
         describe: Returns the record of the engine.
+        check_servers: Returns the result of the sight check for each server.
         reads_scan: Read the scan of `--ply` before creating the folder, because a run with an unreadable scan could
             never be resumed.
 
@@ -276,6 +283,8 @@ def start_run(
     if reads_scan and config.ply is not None and not parts.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
             scenes.get(questions[0])
+    if checks := check_sight(parts, check_servers):
+        run_record["sight_checks"] = checks
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",
@@ -312,12 +321,15 @@ def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
     return replace(saved, **changed)
 
 
-def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
+def resume_run(
+    folder: RunData, changes: Mapping[str, Any], check_servers: CheckServers = check_servers
+) -> Run:
     """Read a run from its folder, with failed questions active again.
 
     Args:
         folder: The run.
         changes: Options that differ from the saved ones.
+        check_servers: As in `start_run`.
 
     Raises:
         UsageError: A change would affect results.
@@ -327,13 +339,19 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
     parts = _continued_parts(folder, changes)
     log = RunLog(folder.path)
     try:
-        if parts.price != folder.price:
-            log.write_record(folder.record | {"price": to_plain(parts.price)})
         questions = _continued_questions(folder)
         if not folder.has_questions:  # the run was killed before they were written
             log.write_questions(questions)
         run = Run(parts, log, questions)
         _replay_checked(folder, parts, run.states)
+        changed: dict[str, Any] = {}
+        if parts.price != folder.price:
+            changed["price"] = to_plain(parts.price)
+        is_over = not any(state.active for state in run.states)
+        if not is_over and (checks := check_sight(parts, check_servers)):
+            changed["sight_checks"] = [*folder.sight_checks, *checks]
+        if changed:
+            log.write_record(folder.record | changed)
     except BaseException:
         log.close()
         raise

@@ -10,6 +10,7 @@ import threading
 import pydantic
 
 from factories.servers import StubServer
+from factories.sight import is_sight_check
 
 SIGNATURE = "c2lnbmVkKy8="
 
@@ -36,7 +37,7 @@ class AnthropicStub:
             used = [b["id"] for b in before["content"] if b["type"] == "tool_use"]
             assert used == [b["tool_use_id"] for b in after["content"] if "tool_use_id" in b]
         marked = json.dumps(body).count('"cache_control"')
-        assert marked == 2
+        assert marked == 1 + ("system" in body)
         assert "cache_control" in body["messages"][-1]["content"][-1]
 
     def opaque(self, body):
@@ -51,6 +52,9 @@ class AnthropicStub:
         else:
             content = [thought, {"type": "text", "text": json.dumps(step(digest, False))}]
         return self.message(content, "tool_use" if body.get("tools") else "end_turn")
+
+    def say(self, text):
+        return self.message([{"type": "text", "text": text}], "end_turn")
 
     def message(self, content, reason, **more):
         from anthropic.types import Message
@@ -88,6 +92,9 @@ class GeminiStub:
         else:
             part = {"text": json.dumps(step(digest, False))}
         return self.message([thought, {**part, "thoughtSignature": SIGNATURE}], "STOP")
+
+    def say(self, text):
+        return self.message([{"text": text}], "STOP")
 
     def message(self, parts, reason, **more):
         from google.genai import types
@@ -131,6 +138,9 @@ class ResponsesStub:
             item = self.text_item(json.dumps(step(digest, False)))
         return self.message([thought, item])
 
+    def say(self, text):
+        return self.message([self.text_item(text)])
+
     def text_item(self, text):
         content = [{"type": "output_text", "text": text, "annotations": []}]
         head = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
@@ -156,20 +166,23 @@ STUBS = {"anthropic": AnthropicStub, "gemini": GeminiStub, "responses": Response
 class NativeServer(StubServer):
     """Serves a stub; `script` are answers to the first requests: None for the stub's own reply, "cut" for half of it."""
 
-    def __init__(self, name, script=()):
+    def __init__(self, name, script=(), **options):
         self.stub, self.script = STUBS[name](), list(script)
         self.requests, self.problems = [], []
         self.lock = threading.Lock()
-        super().__init__(self.serve)
+        super().__init__(self.serve, **options)
         self.base_url = self.url if name == "responses" else self.url.removesuffix("/v1")
 
     def handle(self, handler, body):
-        if handler.command == "GET" or self.script[:1] != ["cut"]:
+        if handler.command == "GET" or is_sight_check(body) or self.script[:1] != ["cut"]:
             super().handle(handler, body)
             return
         self.script[0] = None
         status, headers, whole = self.serve(handler.command, handler.path, body)
         handler.respond(status, headers, whole[: len(whole) // 2], length=len(whole))
+
+    def say(self, text):
+        return json.dumps(self.stub.say(text)).encode()
 
     def serve(self, method, path, body):
         if method == "GET":

@@ -23,6 +23,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from factories.sight import is_sight_check, read_code
+
 LOOPBACK = "127.0.0.1"
 
 ON_CPU = ("--device", "cpu", "--dtype", "float32", "--host", LOOPBACK)
@@ -39,10 +41,21 @@ class StubServer:
         faults: One entry per chat request; None answers normally, as do requests after the last entry. Kinds:
             refuse, reset, close, cut, stall, garbage, no choices, a status such as 500, or a status with headers.
         port: The port; 0 chooses a free one.
+        sight: Returns the reply to the body of a request of a sight check, which is recorded in `sight_checks` only.
+            None treats it like any other request.
     """
 
-    def __init__(self, answer: Answer, faults: Sequence[Fault | None] = (), port: int = 0) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        faults: Sequence[Fault | None] = (),
+        port: int = 0,
+        *,
+        sight: Callable[[bytes], str] | None = read_code,
+    ) -> None:
         self.answer = answer
+        self.sight = sight
+        self.sight_checks: list[bytes] = []
         self.faults = list(faults)
         self.done: list[Fault] = []
         self.bodies: list[dict] = []
@@ -112,6 +125,12 @@ class StubServer:
 
     def handle(self, handler: Handler, body: bytes) -> None:
         """Answer one request or inject its fault."""
+        if self.sight is not None and is_sight_check(body):
+            with self._lock:
+                self.sight_checks.append(body)
+                text = self.sight(body)
+            handler.respond(200, {}, self.say(text))
+            return
         chat = handler.path.endswith("/chat/completions")
         with self._lock:
             self.headers.append({k.lower(): value for k, value in handler.headers.items()})
@@ -132,6 +151,10 @@ class StubServer:
                 self._do(fault, handler, body)
             finally:
                 self._ended(chat)
+
+    def say(self, text: str) -> bytes:
+        """Return the body of a reply."""
+        return chat_reply(text)
 
     def _ended(self, chat: bool) -> None:
         with self._lock:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,13 @@ def make_remote_engine(config: RunConfig, api: ChatApi) -> RemoteEngine:
         # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
         engine.capabilities = replace(engine.capabilities, sequential=True)
     return engine
+
+
+def engine_per_server(config: RunConfig, api: ChatApi) -> Iterator[tuple[str, RemoteEngine]]:
+    """Yield the URL of each server with an engine that only uses this server, closed before the next is built."""
+    for endpoint in find_endpoints(config.base_url, api.service):
+        with closing(RemoteEngine(api, [endpoint])) as engine:
+            yield endpoint.url, engine
 
 
 def _look_up_all(

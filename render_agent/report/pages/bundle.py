@@ -88,6 +88,9 @@ def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
     record = dict(run.record)
     record["config"] = public_options(record["config"])
     record["engine"] = {name: part for name, part in record["engine"].items() if name != "servers"}
+    if run.sight_checks:
+        names = ("finding", "codes", "replies")
+        record["sight_checks"] = [{n: c[n] for n in names if n in c} for c in run.sight_checks]
     yield "config.json", json_bytes(public(record, private_paths))
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():

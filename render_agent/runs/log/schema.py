@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 from render_agent import __version__
 from render_agent.engines.prices import Price
+from render_agent.engines.sight_check import Finding, SightRecord
 from render_agent.errors import RunLogError
 from render_agent.runs.log.row import Row, Score
 from render_agent.util.reasons import short_repr, truncate
@@ -96,6 +97,7 @@ class Record(TypedDict):
     selection: NotRequired[list[str]]
     questions_withheld: NotRequired[bool]
     price: NotRequired[Price | None]
+    sight_checks: NotRequired[list[SightRecord]]
 
 
 class TypeScore(TypedDict):
@@ -141,6 +143,7 @@ class Results(TypedDict):
     types: dict[str, TypeScore]
     intervals: dict[str, Interval]
     adapted: NotRequired[dict[str, Any]]
+    sight_check: NotRequired[Finding]
     datasets: dict[str, Any]
     score_by_images: NotRequired[list[dict[str, Any]]]
     chance: dict[str, dict[str, Score]]
