@@ -49,7 +49,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Thinking": _thinking(config),
         "New tokens": f"at most {config.max_new_tokens:,} per reply",
         "Reply protocol": config.reply_protocol,
-        "Images in the prompt": config.history,
+        "Images in the prompt": _history(config.history),
         "Feedback": config.feedback,
     }
     if config.reproducible == "on":
@@ -76,6 +76,11 @@ def cost_fact(parts: Parts, results: Mapping[str, Any]) -> dict[str, str]:
 def uncounted_judges(parts: Parts) -> str:
     """Return the end of a sentence about a cost that does not include the judges; empty if it does."""
     return ", without judges" if parts.judges and not parts.billing.includes_verifiers else ""
+
+
+def _history(history: str) -> str:
+    turns = "turn" if history == "1" else f"{history} turns"
+    return history if history == "all" else f"those of the last {turns}"
 
 
 def _thinking(config: RunConfig) -> str:
