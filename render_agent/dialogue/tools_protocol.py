@@ -7,8 +7,10 @@ data, write them with `call_text`.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +48,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
 }
 REQUIRED = ("measure", "answer", "done")  # parameters without a default
 
+MAX_PYTHON_CHARS = 10_000  # of a list of calls; longer ones are not read
 MAX_CALLS = 20  # in a reply; further ones are dropped from the history
 
 
@@ -92,7 +95,7 @@ class ToolsProtocol(JsonProtocol):
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
     ) -> Action | Malformed:
         """Parse a reply; a well-formed call counts as such, not as repaired JSON."""
-        action = super().parse(text, finish_reason, question, form)
+        action = super().parse(in_hermes(text), finish_reason, question, form)
         if isinstance(action, Action) and action.repaired and split_calls(text)[1]:
             return structs.replace(action, repaired=False)
         return action
@@ -172,11 +175,82 @@ _XML = re.compile(r"\s*<function=([\w-]+)>")
 _GLM = re.compile(r"\s*([\w-]+)\s*(?=<arg_key>|\Z)")
 
 
+# Tokens around calls and their parts. Replies must keep them, although tokenizers declare many of them as special.
+TOOL_MARKS = frozenset(
+    "<tool_call> </tool_call> <arg_key> </arg_key> <arg_value> </arg_value> [TOOL_CALLS] [CALL_ID] [ARGS]"
+    ' <|tool_call> <tool_call|> <|"|> <|tool_call_start|> <|tool_call_end|> <|tool_call_begin|>'
+    " <|tool_call_argument_begin|>".split()
+)
+# Calls between special tokens: name and arguments of Gemma 4, of Kimi, and LFM2's list of calls in Python.
+_SPECIAL = re.compile(
+    r"<\|tool_call>\s*call:([\w-]+)(\{(?:(?!<\|tool_call>).)*?\})\s*<tool_call\|>"
+    r"|<\|tool_call_begin\|>\s*(?:functions\.)?([\w-]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>"
+    r"((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>"
+    r"|<\|tool_call_start\|>((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>",
+    re.DOTALL,
+)
+# What differs from JSON in Gemma's arguments: strings between marks, and names without quotes; not strings in quotes.
+_GEMMA = re.compile(r'<\|"\|>(.*?)<\|"\|>|([^\W\d][\w-]*)(?=\s*:)|"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def in_hermes(reply: str) -> str:
+    """Rewrite calls between special tokens (Gemma 4, Kimi, LFM2) in the syntax of Hermes."""
+    return _SPECIAL.sub(_call_in_hermes, reply)
+
+
+def _call_in_hermes(match: re.Match[str]) -> str:
+    gemma, arguments, kimi, kimi_arguments, python = match.groups()
+    if gemma is not None:
+        return call_text(gemma, _GEMMA.sub(_gemma_token_in_json, arguments))
+    if kimi is not None:
+        return call_text(kimi, kimi_arguments)
+    return (
+        "\n".join(call_text(call.name, call.arguments) for call in _python_calls(python))
+        or match[0]
+    )
+
+
+def _gemma_token_in_json(token: re.Match[str]) -> str:
+    text = token[1] if token[2] is None else token[2]
+    return token[0] if text is None else json.dumps(text, ensure_ascii=False)
+
+
+def _python_calls(source: str) -> list[ToolCall]:
+    """Return the calls in a Python list; empty if it is not one."""
+    source = source.strip()[:MAX_PYTHON_CHARS]
+    calls = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes in strings
+            tree = ast.parse(source, mode="eval").body
+        for call in getattr(tree, "elts", ()):
+            values = {
+                str(each.arg): ast.get_source_segment(source, each.value) or ""
+                for each in call.keywords
+            }
+            if call.args:  # whose names are unknown
+                return []
+            calls.append(ToolCall(call.func.id, {name: _literal(values[name]) for name in values}))
+    except (AttributeError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return calls
+
+
+def _literal(source: str) -> Any:
+    """Return the value of a Python literal or of JSON, or else the text."""
+    try:
+        return ast.literal_eval(source)
+    except (SyntaxError, ValueError):
+        return _value(source)
+
+
 def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
     """Split a reply into the text outside its tool calls, and the calls.
 
-    Reads the syntax of Hermes and Qwen3-VL, Qwen3-Coder and Qwen3.5, GLM, and Mistral. Takes time linear in its length.
+    Reads the syntax of Hermes and Qwen3-VL, Qwen3-Coder and Qwen3.5, GLM, Mistral, Gemma 4, Kimi, and LFM2. Takes time
+    linear in its length.
     """
+    reply = in_hermes(reply)
     calls: list[ToolCall] = []
     outside, position = [], 0
     for match in _TAGGED.finditer(reply):

@@ -5,7 +5,7 @@
 
     app = make_app("rooms", max_turns=6)
 
-Every session (a WebSocket) plays its own episodes over the same scenes. Tested with OpenEnv 0.3 and 0.4.
+Every session (a WebSocket) plays its own episodes over the same scenes. Tested with OpenEnv 0.3, 0.4 and 0.10.
 """
 
 from __future__ import annotations

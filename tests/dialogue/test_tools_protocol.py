@@ -1,6 +1,7 @@
 """The protocol of tool calls: the same dialogues as in JSON, and histories that servers and templates accept."""
 
 import json
+import time
 from itertools import pairwise
 
 import pytest
@@ -50,7 +51,36 @@ def mistral(name, arguments):
     return f"[TOOL_CALLS]{name}[ARGS]{json.dumps(arguments)}"
 
 
-SYNTAXES = [hermes, coder, glm, mistral]
+def gemma(name, arguments):
+    """Write a call as the chat template of Gemma 4 does."""
+
+    def write(value):
+        if isinstance(value, str):
+            return f'<|"|>{value}<|"|>'
+        if isinstance(value, dict):
+            return "{" + ",".join(f"{key}:{write(item)}" for key, item in value.items()) + "}"
+        if isinstance(value, list):
+            return "[" + ",".join(map(write, value)) + "]"
+        return json.dumps(value)
+
+    return f"<|tool_call>call:{name}{write(arguments)}<tool_call|>"
+
+
+def kimi(name, arguments):
+    call = f"functions.{name}:0<|tool_call_argument_begin|>{json.dumps(arguments)}"
+    return f"<|tool_call_begin|>{call}<|tool_call_end|>"
+
+
+def lfm2(name, arguments):
+    """Write a call as LFM2 does: Python, with JSON inside."""
+    values = [
+        f"{key}={json.dumps(value) if isinstance(value, list) else repr(value)}"
+        for key, value in arguments.items()
+    ]
+    return f"<|tool_call_start|>[{name}({', '.join(values)})]<|tool_call_end|>"
+
+
+SYNTAXES = [hermes, coder, glm, mistral, gemma, kimi, lfm2]
 
 
 def calling(write):
@@ -169,11 +199,73 @@ def test_splitting_never_raises_and_keeps_texts_without_calls(text):
     st.sampled_from(SYNTAXES),
     st.dictionaries(
         st.sampled_from(["forward_meters", "view", "answer"]),
-        st.one_of(st.integers(-9, 9), st.sampled_from(["ego", "top", "left of it"])),
+        st.one_of(
+            st.integers(-9, 9),
+            st.sampled_from([-1.5, 2e-7, 1e22, True, None]),
+            st.sampled_from(["ego", "top", "left of it", 'a "b": {c}', "", "true", "it's"]),
+            st.lists(st.sampled_from([0.5, -9.0, "x", None, True]), max_size=3),
+        ),
         min_size=1,
     ),
 )
 def test_calls_are_read_as_they_were_written(write, arguments):
     outside, (call,) = split_calls("So.\n" + write("move", arguments))
     assert (outside, call.name) == ("So.", "move")
+    if write in (coder, glm):  # their strings have no quotes
+        arguments = {key: as_json(value) for key, value in arguments.items()}
     assert dict(call.arguments) == arguments
+
+
+def as_json(value):
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+@pytest.mark.parametrize("write", SYNTAXES, ids=lambda write: write.__name__)
+def test_parallel_calls_are_all_split_off(write):
+    calls = [("move", {"forward_meters": 0.5}), ("look", {"view": "top"})]
+    outside, found = split_calls("So.\n" + "\n".join(write(*call) for call in calls))
+    assert outside == "So."
+    assert [(call.name, dict(call.arguments)) for call in found] == calls
+
+
+def test_a_python_list_of_several_calls():
+    reply = "<|tool_call_start|>[move(forward_meters=1, view='top'), look()]<|tool_call_end|>Now?"
+    outside, calls = split_calls(reply)
+    assert outside == "Now?"
+    assert [(call.name, dict(call.arguments)) for call in calls] == [
+        ("move", {"forward_meters": 1, "view": "top"}),
+        ("look", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<|tool_call_start|>[look(90)]<|tool_call_end|>",
+        "<|tool_call_start|>[look(view='top')",
+        "<|tool_call_start|>look<|tool_call_end|>",
+        "<|tool_call_start|>[" + "(" * 9_000 + "<|tool_call_end|>",
+        '<|tool_call>call:look{view:<|"|>top',
+        "<|tool_call_begin|>look<|tool_call_end|>",
+    ],
+)
+def test_what_is_no_whole_call_stays_text(reply):
+    assert split_calls(reply) == (reply, [])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<|tool_call>call:a{",
+        '<|tool_call>call:a{<|"|>',
+        "<|tool_call_start|>[",
+        "<|tool_call_begin|>a",
+    ],
+)
+def test_splitting_takes_linear_time(part):
+    start = time.perf_counter()
+    split_calls(part * 50_000)
+    assert time.perf_counter() - start < 10

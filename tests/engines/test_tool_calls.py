@@ -14,10 +14,11 @@ from factories.servers import StubServer, by_rule, model_server
 import render_agent
 from render_agent.dialogue.chat import image_piece, message, text
 from render_agent.dialogue.reply import ReplyForm
-from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text
+from render_agent.dialogue.tools_protocol import TOOL_MARKS, ToolsProtocol, call_text, split_calls
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import load_processor
 from render_agent.engines.checkpoint.tool_template import check_tools
+from render_agent.engines.families.thinking import reply_text
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.errors import SetupError
 from render_agent.runs.read import RunData
@@ -228,16 +229,49 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_templates(name):
+def published(name):
+    """Return the small tokenizer with a published template."""
     package = importlib.util.find_spec("trl")
     if package is None:
         pytest.skip("trl, which contains the templates, is not installed")
     (folder,) = package.submodule_search_locations
     tokenizer = small_tokenizer()
     tokenizer.chat_template = (Path(folder) / "chat_templates" / f"{name}.jinja").read_text("utf-8")
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_templates(name):
     if PUBLISHED[name]:
-        check_tools(name, tokenizer, TOOLS)
+        check_tools(name, published(name), TOOLS)
     else:
         with pytest.raises(SetupError, match=name):
-            check_tools(name, tokenizer, TOOLS)
+            check_tools(name, published(name), TOOLS)
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if PUBLISHED[name]])
+def test_calls_are_read_as_a_published_template_writes_them(name):
+    arguments = {"look_at": [0.5, -1.0, 0], "rotation_angle_degrees": -90, "view": "a 'top' view"}
+    asked = [message("user", text("Where?"))]
+    said = ToolsProtocol().reply_message("I look. " + call_text("look", arguments), 0)
+    prompts = [
+        published(name).apply_chat_template(messages, tools=TOOLS, tokenize=False)
+        for messages in (asked, [*asked, said])
+    ]
+    outside, (call,) = split_calls(prompts[1].removeprefix(prompts[0]))
+    assert (call.name, dict(call.arguments)) == ("look", arguments)
+    assert "view" not in outside
+
+
+def test_special_tokens_of_calls_are_part_of_the_text():
+    marks = {f"mark_{number}": mark for number, mark in enumerate(sorted(TOOL_MARKS))}
+    tokenizer = small_tokenizer(extra_special_tokens=marks)
+    reply = 'Now. <|tool_call>call:look{view:<|"|>top<|"|>}<tool_call|>'
+    ids = tokenizer(reply + "<|im_end|>")["input_ids"]
+    assert reply_text(tokenizer, None, ids) == reply
+    assert reply_text(tokenizer, None, tokenizer("".join(marks.values()))["input_ids"]) == "".join(
+        marks.values()
+    )
+    assert "<|" not in reply_text(
+        small_tokenizer(), None, small_tokenizer()("<|im_end|>")["input_ids"]
+    )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from render_agent.dialogue.tools_protocol import TOOL_MARKS
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO
 
@@ -101,7 +102,7 @@ class Marks:
 def reply_text(
     tokenizer: Any, marks: Marks | None, ids: Sequence[int], *, opened: bool = False
 ) -> str:
-    """Decode the tokens of a reply without special tokens, with thoughts as think blocks.
+    """Decode the tokens of a reply without special tokens but those of tool calls, with thoughts as think blocks.
 
     Args:
         tokenizer: The model's tokenizer.
@@ -117,15 +118,20 @@ def reply_text(
         )
         return text
 
-    if marks is None:
-        return decode(ids)
+    kept = {
+        token: added.content
+        for token, added in tokenizer.added_tokens_decoder.items()
+        if added.special and added.content in TOOL_MARKS
+    }
+    if marks is not None:
+        kept |= {marks.open: THINK, marks.close: END_OF_THINK}
     text, start = "", 0
     for index, token in enumerate(ids):
-        if token in (marks.open, marks.close):
-            text += decode(ids[start:index]) + (THINK if token == marks.open else END_OF_THINK)
+        if token in kept:
+            text += decode(ids[start:index]) + kept[token]
             start = index + 1
     text += decode(ids[start:])
-    return THINK + text if opened and marks.close not in ids else text
+    return THINK + text if opened and marks is not None and marks.close not in ids else text
 
 
 @dataclass(eq=False)
