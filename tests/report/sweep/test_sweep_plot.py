@@ -67,12 +67,15 @@ def test_option_with_the_most_values_is_the_axis(tmp_path):
     assert (curves.option, len(curves.rows)) == ("history", 3)
 
 
-def test_example_plots_the_score_over_history(tmp_path):
-    plan = read_sweep(TREE / "examples" / "history.yaml", {}, tmp_path)
-    rows = [{"label": label} for label in plan.rows]
-    curves = find_curves(plan, rows)
-    assert (curves.option, curves.values) == ("history", ["1", "2", "4", "8", "all"])
-    assert [len(points) for points in curves.rows.values()] == [5]
+def test_sweeps_in_the_docs_plot_the_score_over_history(tmp_path):
+    text = (TREE / "docs" / "explanation" / "exploration.md").read_text("utf-8")
+    (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    for file, count in ((TREE / "examples" / "history.yaml", 1), (tmp_path / "docs.yaml", 2)):
+        plan = read_sweep(file, {}, tmp_path)
+        rows = [{"label": label} for label in plan.rows]
+        curves = find_curves(plan, rows)
+        assert (curves.option, curves.values) == ("history", ["1", "2", "4", "8", "all"])
+        assert [len(points) for points in curves.rows.values()] == [5] * count
 
 
 def test_another_run_is_a_point_beside_the_curve(tmp_path):
