@@ -96,10 +96,6 @@ class TransformersEngine(BatchingEngine):
         """The model."""
         return self.loaded.model
 
-    def describe(self) -> dict[str, Any]:
-        """Return the metadata of the loaded model: weights, device, libraries and sampling parameters."""
-        return {**self.loaded.describe(), "reuse": self.reuse}
-
     @property
     def reuse(self) -> str:
         """What is reused between the turns of a question: `vision` or `none`."""

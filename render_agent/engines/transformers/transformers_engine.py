@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from threading import Event
-from typing import Any
 
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
 from render_agent.engines.memory.device import device_memory
@@ -108,10 +107,6 @@ class ContinuousEngine:
     def calls(self) -> int:
         """Number of model calls so far: prefill calls and decoding steps."""
         return self.scheduler.calls
-
-    def describe(self) -> dict[str, Any]:
-        """Return the metadata of the loaded model and of its reuse."""
-        return {**self.loaded.describe(), "reuse": self.reuse}
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Answer all requests and block until the last reply is complete."""

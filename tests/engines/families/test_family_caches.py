@@ -122,7 +122,7 @@ def test_only_vision_features_are_reused_with_indexed_keys():
     model = loaded("qwen4_exp")
     expected = dialogues().lead(TransformersEngine(model, batch_size=1))
     engine = build_engine(model, 3, {}, 1000)
-    assert engine.describe()["reuse"] == "vision"
+    assert engine.reuse == "vision"
     assert dialogues().lead(engine).said == expected.said
     engine.vision.close()
 

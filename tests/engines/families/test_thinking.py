@@ -147,7 +147,7 @@ def test_log_describes_how_the_template_renders_earlier_thoughts(name, caplog):
     (message,) = [line for line in caplog.messages if line.startswith("thoughts")]
     assert f"between {model.marks.opens} and {model.marks.closes}" in message
     assert rendered in message
-    assert model.describe()["thoughts"] in message
+    assert model.thoughts() in message
 
 
 def test_conflicting_thinking_options_are_rejected():

@@ -33,20 +33,20 @@ def test_three_families_reuse_the_kv_cache(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = build_engine(loaded, 8, {}, 0)
     assert isinstance(engine, ContinuousEngine)
-    assert engine.describe()["reuse"] == "keys"
+    assert engine.reuse == "keys"
 
 
 def test_other_families_reuse_nothing(tmp_path):
     engine = build_engine(load(small_llava_onevision(tmp_path)), 8, {}, 0)
     assert isinstance(engine, TransformersEngine)
-    assert engine.describe()["reuse"] == "none"
+    assert engine.reuse == "none"
 
 
 @pytest.mark.parametrize("reuse", mostly_slow(["keys", "vision", "none"], "vision"))
 def test_every_kind_of_reuse_gives_the_same_replies(reuse, loaded):
     expected = Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
     engine = build_engine(loaded, 8, {"reuse": reuse}, 0)
-    assert engine.describe()["reuse"] == reuse
+    assert engine.reuse == reuse
     assert Dialogues(count=4, turns=3).lead(engine).said == expected
 
 

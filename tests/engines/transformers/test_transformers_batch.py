@@ -154,11 +154,3 @@ def test_image_tokens_are_never_generated(engine):
     requests = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
     rows = generated_ids(engine, requests, 60)
     assert not any(token in engine.loaded.suppressed for row in rows for token in row)
-
-
-def test_description_contains_weights_and_device(engine):
-    described = engine.describe()
-    assert described["weights"].startswith("sha256:")
-    assert (described["dtype"], described["device"]) == ("float32", "cpu")
-    assert described["model_type"] == "qwen3_vl"
-    assert described["revision"] is None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from render_agent.dialogue import chat
-from render_agent.engines.checkpoint.locate import describe_located, find_model
+from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
 from render_agent.engines.checkpoint.special_tokens import end_tokens, image_token_ids, pad_token
 from render_agent.engines.engine import Request
@@ -55,19 +55,6 @@ class LoadedModel:
     """Returns predetermined replies, for benchmarks."""
     max_len: int | None = None
     """Maximum tokens of a dialogue including the reply; None for no limit."""
-    description: Mapping[str, Any] = field(default_factory=dict)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the metadata of the loaded model: weights, device, libraries and sampling parameters."""
-        return {
-            **self.description,
-            "dtype": str(self.model.dtype).removeprefix("torch."),
-            "device": str(self.model.device),
-            "top_k": self.truncation.top_k,
-            "top_p": self.truncation.top_p,
-            "chat_template_kwargs": dict(self.inputs.template),
-            "thoughts": self.thoughts(),
-        }
 
     def thoughts(self) -> str | None:
         """Describe the marks of thoughts, and how the chat template renders earlier ones; None without marks.
@@ -179,14 +166,14 @@ def open_model(
     check_names(dtype, device)
     if pretrained is None:
         located = find_model(model, revision)
-        check_options(options, str(located.config.get("model_type")))
+        model_type = str(located.config.get("model_type"))
+        check_options(options, model_type)
         pretrained = load_pretrained(located, dtype, device, options, thinking)
-        description = describe_located(located)
     else:
-        description = {"model_type": pretrained.model.config.model_type}
-        check_options(options, description["model_type"])
-        family_of(description["model_type"]).thinking.check(pretrained.processor, thinking)
-    thinking_format = family_of(str(description["model_type"])).thinking
+        model_type = pretrained.model.config.model_type
+        check_options(options, model_type)
+        family_of(model_type).thinking.check(pretrained.processor, thinking)
+    thinking_format = family_of(model_type).thinking
     arguments = thinking_format.arguments(thinking, options.get("chat_template_kwargs") or {})
     unmask_padding_rows(pretrained.model)
     tokenizer = pretrained.processor.tokenizer
@@ -196,7 +183,7 @@ def open_model(
         model=pretrained.model,
         inputs=PromptBuilder(
             pretrained.processor,
-            str(description["model_type"]),
+            model_type,
             options={**options, "chat_template_kwargs": arguments},
             pins=pretrained.model.device.type == "cuda",
         ),
@@ -213,7 +200,6 @@ def open_model(
         guides=None if script else make_guides(pretrained.model, tokenizer, ends, marks),
         script=script,
         max_len=max_model_len or position_limit(pretrained.model.config),
-        description=description,
     )
     if (thoughts := loaded.thoughts()) is not None:
         LOG.info("thoughts: %s", thoughts)
