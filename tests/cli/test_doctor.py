@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from conftest import test_data
 from factories.models import small_model
+from torch.nn import functional
 
 from render_agent import registry
 from render_agent.cli.commands.doctor import command, data, engines, machine, model_probe, renderers
 from render_agent.cli.commands.doctor.checks import ProbeResult, run_probe
+from render_agent.engines.transformers.fixed_shapes import FixedShapes
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.util import system_libraries
 
@@ -170,9 +172,30 @@ def test_probe_of_a_correct_model():
     result = model_probe.probe_model(str(small_model()), "cpu", "float32")
     assert result["batch"] is None
     assert result["reuse"] is None
+    assert result["reproducible"] is None
     told = engines.probe_check("small", result)
     assert told.works
     assert "batch = single, reuse = recompute" in told.detail
+    assert "--reproducible on" in told.detail
+
+
+def test_probe_detects_that_the_composition_of_a_batch_changes_results(monkeypatch):
+    """The run works, but `--reproducible on` would be refused."""
+    linear = functional.linear
+
+    def shape_dependent(given, weight, bias=None):
+        return linear(given, weight, bias) * (1 + given.numel() % 61 * 1e-6)
+
+    monkeypatch.setattr(FixedShapes, "sizes", lambda self, *sizes: sizes)
+    loaded = open_model(str(small_model()), device="cpu", dtype="float32")
+    monkeypatch.setattr(functional, "linear", shape_dependent)
+    why = model_probe._why_not_reproducible(loaded)
+    assert "does not hold on cpu" in why
+    told = engines.probe_check(
+        "small", {"batch": None, "reuse": None, "reproducible": why, "seconds": 1.0}
+    )
+    assert told.works
+    assert why in told.detail
 
 
 def test_probe_detects_batch_differences(monkeypatch):

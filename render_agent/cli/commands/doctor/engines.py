@@ -60,7 +60,9 @@ def probe_check(model: str, result: Mapping[str, Any], error: str | None = None)
     if reason := error or result["batch"]:
         return Check(PART, model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
     reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
-    return Check(PART, model, True, f"batch = single, {reuse}; {result['seconds']:.1f} s")
+    why = result["reproducible"]
+    exact = "bit-for-bit reproducible with --reproducible on" if why is None else why
+    return Check(PART, model, True, f"batch = single, {reuse}; {exact}; {result['seconds']:.1f} s")
 
 
 def load_libraries() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Test of a model on this machine: batched replies match single ones, and a reused KV cache changes nothing."""
+"""Test of a model on this machine: batching and a reused KV cache change nothing, and whether replies can be reproducible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from render_agent.errors import SetupError
+
 NEW_TOKENS = 8  # tokens generated per reply
+DIALOGUE_TOKENS = 2000  # estimated tokens per dialogue of the reproducible engine
 
 ROUGH = 0.03  # tolerated RMS difference of half-precision scores, relative to their range
 
@@ -18,7 +21,8 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
 
     Returns:
         `batch`: why two requests in a batch get other replies than alone, or None. `reuse`: why a reused KV cache
-        changes replies, or None. `seconds`: duration of the test.
+        changes replies, or None. `reproducible`: why `--reproducible on` does not hold, or None. `seconds`: duration of
+        the test.
 
     Raises:
         SetupError: The model cannot be loaded.
@@ -34,7 +38,22 @@ def _probed(loaded: Any) -> dict[str, str | None]:
     from render_agent.engines.transformers.cache_check import check_cache
 
     why = loaded.inputs.family.why or check_cache(loaded)
-    return {"batch": _why_batch_differs(loaded), "reuse": why}
+    return {
+        "batch": _why_batch_differs(loaded),
+        "reuse": why,
+        "reproducible": _why_not_reproducible(loaded),
+    }
+
+
+def _why_not_reproducible(loaded: Any) -> str | None:
+    """Return why `--reproducible on` refuses this model on its device; None if two compositions of a batch are equal."""
+    from render_agent.engines.transformers.factory import build_engine
+
+    try:
+        build_engine(loaded, None, {}, DIALOGUE_TOKENS, reproducible=True).close()
+    except SetupError as error:
+        return str(error)
+    return None
 
 
 def _why_batch_differs(loaded: Any) -> str | None:
