@@ -317,7 +317,10 @@ class Scheduler:
         return True
 
     def _fail(self, sample: Sample, fault: Fault) -> None:
-        self._deliver(sample, Reply(error=self.loaded.fault_text(fault, sample.in_flight.prompt)))
+        error = self.loaded.fault_text(fault, sample.in_flight.prompt)
+        if fault.out_of_memory and self.shapes is not None:
+            error += " Without --reproducible on, calls can be smaller."
+        self._deliver(sample, Reply(error=error))
 
     def close(self) -> None:
         """Release the memory of the cache and of CUDA graphs."""

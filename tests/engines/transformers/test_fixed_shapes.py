@@ -161,6 +161,37 @@ def test_running_out_of_memory_changes_nothing(results, expected, monkeypatch):
     assert same(logits, expected[1])
 
 
+@pytest.mark.parametrize("call", ["prefill", "step"])
+def test_question_that_never_fits_fails_alone(expected, loaded, monkeypatch, call):
+    """Running out of memory in every call with a dialogue, even alone, fails that dialogue and no other."""
+    engine = ContinuousEngine(
+        dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=64, reproducible=True
+    )
+    read, step = scheduler.prefill, engine.scheduler.decoder.step
+
+    def refuse(sequences):
+        if "q3" in {sequence.question_id for sequence in sequences}:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def refusing_prefill(model, cache, entries, *more):
+        refuse([entry.sequence for entry in entries])
+        return read(model, cache, entries, *more)
+
+    def refusing_step(rows):
+        refuse([row.sequence for row in rows])
+        return step(rows)
+
+    if call == "prefill":
+        monkeypatch.setattr(scheduler, "prefill", refusing_prefill)
+    else:
+        monkeypatch.setattr(engine.scheduler.decoder, "step", refusing_step)
+    said = Dialogues(**LONG).lead(engine).said
+    for error in said.pop("q3"):
+        assert "does not fit in the memory of cpu" in error
+        assert "--reproducible on" in error
+    assert said == {name: texts for name, texts in expected[0].said.items() if name != "q3"}
+
+
 def test_complete_blocks_are_reused(expected):
     read, seen, cached = expected[0].tokens
     assert cached > 0.5 * read
