@@ -6,7 +6,9 @@ Packages add engines through an entry point: a callable that takes the run optio
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from render_agent.extras import require
 from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import Digests, InputFile
+from render_agent.util.processes import count_cores
 
 if TYPE_CHECKING:
     from render_agent.engines.remote.chat_api import ChatApi
@@ -61,6 +64,10 @@ class EngineMaker(Choice):
     def servers(self, config: RunConfig) -> Iterable[tuple[str, Engine]]:
         """Yield the URL of each server with an engine that only uses this server; none by default."""
         return ()
+
+    def machine(self, config: RunConfig) -> dict[str, Any] | None:
+        """Return what the replies of a reproducible run depend on besides its options; None for other runs."""
+        return None
 
 
 class Transformers(EngineMaker):
@@ -139,24 +146,28 @@ class Transformers(EngineMaker):
             "device": config.device,
             "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
             "reuse": options.get("reuse", family_of(str(described["model_type"])).reuse),
-            **({"reproducible": _machine(config.device)} if config.reproducible == "on" else {}),
+            **({} if (machine := self.machine(config)) is None else {"reproducible": machine}),
         }
 
+    def machine(self, config: RunConfig) -> dict[str, Any] | None:
+        """Return the device and the libraries, and on a CPU the number of threads, which changes the order of sums."""
+        if config.reproducible != "on":
+            return None
+        import torch
 
-def _machine(device: str) -> dict[str, str | None]:
-    """Return what the results of a reproducible run depend on besides its options: the GPU and the libraries."""
-    import torch
+        from render_agent.engines.checkpoint.pretrained import choose_device
 
-    from render_agent.engines.checkpoint.pretrained import choose_device
-
-    chosen = torch.device(choose_device(device, "--device"))
-    on_gpu = chosen.type == "cuda"
-    return {
-        "device": torch.cuda.get_device_name(chosen) if on_gpu else chosen.type,
-        "driver": _nvidia_driver() if on_gpu else None,
-        "cuda": torch.version.cuda if on_gpu else None,
-        **{name: version(name) for name in ("torch", "transformers")},
-    }
+        device = torch.device(choose_device((*config.devices, config.device)[0], "--device"))
+        libraries = {name: version(name) for name in ("torch", "transformers")}
+        if device.type == "cuda":
+            name, driver = torch.cuda.get_device_name(device), _nvidia_driver()
+            return {"device": name, "driver": driver, "cuda": torch.version.cuda, **libraries}
+        if device.type != "cpu":
+            return {"device": device.type, **libraries}
+        workers = config.workers if not config.devices else len(config.devices)
+        threads = torch.get_num_threads() if workers == 1 else max(1, count_cores() // workers)
+        name = f"{_cpu_name()}, {torch.backends.cpu.get_cpu_capability()}"
+        return {"device": name, "threads": threads, **libraries}
 
 
 def _nvidia_driver() -> str | None:
@@ -164,6 +175,14 @@ def _nvidia_driver() -> str | None:
         return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
     except OSError:
         return None
+
+
+def _cpu_name() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 class Vllm(EngineMaker):

@@ -52,8 +52,10 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Images in the prompt": _history(config.history),
         "Feedback": config.feedback,
     }
-    if config.reproducible == "on":
-        facts["Reproducible"] = "bit-for-bit on this type of device, with these versions"
+    if config.engine == "transformers":
+        is_exact = config.reproducible == "on" and results.get("reproducible", True)
+        where = "on this type of device, with these versions"
+        facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"
     others = "; ".join(
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
     )

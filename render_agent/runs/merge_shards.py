@@ -19,6 +19,7 @@ from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import LOCK
 from render_agent.runs.log.schema import FORMAT
 from render_agent.runs.log.writer import RunLog, new_folder
+from render_agent.runs.machines import MACHINE, OTHER_MACHINES, add_machine
 from render_agent.runs.read import RunData
 from render_agent.util.atomic_files import make_folders, sync_folder, write_errors
 from render_agent.util.contained_paths import check_inside
@@ -54,6 +55,9 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
         | {QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest()},
         "scan_parts": _joined(shard.record.get("scan_parts", {}) for shard in shards),
     }
+    for engine in [shard.record["engine"] for shard in shards]:
+        for machine in (engine.get(MACHINE), *engine.get(OTHER_MACHINES, [])):
+            record["engine"] = add_machine(record["engine"], machine)
     if any(shard.price != shards[0].price for shard in shards):
         record["price"] = None  # the total is unknown
     record.pop("selection", None)

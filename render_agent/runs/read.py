@@ -36,6 +36,7 @@ from render_agent.runs.log.lines import (
 from render_agent.runs.log.results import results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
+from render_agent.runs.machines import machine_note
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
@@ -139,7 +140,8 @@ class RunData:
         """The caveats from `config.json` that must accompany every score of the run."""
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
-        notes += [*self.parts.notes, sight_caveat(self.sight_checks)]
+        own = (machine_note(record["engine"]), sight_caveat(self.sight_checks))
+        notes += [*self.parts.notes, *own]
         if self.changed_questions is not None:
             notes.append(
                 f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"
@@ -358,6 +360,9 @@ class RunData:
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
             billing=self.parts.billing,
+            reproducible=machine_note(self.record["engine"]) is None
+            if self.config.reproducible == "on"
+            else None,
         )
         return run_results if sight is None else {**run_results, "sight_check": sight}
 

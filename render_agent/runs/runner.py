@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 import subprocess
@@ -42,6 +43,7 @@ from render_agent.runs.inputs import QUESTIONS, scan_parts, selection
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
+from render_agent.runs.machines import add_machine, machine_note
 from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
@@ -67,6 +69,8 @@ from render_agent.util.safe_parse import to_plain
 from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import ViewProvider
+
+LOG = logging.getLogger(__name__)
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
@@ -350,6 +354,12 @@ def resume_run(
         is_over = not any(state.active for state in run.states)
         if not is_over and (checks := check_sight(parts, check_servers)):
             changed["sight_checks"] = [*folder.sight_checks, *checks]
+        if not is_over:
+            machine = parts.engine.machine(parts.config)
+            engine = add_machine(folder.record["engine"], machine)
+            if engine != folder.record["engine"]:
+                LOG.warning("%s", machine_note(engine))
+                changed["engine"] = engine
         if changed:
             log.write_record(folder.record | changed)
     except BaseException:

@@ -55,6 +55,7 @@ def results(
     marks: Marks = NO_MARKS,
     reuse: str | None = None,
     billing: Billing = UNPRICED,
+    reproducible: bool | None = None,
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
@@ -70,6 +71,7 @@ def results(
         marks: Scores from a judge by question id.
         reuse: Description of the KV cache reuse of the engine.
         billing: Gives the cost of the run.
+        reproducible: Whether the run with `--reproducible on` is reproducible bit for bit; None for other runs.
     """
     scored = [state for state in states if score_of(state, marks=marks) is not None]
     official = means(scored_answers(scored, marks=marks))[MACRO]
@@ -115,6 +117,7 @@ def results(
         "cost_usd": billing.total(states),
         "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
+        **({} if reproducible is None else {"reproducible": reproducible}),
     }
 
 

@@ -150,4 +150,5 @@ class Results(TypedDict):
     counts: Counts
     totals: Totals
     cost_usd: NotRequired[Number | None]
+    reproducible: NotRequired[bool]
     questions: list[Row]
