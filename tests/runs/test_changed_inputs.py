@@ -139,6 +139,7 @@ class World:
         self.run, self.shard = self.play(), self.play(shard="1/2")
         self.unfinished = Path(shutil.copytree(self.run, folder / "unfinished"))
         cut(self.unfinished, 3)
+        self.later: dict[str, tuple[Path, Path]] = {}  # a run and a shard after each change
 
     def play(self, **options) -> Path:
         """Run all questions with the unchanged files."""
@@ -197,7 +198,9 @@ def world(tmp_path_factory):
 def changed(world, request):
     """The arguments of `COMMANDS`, and the changed paths, with runs from before and after an input was changed."""
     with world.changed(request.param) as files:
-        later, later_shard = world.play(), world.play(shard="2/2")
+        if request.param not in world.later:
+            world.later[request.param] = world.play(), world.play(shard="2/2")
+        later, later_shard = world.later[request.param]
         names = {
             "run": world.run,
             "shard": world.shard,
