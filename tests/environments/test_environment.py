@@ -96,7 +96,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_episode_is_the_dialogue_of_a_run(kind, tmp_path):
-    options = {"limit": 6, "shuffle": True, **SMALL, **KINDS[kind]}
+    options = {"limit": 3, "shuffle": True, **SMALL, **KINDS[kind]}
     model = options.pop("model", None)
     with render_agent.Environment.from_benchmark(
         "rooms", record=tmp_path / "episodes", model=model, **options

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.scans import XYZ, block, joined, mesh_ply, ply, rectangle, room, sampled
 
 from render_agent.scans.extent import measure_extent
@@ -149,7 +149,7 @@ HOUSES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", HOUSES)
+@pytest.mark.parametrize("name", mostly_slow(HOUSES, "furnished", "platform", "lowered ceiling"))
 def test_a_floor_is_the_top_of_its_slab_and_a_ceiling_the_underside(name, kind, tmp_path):
     rounding = 0.02 if kind == "cloud" else 1e-4
     for thickness in THICKNESSES[1::2] if kind == "cloud" else THICKNESSES:
@@ -160,7 +160,7 @@ def test_a_floor_is_the_top_of_its_slab_and_a_ceiling_the_underside(name, kind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("thickness", THICKNESSES)
+@pytest.mark.parametrize("thickness", mostly_slow(THICKNESSES, 0.05, 0.2))
 def test_two_storeys_of_slabs(kind, thickness, tmp_path):
     upper = tuple(moved(wall, (0, 0, 2.6 + thickness)) for wall in WALLS)
     top = 2 * (2.6 + thickness) + thickness
@@ -251,7 +251,7 @@ def test_slabs_in_noisy_clouds(thickness, sigma):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("with_slab", [False, True])
-@pytest.mark.parametrize("depth", [0.3, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("depth", mostly_slow([0.3, 1.0, 1.5, 3.0], 0.3, 3.0))
 def test_ground_is_as_thick_as_it_likes(depth, with_slab, kind, tmp_path):
     """A house on a solid block that is larger than the house; the block's underside is no floor."""
     if depth > 1.8 and kind != "outward":
@@ -265,7 +265,7 @@ def test_ground_is_as_thick_as_it_likes(depth, with_slab, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("drop", [0.0, 0.1, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("drop", mostly_slow([0.0, 0.1, 0.3, 0.5, 1.0], 0.0, 0.3))
 def test_the_floor_of_a_house_on_open_ground_is_the_one_under_its_roof(drop, kind, tmp_path):
     sizes = (8,) if kind == "cloud" else (8, 30)
     for size in sizes:
