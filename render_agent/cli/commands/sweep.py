@@ -39,7 +39,7 @@ DISPLAY = ("json", "quiet", "verbose")
 def sweep_command(
     context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
 ) -> None:
-    """Run a grid of options, one run per combination.
+    """Run a grid of options, one run per combination; print the scores in a table, and plot them.
 
     Run the command again to resume an interrupted sweep.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.options import flag_of
+from render_agent.report.pages.index.runs_page import SWEEP_PLOT
 from render_agent.report.pages.plots.palette import BLUE
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -22,7 +23,6 @@ from render_agent.report.sweep.table import COMPLETE, Row, sweep_title
 from render_agent.util.atomic_files import atomic_write
 from render_agent.util.numbers import is_number
 
-FILE = "scores.svg"  # in the folder of the runs
 MIN_POINTS = 3  # of a curve; fewer are rows
 ALL = "all"  # value of a numeric option without a limit, e.g. of --history
 LONGEST_LABEL = 64  # characters of a label of the legend; two of half the length fit side by side
@@ -58,7 +58,7 @@ def write_sweep_plot(sweep: Sweep, rows: Sequence[Row]) -> Path | None:
     if not scored:
         return None
     curves = find_curves(sweep, scored)
-    file = Path(sweep.cells[0].config.output) / FILE
+    file = Path(sweep.cells[0].config.output) / SWEEP_PLOT
     title = sweep_title(sweep)
     svg = draw_rows(scored, title) if curves is None else draw_curves(curves, title)
     atomic_write(file, svg.encode())

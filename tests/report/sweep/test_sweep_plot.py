@@ -11,9 +11,10 @@ from factories import TREE
 from factories.runs import make_questions
 
 from render_agent.cli.main import cli
+from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page
 from render_agent.report.sweep.grid import find_cells
 from render_agent.report.sweep.plan import read_sweep
-from render_agent.report.sweep.plot import FILE, draw_curves, find_curves, write_sweep_plot
+from render_agent.report.sweep.plot import draw_curves, find_curves, write_sweep_plot
 from render_agent.report.sweep.table import sweep_rows
 
 TEXT = "{http://www.w3.org/2000/svg}text"
@@ -124,7 +125,7 @@ def test_command_plots_its_table(tmp_path):
     words = ["sweep", str(file), "--output", str(tmp_path), "--json"]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
-    plot = tmp_path / "sweep_s" / FILE
+    plot = tmp_path / "sweep_s" / SWEEP_PLOT
     assert json.loads(done.stdout)["plot"] == str(plot)
     assert str(plot) in done.stderr
     before = plot.read_bytes()
@@ -132,3 +133,4 @@ def test_command_plots_its_table(tmp_path):
     rows = sweep_rows(plan, find_cells(plan))
     assert len(rows) == 3
     assert write_sweep_plot(plan, rows).read_bytes() == before
+    assert f"../{SWEEP_PLOT}" in write_runs_page(plot.parent).read_text("utf-8")

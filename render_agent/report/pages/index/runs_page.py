@@ -14,12 +14,14 @@ from render_agent.report.pages.page import copy_assets, render_page, write_page
 from render_agent.report.run_list import differing_options, run_row
 from render_agent.runs.read import NO_RUNS, list_runs
 from render_agent.score.summary import SCORE_NAMES
-from render_agent.score.tables import interval
+from render_agent.score.tables import dollars, interval
 from render_agent.util.atomic_files import replacing_folder
 from render_agent.util.display import count_noun
 from render_agent.util.sanitize import escape_name
 
 TEMPLATE = "runs.html"
+
+SWEEP_PLOT = "scores.svg"  # in the folder of a sweep
 
 OWN_FILE = "assets/report.css"  # a folder without it is not one that this program wrote
 
@@ -40,6 +42,8 @@ def write_runs_page(output: Path) -> Path:
         UsageError: The folder `report` is not a report.
     """
     values = page_values(output, has_report)
+    if (output / SWEEP_PLOT).is_file():
+        values["plot"] = f"../{SWEEP_PLOT}"
     folder = output / REPORT
     if folder.exists() and not (folder / OWN_FILE).is_file():
         raise UsageError(f"{folder} exists and is not a report. Move or rename it.")
@@ -87,6 +91,9 @@ def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
         "rows": rows,
         "total": count_noun(len(rows), "run"),
         "has_options": any(row["differing"] for row in rows),
+        "has_cost": any(row["cost_usd"] is not None for row in rows),
+        "dollars": dollars,
+        "plot": None,
         "score_names": SCORE_NAMES,
     }
 
