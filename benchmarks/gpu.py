@@ -1,6 +1,7 @@
-"""Full GPU benchmark, from a checkout in about nine minutes.
+"""Full GPU benchmark, from a checkout in about eight minutes.
 
     python -m benchmarks.gpu --output benchmarks/results/gpu.md
+    python -m benchmarks.gpu --reproducible --output benchmarks/results/gpu_reproducible.md
 
 Models have published shapes and random weights, created on the GPU. Unless noted, replies are forced, so that every
 schedule does the same work. Sequential schedules are measured on a few questions with few turns, because their time is
@@ -18,17 +19,20 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
+from render_agent.engines.make_engine import Transformers
+from render_agent.engines.transformers import scheduler
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
@@ -45,6 +49,7 @@ LARGE_MODEL, SMALL_MODEL = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instru
 FORCED_LENGTHS = LengthDistributions((1, 9), 60.0)
 SHORT_LENGTHS = LengthDistributions((1, 5), 60.0)
 CROWDED_SECONDS = 3.0
+REPRODUCIBLE = ", reproducible"  # end of the names of steps with `--reproducible on`
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
     " peak_gb prefilled_over_first_seen failed questions_that_differ events"
@@ -81,6 +86,8 @@ class Step:
     reproducible: bool = False
     own_turns: int = 2
     """Turns if the model generates its own replies."""
+    killed_after: tuple[int, ...] = ()
+    """Numbers of turns after which the run is killed and resumed."""
 
 
 def steps(many: int) -> list[Step]:
@@ -110,7 +117,7 @@ def steps(many: int) -> list[Step]:
 
 @contextlib.contextmanager
 def crowd(device: Any, readings: int) -> Iterator[None]:
-    """Allocate all free GPU memory for some seconds, once, after a number of prefills."""
+    """Allocate all free GPU memory for some seconds, once, after a number of prefills; on a CPU, one call fails."""
     import torch
 
     read, count, ballast = Scheduler.read, 0, []
@@ -124,7 +131,11 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
                 while True:
                     ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
             threading.Timer(CROWDED_SECONDS, ballast.clear).start()
-        read(self)
+        fails = count == readings and device.type != "cuda"
+        with mock.patch.object(scheduler, "prefill", _out_of_memory) if fails else nothing:
+            read(self)
+
+    nothing: Any = contextlib.nullcontext()
 
     Scheduler.read = crowded  # type: ignore[method-assign]
     try:
@@ -132,6 +143,10 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
     finally:
         Scheduler.read = read  # type: ignore[method-assign]
         ballast.clear()
+
+
+def _out_of_memory(*args: Any) -> None:
+    raise MemoryError
 
 
 class GpuMonitor:
@@ -170,10 +185,32 @@ def reproducible_steps(many: int) -> list[Step]:
         Step("default schedule, reproducible", schedule="default", **fixed),
         Step("16 rows, reproducible", wanted=16, **fixed),
         Step("5 rows, reproducible", wanted=5, **fixed),
+        Step(
+            "killed and resumed twice, reproducible", killed_after=(many // 2, many // 2), **fixed
+        ),
         Step("memory temporarily filled, reproducible", crowded=True, **fixed),
         Step("automatic rows", **own),
         Step("default schedule", schedule="default", **own),
         Step("16 rows", wanted=16, **own),
+        Step("5 rows", wanted=5, **own),
+    ]
+
+
+def reproducibility(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how many transcripts of reproducible steps differ, and their speed relative to ordinary steps."""
+    steps = {row["step"]: row for row in rows if row["step"].endswith(REPRODUCIBLE)}
+    if not steps:
+        return []
+    speeds = {row["step"]: row["tokens_a_second"] for row in rows}
+    ratios = [
+        f"{base}: {row['tokens_a_second'] / speeds[base]:.0%}"
+        for name, row in steps.items()
+        if (base := name.removesuffix(REPRODUCIBLE)) in speeds
+    ]
+    differ = max(row["questions_that_differ"] for row in steps.values())
+    return [
+        f"{differ} of {max(row['questions'] for row in steps.values())} transcripts differ between {len(steps)}"
+        f" reproducible runs. Their tokens per second relative to ordinary runs: {'; '.join(ratios) or '–'}."
     ]
 
 
@@ -228,7 +265,7 @@ class Measurement:
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
             monitor = GpuMonitor(pretrained.model.device.type == "cuda")
-            trial = bench.measure(variant, config)
+            trial = bench.measure(variant, config, step.killed_after)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible}"
         reference = self.transcripts.setdefault(same, trial.work)
         row = summarize_trials([trial], {}, reference)
@@ -327,6 +364,7 @@ class Measurement:
         heads = ["step", "model", *COLUMNS]
         lines = [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
         lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.done])]
+        lines += ["", *reproducibility(self.done)]
         lines += ["", *(f"Skipped: {name}" for name in self.left_out)]
         publish(self.output, "GPU", lines, machine())
 
@@ -361,7 +399,7 @@ def _in_use(device: Any) -> tuple[float, float]:
 
 @click.command()
 @OUTPUT
-@click.option("--minutes", default=8.5, show_default=True, help="Start no step after this time.")
+@click.option("--minutes", default=7.5, show_default=True, help="Start no step after this time.")
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--model", help="Use this model shape for all steps.")
 @click.option("--many", default=128, show_default=True, help="Concurrent questions.")
@@ -386,6 +424,7 @@ def main(
         image_size=(int(width), int(height)),
     )
     measurement = Measurement(output, config, 60 * minutes, model)
+    measurement.found["machine"] = Transformers().machine(replace(config, reproducible="on"))
     # Warm up: compilation and loading are not measured.
     measurement.take(Step("warm-up", 4, lengths=LengthDistributions((1, 2), 8)))
     measurement.done.clear()

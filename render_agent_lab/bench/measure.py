@@ -5,16 +5,19 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Engine
 from render_agent.engines.memory.device import MainMemory, device_memory
 from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
-from render_agent.runs.runner import start_run
+from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.bench.compared_engines import EngineFactory
 from render_agent_lab.bench.figures import Trial, baseline_seconds, read_work, summarize_trials
 from render_agent_lab.bench.variants import Variant
@@ -54,8 +57,16 @@ class Bench:
         by_variant = [[trial for trial in trials if trial.variant == v] for v in variants]
         return [summarize_trials(repeated, bases, trials[0].work) for repeated in by_variant]
 
-    def measure(self, variant: Variant, config: RunConfig) -> Trial:
-        """Measure one run in a temporary run folder, from the finished engine to the last reply."""
+    def measure(
+        self, variant: Variant, config: RunConfig, killed_after: Sequence[int] = ()
+    ) -> Trial:
+        """Measure one run in a temporary run folder, from the finished engine to the last reply.
+
+        Args:
+            variant: How to run the questions.
+            config: Options of the run.
+            killed_after: The run is killed after these numbers of turns, and resumed with a new engine each time.
+        """
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # scripted: the run must not look for weights, which may not exist.
@@ -65,13 +76,17 @@ class Bench:
             def make(_: RunConfig, questions: Sequence[Question]) -> Engine:
                 own = replace(config, engine=variant.engine, **options)
                 made.append(MeteredEngine(self.engines, variant, own, questions))
-                return cast("Engine", made[0])  # only its attributes are read
+                return cast("Engine", made[-1])  # only its attributes are read
 
             try:
+                for turns in killed_after:
+                    with suppress(KilledError):
+                        run.go(Killer(turns), make)
+                    run.close()
+                    run = resume_run(RunData(run.path), {})
                 run.go(NullObserver(), make)
             finally:
                 run.close()
-            engine = made[0]
             width, height = config.image_size
             work = read_work(RunData(run.path).lines(), patches=width * height // 256)
         floor = None
@@ -81,13 +96,30 @@ class Bench:
             floor = lower_bound_seconds(self.engines.pretrained.model, work)
         return Trial(
             variant=variant,
-            seconds=engine.seconds,
-            cpu_seconds=engine.cpu_seconds,
-            calls=engine.calls,
-            memory=engine.peak,
+            seconds=sum(engine.seconds for engine in made),
+            cpu_seconds=sum(engine.cpu_seconds for engine in made),
+            calls=sum(engine.calls for engine in made),
+            memory=max((engine.peak for engine in made if engine.peak is not None), default=None),
             work=work,
             floor=floor,
         )
+
+
+class KilledError(Exception):
+    """Ends a run without warning."""
+
+
+class Killer(NullObserver):
+    """Observer that kills the run after a number of turns."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+
+    def on_turn(self, state: QuestionState, turn: Turn) -> None:
+        """Count a turn. Raises KilledError after the last one."""
+        self.turns -= 1
+        if self.turns <= 0:
+            raise KilledError
 
 
 class MeteredEngine:
