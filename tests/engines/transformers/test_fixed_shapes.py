@@ -6,6 +6,15 @@ import pytest
 import torch
 from factories.dialogues import Dialogues, load
 from factories.models import small_model
+from factories.runs import (
+    NullObserver,
+    cut,
+    go_on,
+    in_rooms,
+    make_config,
+    make_questions,
+    transcripts,
+)
 
 from render_agent.dialogue import chat
 from render_agent.engines.transformers import attention, fixed_shapes, scheduler
@@ -13,6 +22,7 @@ from render_agent.engines.transformers.composition_check import check_compositio
 from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
+from render_agent.runs.runner import start_run
 
 LARGE_BUDGET = 1 << 30
 LONG = {"count": 6, "turns": 4, "instructions": "Explore the room. " * 90, "max_new_tokens": 8}
@@ -55,15 +65,22 @@ def shape_dependent(monkeypatch):
 def results(loaded, monkeypatch):
     """Return a function that leads dialogues and returns the logits, bit for bit, that chose every token of every turn."""
 
-    def run(together=None, budget=LARGE_BUDGET, most_rows=64, reproducible=True, forget=False):
+    def run(
+        together=None,
+        budget=LARGE_BUDGET,
+        most_rows=64,
+        reproducible=True,
+        forget=False,
+        only=None,
+        **more,
+    ):
         seen = {}
         choose = scheduler.choose_tokens
 
         def recorded(logits, likely, rows, truncation):
             for row, values in zip(rows, logits, strict=True):
-                seen.setdefault((row.request.dialogue_id, row.request.turn), []).append(
-                    values.clone()
-                )
+                key = row.request.dialogue_id, row.request.turn, row.number
+                seen.setdefault(key, []).append(values.clone())
             return choose(logits, likely, rows, truncation)
 
         with monkeypatch.context() as patch:
@@ -77,10 +94,15 @@ def results(loaded, monkeypatch):
 
                 def forgetful(sequence):
                     unpin(sequence)
-                    engine.cache.evict(sequence)
+                    if not sequence.question_id.startswith(
+                        "\0"
+                    ):  # further samples are evicted anyway
+                        engine.cache.evict(sequence)
 
                 patch.setattr(engine.cache, "unpin", forgetful)
-            led = Dialogues(**LONG).lead(engine, together)
+            led = Dialogues(**LONG | more)
+            led.ids = only or led.ids
+            led.lead(engine, together)
         assert not [r.error for replies in led.replies.values() for r in replies if r.error]
         logits = {key: torch.stack(values) for key, values in seen.items()}
         return led, logits, engine
@@ -196,6 +218,76 @@ def test_complete_blocks_are_reused(expected):
     read, seen, cached = expected[0].tokens
     assert cached > 0.5 * read
     assert seen < read
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"forward": {"type": "integer"}, "answer": {"enum": ["left", "right"]}},
+    "required": ["forward", "answer"],
+    "additionalProperties": False,
+}
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": SCHEMA}}]
+REQUESTS = {
+    "sampled": {"temperature": 0.9, "num_samples": 3},
+    "guided": {"schema": SCHEMA},
+    "guided and sampled": {"schema": SCHEMA, "temperature": 1.5, "num_samples": 2},
+    "tools": {"tools": TOOLS},
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatch, kind):
+    """Workers and shards divide the questions among several engines, here two."""
+    processor = loaded.inputs.processor
+    monkeypatch.setattr(processor, "chat_template", "{{ tools }}" + processor.chat_template)
+    more = {"count": 4, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
+    led, logits, _ = results(**more)
+    for schedule in ({"together": 1}, {"most_rows": 2}, {"together": 3, "forget": True}):
+        other, other_logits, _ = results(**schedule, **more)
+        assert other.said == led.said
+        assert same(other_logits, logits)
+    halves = [results(only=led.ids[half::2], **more) for half in (0, 1)]
+    assert same(halves[0][1] | halves[1][1], logits)
+
+
+def test_transcripts_of_runs_do_not_depend_on_how_they_are_run(tmp_path):
+    asked = in_rooms(make_questions(tmp_path, 4), 2)
+    options = {
+        "engine": "transformers",
+        "model": str(small_model()),
+        "reproducible": "on",
+        "temperature": 0.8,
+        "max_turns": 2,
+        "max_new_tokens": 8,
+        "image_size": (64, 48),
+    }
+
+    def play(**more):
+        run = start_run(make_config(tmp_path, asked, **options, **more))
+        run.go(NullObserver())
+        run.close()
+        return run.path
+
+    path = play()
+    expected = transcripts(path)
+    alone = {"max_batched_turns": 0, "finish_together": 1, "batch_size": 1}
+    assert transcripts(play(**alone)) == expected
+    shards = [transcripts(play(shard=f"{part}/2")) for part in (1, 2)]
+    assert shards[0] | shards[1] == expected
+    for lines in (5, 2):  # killed and resumed twice
+        cut(path, lines)
+        go_on(path)
+        assert transcripts(path) == expected
+
+
+def test_scores_of_choices_do_not_depend_on_other_requests(loaded):
+    engine = ContinuousEngine(
+        dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=8, reproducible=True
+    )
+    requests = [Dialogues(**LONG).request(f"q{number}") for number in range(3)]
+    choices = [("yes", "no, not at all")] * 3
+    alone = [engine.score([each], choices[:1])[0].log_probabilities for each in requests]
+    assert [scores.log_probabilities for scores in engine.score(requests, choices)] == alone
 
 
 def test_check_finds_the_property_and_its_absence(loaded, monkeypatch):
