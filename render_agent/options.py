@@ -175,8 +175,8 @@ class RunConfig:
     )
     sight_check: str = _engine(
         "warn",
-        "Whether to check before the run that the model behind a server reads test images: warn of a failed check,"
-        " require it to pass, or off.",
+        "Check before the run that the model behind a server or an MCP client reads two test images: warn of a failure,"
+        " require a pass, or off.",
         metavar="off|warn|require",
         choices=("off", "warn", "require"),
         free=True,

@@ -63,15 +63,14 @@ class ConnectionSession:
             return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
 
-def make_server(world: World, transport: str, sight_check: str) -> Server[Any]:
+def make_server(world: World, transport: str) -> Server[Any]:
     """Return the server for the questions of a world.
 
     Args:
         world: The questions and their scenes.
         transport: `stdio` or `http`, for the run records.
-        sight_check: `off`, `warn` or `require`.
     """
-    handlers = Handlers(world, transport, sight_check)
+    handlers = Handlers(world, transport)
     server: Server[Any] = Server(
         "render_agent",
         version=__version__,
@@ -88,21 +87,20 @@ def make_server(world: World, transport: str, sight_check: str) -> Server[Any]:
 class Handlers:
     """Answers the requests of all connections."""
 
-    def __init__(self, world: World, transport: str, sight_check: str) -> None:
+    def __init__(self, world: World, transport: str) -> None:
         self.world = world
         self.transport = transport
-        self.sight_check = sight_check
         self._limiter: anyio.CapacityLimiter | None = None
 
     def _session(self, context: Context) -> ConnectionSession:
         """Return the session of a connection; it is created at first use and closed with the connection."""
-        connection: Connection = context.session._connection  # not public in mcp 2.3
+        connection = _connection_of(context)
         session: ConnectionSession | None = connection.state.get("session")
         if session is None:
             if self._limiter is None:
                 is_parallel = self.world.is_parallel
                 self._limiter = anyio.CapacityLimiter((os.cpu_count() or 1) if is_parallel else 1)
-            own = Session(self.world, self._client(context), self.sight_check)
+            own = Session(self.world, self._client(context))
             session = connection.state["session"] = ConnectionSession(own, self._limiter)
             connection.exit_stack.push_async_callback(session.run, own.close)
         return session
@@ -166,6 +164,16 @@ class Handlers:
             raise MCPError(INVALID_PARAMS, message) from None
         contents = BlobResourceContents(uri=params.uri, mime_type=PNG, blob=_base64(png))
         return ReadResourceResult(contents=[contents])
+
+
+def _connection_of(context: Context) -> Connection:
+    """Return the connection of a request, whose `state` and `exit_stack` last as long as the client is connected.
+
+    mcp 2.3 keeps it in a private attribute: its public `Context.connection` is not what handlers get (see the docstring
+    of `mcp.server.context.Context`).
+    """
+    connection: Connection = context.session._connection
+    return connection
 
 
 async def _need_connection(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -22,10 +22,10 @@ from render_agent.dialogue.state import Status
 from render_agent.dialogue.tools_protocol import call_text
 from render_agent.dialogue.turn import Failure
 from render_agent.engines.engine import Reply
+from render_agent.engines.sight_check import SightTest, sight_caveat
 from render_agent.environments.recorder import Recording
 from render_agent.environments.world import World
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
-from render_agent.mcp_server.client_sight_check import ClientSightCheck
 from render_agent.render.png import encode_png
 from render_agent.runs.episode import Episode
 from render_agent.runs.scheduler import step_fault
@@ -37,6 +37,10 @@ logger = logging.getLogger(__name__)
 
 SCHEME = "render-agent://"
 SIGHT_URI = f"{SCHEME}sight-check.png"
+SIGHT_TEXT = (
+    "Sight check {nonce}: call start again, with the four digits in this image as code. If you see no image, read the"
+    f" resource {SIGHT_URI}. If that shows none either, pass none as code."
+)
 MAX_LISTED = 20  # ids named in a result
 
 # The map is a view that `look` requests; models expect a separate tool.
@@ -72,17 +76,15 @@ class Session:
     Args:
         world: The questions and their scenes; shared by sessions.
         client: Name, version and protocol of the client, for the run record.
-        sight_check: `off`, `warn` or `require`.
     """
 
-    def __init__(self, world: World, client: Mapping[str, Any], sight_check: str = "warn") -> None:
+    def __init__(self, world: World, client: Mapping[str, Any]) -> None:
         self.world = world
         self.client = client
-        self.sight_check = sight_check
         self.log: Recording | None = None
         self._parts = world.parts
-        has_check = sight_check != "off" and not self._parts.blind
-        self._sight = ClientSightCheck(world.config.image_size, SIGHT_URI) if has_check else None
+        has_check = world.config.sight_check != "off" and not self._parts.blind
+        self._sight = SightTest(world.config.image_size) if has_check else None
         self._pending = {
             question.id: question
             for question in world.questions
@@ -135,13 +137,19 @@ class Session:
     @property
     def uris(self) -> list[str]:
         """The images shown so far."""
-        has_code = self._sight is not None and self._sight.finding is None
-        return [*([SIGHT_URI] if has_code else []), *self._files]
+        return [*([] if self._sight_image is None else [SIGHT_URI]), *self._files]
+
+    @property
+    def _sight_image(self) -> Picture | None:
+        """The image whose code is due in the sight check; None if the check is over."""
+        if self._sight is None or self._sight.finding is not None:
+            return None
+        return Picture(SIGHT_URI, encode_png(np.asarray(self._sight.image)))
 
     def read(self, uri: str) -> bytes:
         """Return an image that was shown, as PNG. Raises KeyError if there is none of this URI."""
-        if uri == SIGHT_URI and self._sight is not None and self._sight.finding is None:
-            return self._sight.png
+        if uri == SIGHT_URI and (image := self._sight_image) is not None:
+            return image.png
         return self._png(self._files[uri])
 
     def close(self) -> None:
@@ -157,9 +165,11 @@ class Session:
 
     def _start(self, arguments: Mapping[str, Any]) -> list[Block]:
         if self._sight is not None:
-            if self._sight.take(arguments.get("code")):
-                return [self._sight.text, Picture(SIGHT_URI, self._sight.png)]
-            if self._sight.finding != "sighted" and self.sight_check == "require":
+            if self._sight.finding is None and (code := arguments.get("code")) is not None:
+                self._sight.take(str(code))
+            if (image := self._sight_image) is not None:
+                return [SIGHT_TEXT.format(nonce=self._sight.nonce), image]
+            if self._sight.finding != "sighted" and self.world.config.sight_check == "require":
                 raise UsageError(
                     "The code is wrong, and this server requires models to see images."
                 )
@@ -252,6 +262,8 @@ class Session:
         more: dict[str, Any] = {"questions_withheld": True}
         if self._sight is not None:
             more["sight_checks"] = [self._sight.record]
+            if caveat := sight_caveat(more["sight_checks"]):
+                logger.warning("session of %s: %s", client["name"], caveat)
         folder = Path(self.world.config.output)
         log = Recording.create(self._parts, self.world.questions, folder, engine, more)
         log.asked = {question.id: question for question in self.world.questions}

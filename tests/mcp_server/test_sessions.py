@@ -9,16 +9,18 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from typing import get_args
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from mcp import Client, MCPError, StdioServerParameters
 
+from render_agent.cli.main import cli
 from render_agent.engines import sight_check
 from render_agent.environments.world import World
 from render_agent.mcp_server.server import make_server
 from render_agent.options import RunConfig
+from render_agent.report.pages.index.index_page import describe_run
 from render_agent.runs.read import RunData
 from render_agent.util.coroutines import run_in_thread
 
@@ -68,9 +70,9 @@ def config(output, **options):
 @contextlib.asynccontextmanager
 async def client_of(output, sight="off", **options):
     """A client in the server's process."""
-    world = World(config(output, **options), record=output)
+    world = World(config(output, sight_check=sight, **options), record=output)
     try:
-        async with Client(make_server(world, "stdio", sight), mode="legacy") as client:
+        async with Client(make_server(world, "stdio"), mode="legacy") as client:
             yield client
     finally:
         world.close()
@@ -267,14 +269,11 @@ def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path, is_kill
     assert run.results["official_over_scored"]["n"] == 0
     for command in ("show", "diagnose", "report", "ls"):
         where = ["--runs", str(tmp_path)] if command == "ls" else [str(folder)]
-        done = [sys.executable, "-m", "render_agent", command, *where]
-        assert subprocess.run(done, check=False, capture_output=True).returncode == 0
+        assert CliRunner().invoke(cli, [command, *where], catch_exceptions=False).exit_code == 0
 
 
 def read_codes(monkeypatch, codes):
-    from render_agent.mcp_server import client_sight_check
-
-    monkeypatch.setattr(client_sight_check, "draw_codes", lambda: list(codes))
+    monkeypatch.setattr(sight_check, "draw_codes", lambda: list(codes))
 
 
 @pytest.mark.parametrize(
@@ -297,15 +296,20 @@ def test_sight_check(tmp_path, monkeypatch, answers, finding):
             assert [read] == pictures(first)
             assert entry.uri in texts(first)
             shown = [await client.call_tool("start", {"code": code}) for code in answers]
+            await client.call_tool("answer", {"answer": "4", "done": True})
             return [first, *shown[:-1]], shown[-1]
 
     checks, started = run_in_thread(session())
     assert len({texts(check) for check in checks}) == 1  # the same text beside different images
     assert len({pictures(check)[0] for check in checks}) == len(checks)
     assert "Turn 1" in texts(started)
-    (check,) = RunData(folders(tmp_path)[0]).record["sight_checks"]
-    assert check["finding"] == finding
-    assert finding in get_args(sight_check.Finding)
+    run = RunData(folders(tmp_path)[0])
+    (check,) = run.sight_checks
+    assert check["finding"] == finding == run.saved_results["sight_check"]
+    assert check["replies"] == [str(answer) for answer in answers]
+    assert ("Sight check", finding) in describe_run(run)
+    notes = [note for note in run.saved_results["notes"] if "sight check" in note]
+    assert len(notes) == (finding != "sighted")
 
 
 def test_blind_client_is_refused_if_sight_is_required(tmp_path):

@@ -17,19 +17,13 @@ SERVED = [
     name
     for name, entry in OPTIONS.items()
     if entry.metadata["group"] in ("questions", "dialogue") and name not in NOT_HERE
-]
+] + ["sight_check", "output"]
 
 
 @click.command(
     "mcp",
     panel="Other",
-    params=[run_option(OPTIONS[name]) for name in (*SERVED, "output")],
-)
-@option(
-    "--sight-check",
-    type=click.Choice(["off", "warn", "require"]),
-    default="warn",
-    help="Whether the model must first read two test images: record a failure, refuse such models, or off.",
+    params=[run_option(OPTIONS[name]) for name in SERVED],
 )
 @option(
     "--http",
@@ -51,7 +45,6 @@ SERVED = [
 def mcp_command(
     context: click.Context,
     /,
-    sight_check: str,
     over_http: bool,
     port: int,
     model: str | None,
@@ -77,7 +70,7 @@ def mcp_command(
     from render_agent.mcp_server.transports import serve_http, serve_stdio, take_wires
 
     given = {**given_options(context.parent), **given_options(context)}
-    chosen = {name: value for name, value in given.items() if name in (*SERVED, "output")}
+    chosen = {name: value for name, value in given.items() if name in SERVED}
     config = RunConfig(
         **chosen,
         batch=chosen.get("ply") is None,
@@ -89,9 +82,9 @@ def mcp_command(
     world = World(config, record=config.output)
     try:
         if wires is None:
-            serve_http(make_server(world, "http", sight_check), port, _announce)
+            serve_http(make_server(world, "http"), port, _announce)
         else:
-            serve_stdio(make_server(world, "stdio", sight_check), wires)
+            serve_stdio(make_server(world, "stdio"), wires)
     finally:
         world.close()
 
