@@ -16,7 +16,8 @@ PAGE = "how-to/mcp.md"
 
 def here(code, output):
     """Return a block whose command is run by this interpreter and records into a folder."""
-    command = f'command={sys.executable!r}, args=["-m", "render_agent", "mcp", "--output", {str(output)!r}, '
+    added = ["-m", "render_agent", "mcp", "--image-size", "96x72", "--output", str(output)]
+    command = f"command={sys.executable!r}, args=[*{added!r}, "
     code = re.sub(r'command="render-agent",\s+args=\["mcp", ', lambda match: command, code)
     assert command in code
     return code
