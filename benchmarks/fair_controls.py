@@ -33,7 +33,7 @@ from render_agent.scans.camera import FloatArray
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.write import write_questions
@@ -105,7 +105,7 @@ def answers(results: Results) -> dict[str, str | None]:
 def seen_shares(views: str, size: tuple[int, int], count: int = 8) -> FloatArray:
     """Return the mean share of the bundled rooms' visible surface seen after each view, the first view included."""
     config = RunConfig(batch=True, benchmark=ROOMS, views=views, max_turns=count + 1)
-    questions, scenes, renderer = bundled(), SceneCache(), Rasteriser()
+    questions, scenes, renderer = load_bundled_rooms(), SceneCache(), Rasteriser()
     policy = build(config).view_policy.build(config, questions)
     viewer = Viewer(renderer, size, config.field_of_view)
     shares = []

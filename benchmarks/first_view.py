@@ -35,7 +35,7 @@ from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent_lab.room_generator.command import make_rooms
 
 RULES = ("best", "four-headings")
@@ -99,7 +99,9 @@ def figures(name: str, values: Sequence[float], *, ranks: bool = True) -> list[s
 
 def scan_files(scans: tuple[Path, ...], folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield name and file of the bundled rooms, of made ones, and of the given scans and those in the given folders."""
-    for path in sorted({question.scan for question in bundled() if question.scan is not None}):
+    for path in sorted(
+        {question.scan for question in load_bundled_rooms() if question.scan is not None}
+    ):
         yield path.stem, path
     for name, as_scan in (("made", False), ("made as scan", True)):
         make_rooms(folder / name, MADE, seed=40, questions=0, as_scan=as_scan)

@@ -32,7 +32,7 @@ from render_agent.score.means import (
     MACRO,
     MEAN_OF_TYPES,
     MICRO,
-    Scored,
+    AnswerScore,
     Tally,
     named_means,
     tally_scores,
@@ -88,7 +88,7 @@ def scores_of(folder: RunData) -> Tally:
     """Return the scores of a finished run by scene and type."""
     rows = (folder.saved_results or {})["questions"]
     return tally_scores(
-        Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in rows
+        AnswerScore(row["type"], row["dataset"], row["scene"], row["score"]) for row in rows
     )
 
 

@@ -3,7 +3,7 @@
 Start with `agent.py`, the base class, then `vote.py`. Verifiers are in `verifiers/`.
 """
 
-# Value of `--agent`, without its counts -> class.
+# value of `--agent`, without its counts -> class
 AGENTS = {
     "single": "render_agent.agents.agent:Agent",
     "vote": "render_agent.agents.vote:Vote",

@@ -1,7 +1,7 @@
 """The base class of agents, and the requests that a turn can make to the scheduler.
 
-A turn is a coroutine. It yields requests (replies, work for the rendering thread, scores from model-based verifiers), and
-the scheduler serves requests of the same type from all questions in one batch.
+A turn is a coroutine. It yields requests for replies, for work in the rendering thread, or for scores from
+model-based verifiers. The scheduler serves requests of the same type from all questions in one batch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.engine import Request
 from render_agent.views.provider import ViewProvider
 
-# Separates a question's id from the name of a side dialogue; no question id contains it.
+# Separates a question's id from the name of a side dialogue. No question id contains it.
 SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Requests the replies to these requests, in order; every request needs a distinct dialogue id."""
+    """Requests the replies to model requests, in order. Every request needs a distinct dialogue id."""
 
     requests: tuple[Request, ...]
 
@@ -52,7 +52,7 @@ class TurnRequests:
     Attributes:
         requests: One per wording of the question.
         wordings: The text of each wording, in the first turn of a question with several wordings.
-        events: Faults while the requests were prepared, by kind.
+        events: Faults that occurred while preparing the requests, by kind.
     """
 
     requests: tuple[Request, ...]
@@ -81,11 +81,11 @@ class Tools:
 class Agent:
     """Decides turns. The base class requests one reply and uses it.
 
-    Subclasses request more replies (`ask`) and choose one of them (`choose`). Decisions must depend on the
-    state, the replies and the seed only, so that a resumed run repeats them.
+    Subclasses request more replies (`ask`) and choose one of them (`choose`). Decisions must depend only on the
+    state, the replies and the seed, so that a resumed run repeats them.
 
     Attributes:
-        form: Spelling in `--agent`; K stands for the number of samples, R for the number of wordings.
+        form: Spelling in `--agent`, with K for the number of samples and R for the number of wordings.
         verifiers: Default verifiers; None if the agent does not use verifiers.
         draws: True if the agent renders the views that candidates lead to.
         shows_all: True if the model is shown the views of all candidates.
@@ -157,12 +157,12 @@ class Agent:
         return None
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the ids of all dialogues that the agent conducts about a question."""
+        """Return the ids of all dialogues that the agent conducts for a question."""
         return (question_id,)
 
 
 def turn_seed(seed: int, question_id: str, turn: int) -> int:
-    """Derive the seed of one turn of one dialogue; it depends on the arguments only."""
+    """Derive the seed of one turn of one dialogue from the arguments alone."""
     name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
 

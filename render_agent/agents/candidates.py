@@ -1,4 +1,4 @@
-"""Choosing among candidate moves: by default rules, or by verifiers."""
+"""Chooses among candidate moves, by default rules or by verifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> 
 
 
 def preview_views(tools: Tools, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
-    """Return the request to render the view that each candidate leads to; its result are the candidates with views."""
+    """Return a request to render the view that each candidate leads to. Its result is the candidates with their
+    views.
+    """
     state, observation = context.state, context.observation
     return Draw(partial(tools.views.preview, state, observation, tuple(candidates)))
 
@@ -35,7 +37,7 @@ def choose_best(
     context: TurnContext,
     evidence: Evidence,
     candidates: Sequence[Candidate],
-    best: Callable[[Sequence[Candidate], FloatArray], Candidate],
+    pick: Callable[[Sequence[Candidate], FloatArray], Candidate],
 ) -> Generator[Need, Any, Evidence]:
     """Score the candidates with the verifiers and choose the best one.
 
@@ -46,7 +48,7 @@ def choose_best(
         context: The turn.
         evidence: The default choice.
         candidates: The candidates to score.
-        best: Picks one from the candidates and their fused scores, (K,).
+        pick: Picks one from the candidates and their fused scores, (K,).
 
     Yields:
         Requests to the scheduler.
@@ -56,10 +58,10 @@ def choose_best(
     """
     verdicts = yield from _verdicts(tools, context, tuple(candidates))
     values = fuse_scores(verdicts)
-    chosen = evidence.chosen if values is None else best(candidates, values).number
+    choice = evidence.chosen if values is None else pick(candidates, values).number
     return replace(
         with_candidates(evidence, candidates),
-        chosen=chosen,
+        chosen=choice,
         weighed=tuple(candidate.number for candidate in candidates),
         judgements=to_judgements(tools.verifiers, verdicts),
         fused=() if values is None else tuple(map(float, values)),
@@ -67,7 +69,7 @@ def choose_best(
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
-    """Replace the candidates of the evidence that have the same numbers as these."""
+    """Replace candidates in the evidence by those with the same number."""
     by_number = {candidate.number: candidate for candidate in evidence.candidates}
     by_number |= {candidate.number: candidate for candidate in candidates}
     return replace(evidence, candidates=tuple(by_number[number] for number in sorted(by_number)))

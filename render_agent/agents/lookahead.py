@@ -1,7 +1,7 @@
 """Agents that choose among moves: by verifiers, or by showing the model where each move leads.
 
-As in `single`, the first readable reply decides whether the dialogue ends; verifiers score moves, not answers.
-Runs with different verifiers, including the random baseline, therefore differ in their moves only.
+As in `single`, the first readable reply decides whether the dialogue ends; verifiers score moves, not answers. Runs
+with different verifiers, including the random baseline, therefore differ only in their moves.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Best(Agent):
             moving = yield preview_views(tools, context, moving)
         if self.shows_all:
             return with_candidates(evidence, moving)
-        return (yield from choose_best(tools, context, evidence, moving, self.best))
+        return (yield from choose_best(tools, context, evidence, moving, self.pick_best))
 
-    def best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-        """Return the candidate with the highest score, the first if several are equal; values: (K,)."""
+    def pick_best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
+        """Return the candidate with the highest score, or the first of several with equal scores; values: (K,)."""
         return candidates[int(values.argmax())]
 
 

@@ -1,8 +1,8 @@
 """The agent that asks a question in several wordings and follows the wording with the best moves.
 
-Replies depend on the wording of the question. The candidates of one wording form a group. The group with the highest mean
-score wins, and its best move is made. The dialogues of all wordings receive the same feedback, so they differ only
-in the text of the question.
+Replies depend on the wording of the question. The candidates of one wording form a group. The group with the highest
+mean score wins, and its best move is made. The dialogues of all wordings receive the same feedback, so they differ
+only in the question text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.events import FEWER_WORDINGS
 from render_agent.dialogue.evidence import Candidate
-from render_agent.dialogue.parsing.json_objects import unfenced
+from render_agent.dialogue.parsing.json_objects import strip_fence
 from render_agent.dialogue.reply import object_schema
 from render_agent.engines.engine import Request
 from render_agent.util.safe_parse import parse_json
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 class Rephrase(Lookahead):
     """Asks the question in several wordings, and makes the best move of the best-scoring wording.
 
-    The model is asked for the wordings once; unreadable ones are dropped.
+    The model is asked for the wordings only once. Unreadable wordings are dropped.
     """
 
     form = "rephrase:RxK"
@@ -59,12 +59,12 @@ class Rephrase(Lookahead):
         requests = self._wording_requests(tools, context, request, wordings)
         return TurnRequests(requests, wordings, (FEWER_WORDINGS,) if has_fewer else ())
 
-    def best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
+    def pick_best(self, candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
         """Return the candidate with the highest score in the wording with the highest mean; values: (K,)."""
         return best_of_best_group(candidates, values)
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the id of each wording's dialogue; the first one is that of the question itself."""
+        """Return the dialogue id of each wording; the first is that of the question itself."""
         return tuple(_wording_id(question_id, group) for group in range(self.wordings))
 
     def _rephrase_request(
@@ -88,11 +88,13 @@ class Rephrase(Lookahead):
     def _wording_requests(
         self, tools: Tools, context: TurnContext, request: Request, wordings: Sequence[str]
     ) -> tuple[Request, ...]:
-        """Return one request per wording; the dialogues differ in the question's text only."""
+        """Return one request per wording; the dialogues differ only in the question text."""
         state, observation = context.state, context.observation
-        first = state.turns[0] if state.turns else None
+        first_turn = state.turns[0] if state.turns else None
         views, camera = (
-            (first.views, first.camera_before) if first else (observation.views, observation.camera)
+            (first_turn.views, first_turn.camera_before)
+            if first_turn
+            else (observation.views, observation.camera)
         )
         requests = [replace(request, num_samples=self.samples)]
         for group, wording in enumerate(wordings[1:], start=1):
@@ -111,7 +113,7 @@ class Rephrase(Lookahead):
 
 
 def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the best candidate of the group with the highest mean score; the first one in a tie.
+    """Return the best candidate of the group with the highest mean score; the first group wins a tie.
 
     Args:
         candidates: The scored candidates of all groups.
@@ -120,8 +122,8 @@ def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> C
     groups: dict[int, list[int]] = {}
     for index, candidate in enumerate(candidates):
         groups.setdefault(candidate.group, []).append(index)
-    best = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
-    return candidates[max(groups[best], key=lambda index: (float(values[index]), -index))]
+    winner = max(groups, key=lambda group: (float(values[groups[group]].mean()), -group))
+    return candidates[max(groups[winner], key=lambda index: (float(values[index]), -index))]
 
 
 def wordings_schema(count: int) -> Mapping[str, Any]:
@@ -131,23 +133,23 @@ def wordings_schema(count: int) -> Mapping[str, Any]:
 
 
 def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
-    """Parse at most `count` wordings from a reply; returns none if the reply is unreadable.
+    """Parse at most `count` wordings from a reply; return an empty tuple if the reply is unreadable.
 
-    Duplicates are dropped, and so are wordings whose numbers differ from those in the question.
+    Duplicates and wordings whose numbers differ from those in the question are dropped.
     """
     try:
-        wordings = parse_json(unfenced(reply))["wordings"]
+        wordings = parse_json(strip_fence(reply))["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
-    distinct = {_normalise(question): question}
+    wordings_by_key = {_normalise(question): question}
     for wording in wordings if isinstance(wordings, list) else ():
         if (
             isinstance(wording, str)
             and _normalise(wording)
             and _numbers(wording) == _numbers(question)
         ):
-            distinct.setdefault(_normalise(wording), wording.strip())
-    return tuple(distinct.values())[1 : count + 1]
+            wordings_by_key.setdefault(_normalise(wording), wording.strip())
+    return tuple(wordings_by_key.values())[1 : count + 1]
 
 
 def _wording_id(question_id: str, group: int) -> str:

@@ -24,11 +24,10 @@ POSE_STEP_METRES = 0.25
 
 @dataclass(frozen=True)
 class Vote(Agent):
-    """Takes a majority vote over several samples of one request; unreadable samples have no vote.
+    """Takes a majority vote over several samples of one request. Unreadable samples do not vote.
 
-    The dialogue ends if more than half of the samples end it, or in the last turn, with the answer that wins
-    among the samples that answer. Otherwise the most frequent move of the remaining samples is made; the first one
-    in a tie.
+    The dialogue ends in the last turn, or if more than half of the samples end it, with the most frequent answer.
+    Otherwise the most frequent move of the other samples is made. The first sample wins a tie.
     """
 
     form = "vote:K"
@@ -45,13 +44,13 @@ class Vote(Agent):
             voters = readable if context.is_last_turn else ending
             answer_vote = _vote_on_answer(context, candidates, voters)
         if answer_vote is not None:
-            chosen = _first_winning(candidates, answer_vote)
+            choice = _first_winning(candidates, answer_vote)
         elif context.is_last_turn or not readable:
-            chosen = default_candidate(context, candidates)
+            choice = default_candidate(context, candidates)
         else:
             moving = [c for c in readable if c not in ending]
-            chosen = _most_frequent_move(context, moving, tools.prompt.requestable_kinds)
-        return Evidence(self.text, tuple(candidates), chosen.number, ballot=answer_vote)
+            choice = _most_frequent_move(context, moving, tools.prompt.requestable_kinds)
+        return Evidence(self.text, tuple(candidates), choice.number, ballot=answer_vote)
 
 
 def _most_frequent_move(
@@ -64,28 +63,28 @@ def _most_frequent_move(
 
 
 def _move_key(before: Camera, candidate: Candidate, kinds: Sequence[str]) -> Hashable:
-    """Return the key under which equal moves are counted: the rounded change of pose, and the requested view."""
+    """Return the key by which moves are counted: the rounded change of pose, and the requested view."""
     action, after = candidate.action, candidate.camera
     assert isinstance(action, Action), "candidate must be readable"
-    turned = round(((after.yaw - before.yaw) % 360) / POSE_STEP_DEGREES) % round(
+    turn_steps = round(((after.yaw - before.yaw) % 360) / POSE_STEP_DEGREES) % round(
         360 / POSE_STEP_DEGREES
     )
-    tilted = round((after.pitch - before.pitch) / POSE_STEP_DEGREES)
+    tilt_steps = round((after.pitch - before.pitch) / POSE_STEP_DEGREES)
     pairs = zip(after.position, before.position, strict=True)
-    moved = tuple(round((end - start) / POSE_STEP_METRES) for end, start in pairs)
+    position_steps = tuple(round((end - start) / POSE_STEP_METRES) for end, start in pairs)
     view = action.view if action.view is not None or not kinds else kinds[0]
-    return turned, tilted, moved, view
+    return turn_steps, tilt_steps, position_steps, view
 
 
 def _ends(candidate: Candidate, context: TurnContext) -> bool:
-    """True if the candidate is done and there is an answer, from this turn or an earlier one."""
+    """Return True if the candidate is done and an answer exists, from this turn or an earlier one."""
     action = candidate.action
     assert isinstance(action, Action), "candidate must be readable"
     return action.done and _answer(candidate, context) is not None
 
 
 def _answer(candidate: Candidate, context: TurnContext) -> str | None:
-    """Return the candidate's answer, or else the most recent earlier one."""
+    """Return the candidate's answer; if it has none, the most recent earlier one."""
     return candidate.action.answer or context.state.answer
 
 
@@ -103,7 +102,7 @@ def _first_winning(candidates: Sequence[Candidate], answer_vote: Ballot) -> Cand
 
 
 def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
-    """Count a vote on the answer, using the question's metric to choose the winner.
+    """Count the votes on an answer; the question's metric determines the winner.
 
     Args:
         question: The question.
@@ -115,11 +114,11 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
     answers = [vote for vote in votes if vote is not None]
     if not answers:
         return None
-    winner, expected = metric_of(question).vote(answers)
+    winner, expected_score = metric_of(question).vote(answers)
     return Ballot(
         votes=tuple(votes),
         winner=winner,
         agreement=sum(vote.lower() == winner.lower() for vote in answers) / len(answers),
-        expected=expected,
+        expected=expected_score,
         spread=statistics.pstdev(map(float, answers)) if question.answer_form == "number" else None,
     )

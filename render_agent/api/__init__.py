@@ -1,4 +1,4 @@
-"""The Python interface: the names of `import render_agent`, imported lazily.
+"""The Python interface: the public names of `render_agent`, imported lazily.
 
 Start with `ask.py`, which starts runs, and `results.py`, which reads them.
 """

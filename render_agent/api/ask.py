@@ -32,7 +32,7 @@ from render_agent.runs.runner import Run, resume_run, start_run
 
 logger = logging.getLogger(__name__)
 
-# Options that exist only on the command line, and their replacement in Python.
+# options available only on the command line -> their replacement in Python
 COMMAND_LINE = {
     "json": "see RunResults.results",
     "quiet": "nothing is printed unless progress=True",
@@ -53,14 +53,14 @@ def ask(
     """Ask one question about one scan, like `render-agent --ply`.
 
     Args:
-        scan: A file (PLY, GLB, OBJ …); a trimesh or Open3D geometry; an opened scene; or arrays
-            (points, colours) or (points, colours, faces), in metres, z up. Scans in memory are saved as
-            PLY files in `scans` within the output folder.
+        scan: A file (PLY, GLB, OBJ …), a trimesh or Open3D geometry, an opened scene, or arrays (points, colours) or
+            (points, colours, faces), in metres, z up. Scans in memory are saved as PLY files in `scans` within the
+            output folder.
         question: The question.
         options: The choices of a multiple-choice question.
-        engine: Name of an engine, as in `--engine`; a model from `load_engine`; an engine; or a
-            function that maps a request to the text of a reply. The function may be a coroutine function, or have a
-            parameter `requests` to map a list of requests to a list of texts.
+        engine: Name of an engine, as in `--engine`, a model from `load_engine`, an engine, or a function that maps a
+            request to the text of a reply. The function may be a coroutine function. If it has a parameter
+            `requests`, it maps a list of requests to a list of texts.
         model: As in `--model`.
         output: Folder for run folders.
         progress: Show progress.
@@ -168,24 +168,27 @@ def continue_run(
     """
     _refuse_command_line_options(changes)
     folder = find_run(Path(output), str(which))
-    chosen = choose_engine(engine, changes)
+    choice = choose_engine(engine, changes)
     if engine is None and folder.record["engine"]["name"] == PYTHON:
-        chosen = missing_engine(folder.parts.model_name)
-    for name, value in parse_options(chosen.options).items():
-        if value != (saved := getattr(folder.config, name)):
+        choice = missing_engine(folder.parts.model_name)
+    for name, value in parse_options(choice.options).items():
+        if value != (saved_value := getattr(folder.config, name)):
             raise UsageError(
-                f"{name} cannot change when resuming {folder.name}, which has {saved!r}. Omit it."
+                f"{name} cannot change when resuming {folder.name}, which has {saved_value!r}. Omit it."
             )
     if engine is not None:
-        _refuse_other_source(folder, chosen)
-    run = resume_run(folder, parse_options(changes), chosen.check_servers)
-    return _finish(run, chosen, progress)
+        _refuse_other_source(folder, choice)
+    run = resume_run(folder, parse_options(changes), choice.check_servers)
+    return _finish(run, choice, progress)
 
 
-def _refuse_other_source(folder: RunData, chosen: EngineChoice) -> None:
-    """Raise SetupError if the code of an engine in Python has changed since the run started."""
-    recorded = folder.record["engine"].get("source")
-    if recorded is not None and chosen.describe(folder.config).get("source", recorded) != recorded:
+def _refuse_other_source(folder: RunData, choice: EngineChoice) -> None:
+    """Raise SetupError if the source code of a Python engine has changed since the run started."""
+    saved_source = folder.record["engine"].get("source")
+    if (
+        saved_source is not None
+        and choice.describe(folder.config).get("source", saved_source) != saved_source
+    ):
         raise SetupError(
             f"the engine {folder.model} is not the one that {folder.name} started with (its source code differs). Pass the"
             " original engine, or start a new run."
@@ -196,24 +199,24 @@ def _run(
     options: Mapping[str, Any], engine: Answering | LoadedEngine, progress: bool
 ) -> RunResults:
     _refuse_command_line_options(options)
-    chosen = choose_engine(engine, options)
-    config = RunConfig(**parse_options({**options, **chosen.options})).absolute()
-    chosen.check(config)
-    return _finish(start_run(config, chosen.describe, chosen.check_servers), chosen, progress)
+    choice = choose_engine(engine, options)
+    config = RunConfig(**parse_options({**options, **choice.options})).absolute()
+    choice.check(config)
+    return _finish(start_run(config, choice.describe, choice.check_servers), choice, progress)
 
 
-def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
-    make = _announcing(chosen.make) if run.parts.engine.single_sample else chosen.make
+def _finish(run: Run, choice: EngineChoice, progress: bool) -> RunResults:
+    make = _announce_address(choice.make) if run.parts.engine.single_sample else choice.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
-            chosen.check(run.config)
+            choice.check(run.config)
             with (
                 _observer(run, progress) as observer,
                 logged(run, observer, logger.warning) as observer,
             ):
                 run.go(observer, make)
         except BaseException as error:
-            chosen.lost()  # the engine's state is undefined after an interruption
+            choice.lost()  # the engine's state is undefined after an interruption
             error.add_note(
                 f"Progress is saved. Resume with: render_agent.continue_run({str(run.path)!r})"
             )
@@ -229,8 +232,8 @@ def _refuse_command_line_options(options: Mapping[str, object]) -> None:
             raise UsageError(f"{name} is only available on the command line: {remedy}")
 
 
-def _announcing(make: EngineFactory) -> EngineFactory:
-    """Wrap `make` to open the human engine's page and print its address."""
+def _announce_address(make: EngineFactory) -> EngineFactory:
+    """Wrap `make` so that it opens the page of the human engine and prints the address."""
 
     def make_and_announce(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.util.console import plain_console

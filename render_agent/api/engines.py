@@ -1,4 +1,4 @@
-"""Engines of runs started from Python: an engine name, a loaded model, or custom code."""
+"""Engines for runs started from Python: an engine name, a loaded model, or custom code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from render_agent.runs.runner import DescribeEngine
 from render_agent.util.coroutines import run_in_thread
 from render_agent.util.reasons import short_repr
 
-# Values of `engine`, described in `ask`; None is the default engine.
+# Values of `engine`, described in `ask`. None selects the default engine.
 Answering = (
     str
     | Engine
@@ -55,7 +55,7 @@ PYTHON = "python"  # name recorded for engines from custom code
 class LoadedEngine:
     """A model loaded once for several runs, created by `load_engine`.
 
-    Closed by `close`, at the end of a `with` block, or when a run that uses it is interrupted.
+    Closed by `close`, at the end of a `with` block, or if a run that uses it is interrupted.
     """
 
     def __init__(self, engine: Engine, config: RunConfig, description: Mapping[str, Any]) -> None:
@@ -89,8 +89,8 @@ class LoadedEngine:
         self.close()
 
     def __repr__(self) -> str:
-        closed = ", closed" if self.closed else ""
-        return f"<engine {self.description['name']}, model {self.description['model']}{closed}>"
+        suffix = ", closed" if self.closed else ""
+        return f"<engine {self.description['name']}, model {self.description['model']}{suffix}>"
 
 
 def load_engine(
@@ -162,7 +162,7 @@ class EngineChoice:
 
 
 class SharedEngine:
-    """Delegates to an engine, including its optional methods, but does not close it."""
+    """Delegates to an engine, including its optional methods, without owning it: `close` has no effect."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -171,25 +171,25 @@ class SharedEngine:
         return getattr(self.engine, name)
 
     def close(self) -> None:
-        """Do nothing: the engine outlives its run."""
+        """Do nothing, because the engine outlives its run."""
 
 
 def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> EngineChoice:
-    """Return the engine of a run with these options. Raises UsageError if they are inconsistent."""
+    """Return the engine for a run with these options. Raises UsageError if they are inconsistent."""
     if engine is None or isinstance(engine, str):
         return EngineChoice({} if engine is None else {"engine": engine})
     engine_options = {
         name: options[name] for name in ENGINE_OPTIONS if options.get(name) is not None
     }
     if isinstance(engine, LoadedEngine):
-        return _loaded(engine, engine_options)
+        return _choose_loaded_engine(engine, engine_options)
     if engine_options:
         raise UsageError(
             f"{min(engine_options)} needs an engine given by name, not one created in Python"
         )
     if callable(getattr(engine, "generate", None)):
         custom_engine = cast("Engine", engine)
-        return _custom(
+        return _choose_custom_engine(
             lambda config: cast("Engine", SharedEngine(custom_engine)),
             type(engine).__name__,
             type(engine),
@@ -204,11 +204,13 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
         )
     name = getattr(engine, "__name__", type(engine).__name__)
     code = engine if inspect.isroutine(engine) else type(engine)
-    return _custom(lambda config: _scripted(policy, config, f"the engine {name}"), name, code)
+    return _choose_custom_engine(
+        lambda config: _make_scripted_engine(policy, config, f"the engine {name}"), name, code
+    )
 
 
 def missing_engine(model: str) -> EngineChoice:
-    """Return a stand-in for the custom engine of a resumed run; it raises UsageError when it is needed."""
+    """Return a stand-in for the custom engine of a resumed run. It raises UsageError when used."""
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         raise UsageError(f"the run used the custom engine {model}. Pass it again to resume.")
@@ -216,7 +218,7 @@ def missing_engine(model: str) -> EngineChoice:
     return EngineChoice({}, make=make)
 
 
-def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineChoice:
+def _choose_loaded_engine(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineChoice:
     if engine.closed:
         raise UsageError(f"{engine!r} is closed. Load it again.")
     for name, value in parse_options(engine_options).items():
@@ -232,7 +234,7 @@ def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineCh
     )
 
 
-def _scripted(policy: Policy, config: RunConfig, label: str) -> ScriptedEngine:
+def _make_scripted_engine(policy: Policy, config: RunConfig, label: str) -> ScriptedEngine:
     tokens = picture_tokens(str(config.model), *config.image_size)
     batch_size = config.fixed_batch_size or BATCH_SIZE
     return ScriptedEngine(policy, batch_size, picture_tokens=tokens, label=label)
@@ -246,7 +248,7 @@ def function_policy(function: Any) -> Policy:
     """
     if inspect.iscoroutinefunction(function):
         return cast("Policy", SimpleNamespace(reply_all=partial(_gather, function)))
-    with suppress(TypeError, ValueError):  # no signature, e.g. of a built-in function
+    with suppress(TypeError, ValueError):  # built-in functions may have no signature
         if next(iter(inspect.signature(function).parameters), None) == "requests":
             return cast("Policy", SimpleNamespace(reply_all=function))
     return cast("Policy", SimpleNamespace(reply=function))
@@ -264,20 +266,20 @@ def _gather(
 
 
 def python_record(model: str) -> dict[str, Any]:
-    """Return the record of an engine that is code of the user."""
+    """Return the record of an engine implemented by the user."""
     return {"name": PYTHON, "model": model, "note": None}
 
 
-def _custom(
+def _choose_custom_engine(
     make: Callable[[RunConfig], Engine],
     name: str,
     code: Any,
     lost: Callable[[], None] = _nothing,
 ) -> EngineChoice:
-    """Return a custom engine, which must be passed again when the run is resumed; `code` is its function or class."""
+    """Return a custom engine, which must be passed again to resume the run; `code` is its function or class."""
     model = f"{PYTHON}:{name}"
     record = python_record(model)
-    with suppress(OSError, TypeError):  # no source, e.g. of a built-in function
+    with suppress(OSError, TypeError):  # built-in functions have no source
         source = inspect.getsource(code)
         record["source"] = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
     return EngineChoice(

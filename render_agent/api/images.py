@@ -48,9 +48,9 @@ class View:
     number: int | None = None
 
     @classmethod
-    def drawn(cls, picture: RenderedView) -> View:
+    def from_rendered(cls, rendering: RenderedView) -> View:
         """Wrap an image that was just rendered."""
-        return cls(picture.kind, picture.camera, picture.picture, picture.depth)
+        return cls(rendering.kind, rendering.camera, rendering.picture, rendering.depth)
 
     def png(self) -> bytes:
         """Return the image as PNG. Raises RunLogError if its file is missing."""
@@ -98,5 +98,5 @@ class View:
 
 
 def page(template: str, **names: Any) -> str:
-    """Render a template of this package; all values are escaped."""
+    """Render a template of this package with all values escaped."""
     return str(environment("api").get_template(template).render(**names))

@@ -13,7 +13,7 @@ CountOrAuto = int | Literal["auto"]
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of a run, described by `render-agent --help-all`. None means not set."""
+    """Options of a run, as described by `render-agent --help-all`. None means unset."""
 
     # questions and scans
     benchmark: Path | None

@@ -1,4 +1,4 @@
-"""Runs read from their folders: scores, data frames, dialogues, and comparisons."""
+"""Reads runs from their folders: scores, data frames, dialogues and comparisons."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Dialogue:
 
     @property
     def score(self) -> float | None:
-        """The score of the parsed answer, 0 to 1; None without ground truth or if the question is unfinished."""
+        """The score of the parsed answer, 0 to 1; None if there is no ground truth or the question is unfinished."""
         return self.folder.rows[self.state.id].score
 
     @property
@@ -134,15 +134,15 @@ class Dialogue:
         config, state = self.run.config, self.state
         path = [turn.camera_before for turn in state.turns]
         if self.run.folder.parts.passive:
-            chosen = [view.camera for view in state.views if isinstance(view.camera, Camera)]
-            path = chosen or path[:1]
+            cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
+            path = cameras or path[:1]
         if state.blind or not path:
             raise RenderError(f"question {state.id} has no map: the model was shown no images")
         scene = self.folder.scenes.get(state.question)
         renderer = make_isolated_renderer(config.renderer)
         viewer = Viewer(renderer, size or config.image_size, config.field_of_view)
         try:
-            return View.drawn(viewer.top(scene, path[-1], path[:-1]))
+            return View.from_rendered(viewer.top(scene, path[-1], path[:-1]))
         finally:
             viewer.close()
 
@@ -157,7 +157,8 @@ class Dialogue:
     def _repr_html_(self) -> str:
         try:
             top = self.map().thumbnail() if self.turns else None
-        except RenderAgentError:  # e.g. the scan is on another machine, or the run was blind
+        # For example, if the scan is on another machine or the run was blind.
+        except RenderAgentError:
             top = None
         return page("dialogue.html", dialogue=self, map=top)
 
@@ -245,15 +246,15 @@ class RunResults:
     @property
     def stamps(self) -> list[str]:
         """UNFINISHED, PARTIAL, and the caveats that must accompany the scores."""
-        finished = [] if self.finished else ["UNFINISHED"]
+        labels = [] if self.finished else ["UNFINISHED"]
         partial = ["PARTIAL"] if self.results["status"] == "partial" else []
-        return [*finished, *partial, *self.results["notes"]]
+        return [*labels, *partial, *self.results["notes"]]
 
     @property
     def questions(self) -> pandas.DataFrame:
         """One row per question, with the columns of `render-agent export --format csv`.
 
-        The diagnosis columns (`cause`, `coverage`, …) are missing values until `diagnosis` has been called.
+        The diagnosis columns (`cause`, `coverage`, …) contain missing values until `diagnosis` is called.
         """
         return data_frame(question_rows(self.folder, self._diagnoses), QUESTION_COLUMNS)
 
@@ -291,7 +292,7 @@ class RunResults:
         return [Dialogue(self, state) for state in self.folder.states]
 
     def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
-        """Diagnose all questions. The data frames include the diagnoses from then on.
+        """Diagnose all questions. From then on, the data frames include the diagnoses.
 
         Args:
             processes: Number of processes; by default, one per core.
@@ -342,8 +343,8 @@ class RunResults:
             "no score" if self.score is None else f"{score_name(self.results)} {self.score:.1f} %"
         )
         stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
-        failed = self.results["counts"]["failed"]
-        failures = f", {failed} failed" if failed else ""
+        num_failed = self.results["counts"]["failed"]
+        failures = f", {num_failed} failed" if num_failed else ""
         return f"<run {self.name}: {count_noun(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
@@ -352,7 +353,7 @@ class RunResults:
 
 
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:
-    """Return rows as a data frame with typed columns, even without rows. Raises SetupError without pandas."""
+    """Return rows as a data frame with typed columns, even if there are none. Raises SetupError without pandas."""
     require("a data frame", "pandas")
     import pandas
 

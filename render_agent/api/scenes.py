@@ -1,4 +1,4 @@
-"""Scans opened without a question, from a file or from memory: rendered from any pose, and explored."""
+"""Scans without a question, from a file or from memory, to render from any pose and to explore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.util.atomic_files import atomic_write
 
-FRACTIONS_TO = 2.0  # float colours up to this are fractions, possibly above 1 from rounding; others go up to 255
+# Float colours up to this are taken as fractions (rounding may exceed 1), others as 0 to 255.
+FRACTIONS_TO = 2.0
 
 DEFAULTS = RunConfig(batch=True)  # default options of a run
 
@@ -57,7 +58,7 @@ class OpenScene:
 
     @cached_property
     def space(self) -> FreeSpace:
-        """Free space: where a camera can be, and which moves are possible."""
+        """The free space: valid camera positions and possible moves."""
         return FreeSpace.of(self.scene)
 
     def start(self, where: str = "best") -> Camera:
@@ -72,16 +73,16 @@ class OpenScene:
 
     def view(self, camera: Camera | None = None) -> View:
         """Return the view of a camera, with depth; by default, of the start camera."""
-        return View.drawn(self.viewer.ego(self.scene, camera or self.start()))
+        return View.from_rendered(self.viewer.ego(self.scene, camera or self.start()))
 
     def around(self, camera: Camera | None = None) -> View:
-        """Return the views in all four directions as one image, that of the camera first."""
-        return View.drawn(self.viewer.around(self.scene, camera or self.start()))
+        """Return one image with the views in all four directions, starting with that of the camera."""
+        return View.from_rendered(self.viewer.around(self.scene, camera or self.start()))
 
     def map(self, path: Sequence[Camera] = ()) -> View:
         """Return the map: the scene from above without its ceiling, with a path of numbered poses."""
         camera = path[-1] if path else None
-        return View.drawn(self.viewer.top(self.scene, camera, path[:-1]))
+        return View.from_rendered(self.viewer.top(self.scene, camera, path[:-1]))
 
     def close(self) -> None:
         """Free the renderer."""
@@ -158,7 +159,7 @@ ScanInput: TypeAlias = Any  # a file, a scene, a trimesh or Open3D geometry, or 
 
 
 def scan_file(scan: Any, folder: Path) -> Path:
-    """Return the file of a scan; scans in memory are saved in `folder` as PLY files named by content hash.
+    """Return the file of a scan. Scans in memory are first saved in `folder` as PLY files named by content hash.
 
     Raises:
         SceneError: `scan` is not a scan.
@@ -175,13 +176,13 @@ def scan_file(scan: Any, folder: Path) -> Path:
 
 
 def read_as(scan: Any) -> dict[str, str]:
-    """Return the options with which the file of an opened scene was read; empty for other scans."""
+    """Return the options with which an opened scene was read; empty for other scans."""
     scene = _from_file(scan)
     return dict(zip(("up", "unit"), scene.frame.asked, strict=True)) if scene else {}
 
 
 def _from_file(scan: Any) -> Scene | None:
-    """Return the scene of an opened scan if reading its file again gives the same scene."""
+    """Return the scene of an opened scan if reading its file again would give the same scene."""
     scene = scan.scene if isinstance(scan, OpenScene) else scan
     if not isinstance(scene, Scene) or scene.source is None:
         return None
@@ -224,7 +225,7 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
 def ply(
     points: NDArray[Any], colours: NDArray[np.uint8] | None, faces: NDArray[Any] | None
 ) -> bytes:
-    """Return a scan as a binary PLY file. Raises SceneError unless the shapes are (n, 3), (n, 3) and (m, 3)."""
+    """Encode a scan as a binary PLY file. Raises SceneError unless the shapes are (n, 3), (n, 3) and (m, 3)."""
     if points.ndim != 2 or points.shape[1] != 3:
         raise SceneError(f"points must be (n, 3), not {points.shape}")
     if colours is not None and colours.shape != points.shape:
@@ -235,7 +236,7 @@ def ply(
 
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
-    """Convert colours from 0 to 1 or 0 to 255, with or without opacity, to (n, 3) uint8; None without colours."""
+    """Convert colours from 0 to 1 or 0 to 255, with or without opacity, to (n, 3) uint8. None stays None."""
     values = np.asarray([] if colours is None else colours)
     if not values.size:
         return None

@@ -22,7 +22,7 @@ _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
 def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     """Map each option's letter to its text ("A. left" gives {"A": "left"}).
 
-    Unless every option has a distinct letter of its own, letters are assigned in order.
+    If the options do not all have distinct letters, letters are assigned in order.
     """
     matches = [_LETTERED.fullmatch(option) for option in options]
     by_letter = {match[1].upper(): match[2].strip() for match in matches if match}
@@ -31,21 +31,21 @@ def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
-def canonical_answer(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str | None:
-    """Parse an answer into the form given by `wanted`; None if the text contains no such answer."""
-    if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
+def canonical_answer(text: str, form: AnswerForm, options: Sequence[str] = ()) -> str | None:
+    """Parse an answer into canonical form; return None if the text contains no answer of this form."""
+    if form != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
-    if wanted == "letter":
+    if form == "letter":
         return letter_in(text, options_by_letter(options))
-    if wanted == "number":
+    if form == "number":
         return number_in(text)
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
-def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) -> str:
-    """Return a phrase that tells the model which form its answer must have."""
-    if wanted != "letter":
-        return wording(f"question.{wanted}")
+def answer_form(form: AnswerForm, options: Sequence[str], wording: Wording) -> str:
+    """Return the phrase that tells the model in which form to answer."""
+    if form != "letter":
+        return wording(f"question.{form}")
     *first, last = options_by_letter(options) or ["A"]
     if not first:
         return wording("question.letter", last=last)

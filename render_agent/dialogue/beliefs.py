@@ -31,7 +31,7 @@ MAX_NOTES = 12  # per reply
 # Sanity limits for coordinates, lengths and areas (metres, square metres) and for counts.
 MAX_METRES, MAX_COUNT = 1e4, 10_000
 
-# Unit of an area -> square metres.
+# unit of area -> square metres
 SQUARE_METRES = {"m2": 1.0, "m²": 1.0, "m^2": 1.0, "sqm": 1.0, "square meters": 1.0, "square metres": 1.0}  # fmt: skip
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -78,7 +78,7 @@ class Belief(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
     def of(self, category: str) -> list[BelievedObject]:
-        """Return the objects of a category on the map, whether named in the singular or the plural."""
+        """Return the objects of a category on the map; singular and plural names match."""
         names = _name_variants(category)
         return [entry for entry in self.objects or () if entry.category in names]
 
@@ -101,12 +101,12 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
         objects = find_objects(reply, keys, general(), is_complete=False)
         if isinstance(objects, Malformed):
             return _salvage_objects(reply, keys, objects)
-        parsed = next(
+        fields = next(
             (entry.fields for entry in reversed(objects) if _has_keys(entry.fields, keys)), None
         )
-        if parsed is None:
+        if fields is None:
             return _salvage_objects(reply, keys, objects[-1].fields)
-        return _parse_fields(parsed, keys)
+        return _parse_fields(fields, keys)
     except RecursionError:
         return Malformed(general()("reply.nested"))
 
@@ -131,12 +131,12 @@ def _name_variants(category: str) -> tuple[str, ...]:
 
 
 def _salvage_objects(
-    text: str, keys: Set[str], parsed: Mapping[str, Any] | Malformed
+    text: str, keys: Set[str], fields: Mapping[str, Any] | Malformed
 ) -> Belief | Malformed:
-    """Collect complete objects from a text whose list of objects is cut off or has no key."""
+    """Collect the complete objects of a list that is cut off or has no key."""
     fault = (
-        parsed.reason
-        if isinstance(parsed, Malformed)
+        fields.reason
+        if isinstance(fields, Malformed)
         else f"it has none of {', '.join(sorted(keys))}"
     )
     if "objects" not in keys:
@@ -186,10 +186,10 @@ def _objects(value: object, notes: list[str]) -> tuple[BelievedObject, ...] | No
         if index >= MAX_OBJECTS:
             notes.append(f"objects beyond {MAX_OBJECTS} are left out")
             break
-        parsed = _object(entry)
-        num_invalid += parsed is None
-        if parsed is not None:
-            objects.append(parsed)
+        believed_object = _object(entry)
+        num_invalid += believed_object is None
+        if believed_object is not None:
+            objects.append(believed_object)
     if num_invalid:
         notes.append(f"{num_invalid} objects have no category or no position")
     return tuple(objects) if objects or not num_invalid else None
@@ -262,7 +262,7 @@ def _counts(value: object, notes: list[str]) -> dict[str, int] | None:
     return counts if counts or not value else None
 
 
-def _unseen(value: object, notes: list[str]) -> tuple[str, ...] | None:
+def _unseen_categories(value: object, notes: list[str]) -> tuple[str, ...] | None:
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list):
         return None
@@ -285,6 +285,6 @@ _FIELDS = {
     "counts": ("counts", _counts),
     "position": ("position", _point),
     "yaw_degrees": ("yaw", _yaw),
-    "unseen": ("unseen", _unseen),
+    "unseen": ("unseen", _unseen_categories),
     "floor_square_meters": ("area", _area),
 }

@@ -1,4 +1,4 @@
-"""Chat messages, and the sanitizing of texts that go into them."""
+"""Chat messages, and sanitizing of text that goes into them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ class ImagePiece(TypedDict):
 
 
 if TYPE_CHECKING:
-    Message = dict[
-        str, Any
-    ]  # messages may have further keys; those below are the ones that are read
+    Message = dict[str, Any]  # Only the keys below are read; messages may have others.
 else:
 
     class Message(TypedDict):
@@ -45,7 +43,8 @@ else:
 
 
 Piece = dict[str, str]
-Blocks = tuple[dict[str, Any], ...]  # content of a reply in the format of the API that returned it
+# The content of a reply in the format of the API that returned it.
+Blocks = tuple[dict[str, Any], ...]
 
 _SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
 _BRACKETED_TOKEN = re.compile(  # Mistral's control tokens
@@ -55,17 +54,17 @@ _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def text(words: str) -> Piece:
-    """Return a text part with special tokens escaped (see `escape_special_tokens`)."""
+    """Return a text piece with special tokens escaped (see `escape_special_tokens`)."""
     return {"type": "text", "text": escape_special_tokens(words)}
 
 
 def image_piece(file: str) -> Piece:
-    """Return an image part for a file in the run folder."""
+    """Return an image piece for a file in the run folder."""
     return {"type": "image", "image": file}
 
 
 def message(role: str, *pieces: Piece) -> Message:
-    """Return one message."""
+    """Build a message."""
     return {"role": role, "content": list(pieces)}
 
 
@@ -94,7 +93,7 @@ def escape_special_tokens(words: str) -> str:
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:
-    """Return a JSON value with `change` applied to all its texts, including keys."""
+    """Apply `change` to all strings in a JSON value, including keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -103,7 +102,7 @@ def map_texts(change: Callable[[str], str], value: Any) -> Any:
 
 
 def replace_unencodable(words: str) -> str:
-    """Replace lone surrogates and NULs, which UTF-8 or tokenizers reject."""
+    """Replace lone surrogates and NULs, which UTF-8 encoders or tokenizers reject."""
     try:
         words.encode()
     except UnicodeEncodeError:

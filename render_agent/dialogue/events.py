@@ -1,12 +1,12 @@
-"""Kinds of events that engines report with a reply; each turn logs those of its requests."""
+"""Kinds of events that engines report with a reply. Each turn logs the events of its requests."""
 
 from __future__ import annotations
 
-# Prefix; a request field was omitted because the server rejects it, or because an option says so.
+# Prefix: a request field was omitted because the server rejects it or an option omits it.
 OMITTED = "omitted:"
 
 RENAMED = "renamed:max_tokens"  # the token limit was sent under its alternative name
-SYSTEM_IN_USER = "system_in_user_message"  # the server has no system role
+SYSTEM_IN_USER = "system_in_user_message"  # the system message was sent as part of the user message
 CONTENT_FILTER = "content_filter"  # the server's content filter ended the reply
 CONTEXT_EXCEEDED = "context_exceeded"  # the reply ended at the end of the model's context window
 NO_USAGE = "tokens_not_reported"  # token counts are missing and logged as 0

@@ -16,18 +16,7 @@ from render_agent.util.safe_parse import Count, Finite, NotNegative, Number, Uni
 
 
 class Candidate(Struct, frozen=True):
-    """One of the replies that a turn could have used, and its consequences.
-
-    Attributes:
-        number: Index within the turn, from 0.
-        reply: The reply, verbatim.
-        action: The parsed reply, or why it could not be parsed.
-        feedback: The text that the model would read next (`happened` in the log).
-        camera: The pose after the action.
-        outcome: The outcome of its move, as in `Turn`.
-        view: The view that would be shown next, with the number it would have; None if it was not rendered.
-        group: Index of the question wording that the reply answers.
-    """
+    """A reply that the turn could have used, and its consequences."""
 
     number: Count
     reply: str
@@ -53,7 +42,7 @@ class Judgement:
         members: Name of each row of `scores`.
         scores: One row per member, one column per candidate in the order of `Evidence.weighed`; None if the
             member could not score the candidate. Comparable within this turn and this member only.
-        reasons: For each candidate, the basis of its score or why it has none; may be empty.
+        reasons: For each candidate, the basis of its score or the reason it has none; may be empty.
     """
 
     verifier: str
@@ -70,7 +59,7 @@ class Ballot:
         votes: The answer of each sample; None if it gave none.
         winner: The chosen answer.
         agreement: Fraction of the answers that equal the winner.
-        expected: The winner's mean score if each vote in turn were the ground truth.
+        expected: The winner's mean score, with each vote in turn taken as the ground truth.
         spread: Standard deviation of numeric votes; None for other answers.
     """
 

@@ -15,9 +15,10 @@ from render_agent.util.safe_parse import Finite
 
 MIN_MOVE = 0.005  # metres or degrees; smaller moves are treated as zero
 
-Steps = tuple[Finite, Finite, Finite]  # metres forward, left and up, in the heading after rotation
+# Metres forward, left and up, relative to the heading after rotation.
+Steps = tuple[Finite, Finite, Finite]
 
-# Directions of a positive and a negative step along each axis of `Steps`; the first is an attribute of `Action`.
+# Names of a positive and a negative step along each axis of `Steps`. The first is an attribute of `Action`.
 AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 
 FIELD_NAMES = {field.attribute: field.name for field in FIELDS}  # attribute of Action -> reply key
@@ -51,9 +52,9 @@ class Outcome(Struct, frozen=True):
 def apply_action(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
     """Apply an action to the camera, as far as obstacles and limits allow.
 
-    The camera first turns: towards `look_at` if given (rotation and pitch are then ignored), otherwise by
-    rotation and pitch. It then moves horizontally in its new heading, and finally up or down. With `look_at`
-    it turns to the point again at the end.
+    The camera first turns: towards `look_at` if given (rotation and pitch are then ignored), otherwise by rotation
+    and pitch. It then moves horizontally in its new heading, and finally up or down. With `look_at`, it finally turns
+    to the point again.
 
     Args:
         action: The requested action.
@@ -63,29 +64,29 @@ def apply_action(action: Action, camera: Camera, space: FreeSpace) -> tuple[Came
     Returns:
         The pose after the action, and the outcome.
     """
-    clamped = []
+    limits = []
     if action.look_at is None:
-        turned = _clamp(action.rotation, MAX_ROTATION_DEGREES)
-        heading = camera.turned(turned, action.pitch)
+        rotation = _clamp(action.rotation, MAX_ROTATION_DEGREES)
+        heading = camera.turned(rotation, action.pitch)
         if abs(action.rotation) > MAX_ROTATION_DEGREES:
-            clamped.append("rotation")
+            limits.append("rotation")
         tilt = heading.pitch - camera.pitch
         if action.pitch and not math.isclose(tilt, action.pitch, abs_tol=1e-9):
-            clamped.append("pitch")
+            limits.append("pitch")
     else:
         heading = camera.looking_at(action.look_at)
-        turned = wrap_degrees(heading.yaw - camera.yaw)
-    clamped += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
-    forward, left, up = (_clamp(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
-    after, level, level_obstacle = _advance(heading, (forward, left, 0.0), space)
+        rotation = wrap_degrees(heading.yaw - camera.yaw)
+    limits += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
+    forward, leftward, up = (_clamp(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
+    after, level, level_obstacle = _advance(heading, (forward, leftward, 0.0), space)
     after, vertical, vertical_obstacle = _advance(after, (0.0, 0.0, up), space)
     if action.look_at is not None and after.position != camera.position:
         after = after.looking_at(action.look_at)
     return after, Outcome(
-        turned,
-        (forward, left, up),
+        rotation,
+        (forward, leftward, up),
         (level[0], level[1], vertical[2]),
-        tuple(FIELD_NAMES[attribute] for attribute in clamped),
+        tuple(FIELD_NAMES[attribute] for attribute in limits),
         level_obstacle,
         vertical_obstacle,
     )
@@ -109,8 +110,8 @@ def _advance(
     if metres < MIN_MOVE:
         return camera, (0.0, 0.0, 0.0), obstacle
     fraction = metres / math.hypot(*steps)
-    forward, left, up = (fraction * step for step in steps)
-    return camera.at(end), (forward, left, up), obstacle
+    forward, leftward, up = (fraction * step for step in steps)
+    return camera.at(end), (forward, leftward, up), obstacle
 
 
 def describe_outcome(
@@ -151,10 +152,10 @@ def _describe_rotation(
         yield wording("moves.pitch_at_limit", limit=limit, pitch=pitch)
         return
     key = f"moves.tilted_{'up' if action.pitch > 0 else 'down'}"
-    tilted = wording(key, degrees=_number(abs(after.pitch - before.pitch)), pitch=pitch)
+    tilt = wording(key, degrees=_number(abs(after.pitch - before.pitch)), pitch=pitch)
     if FIELD_NAMES["pitch"] in outcome.limits:
-        tilted = wording("moves.tilted_short", tilted=tilted, limit=limit)
-    yield tilted
+        tilt = wording("moves.tilted_short", tilted=tilt, limit=limit)
+    yield tilt
 
 
 def _describe_steps(
@@ -181,9 +182,7 @@ def _describe_steps(
         ]
     else:
         key = "blocked"
-    joined = (
-        ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
-    )
+    path = ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
     obstacle_text = ""
     if obstacle is not None:
         # A wall during a vertical move, or the floor during a level one, is not in the direction of travel.
@@ -191,7 +190,7 @@ def _describe_steps(
         is_generic = len(steps) > 1 or obstacle in sideways
         side = "in_the_way" if is_generic else steps[0][0]
         obstacle_text = wording(f"obstacles.{obstacle}", where=wording(f"sides.{side}"))
-    yield wording(f"moves.{key}", ways=joined, obstacle=obstacle_text)
+    yield wording(f"moves.{key}", ways=path, obstacle=obstacle_text)
 
 
 def _describe_off_centre(point: Vector, camera: Camera, wording: Wording) -> Iterator[str]:
@@ -205,7 +204,7 @@ def _describe_off_centre(point: Vector, camera: Camera, wording: Wording) -> Ite
 
 
 def _number(value: float) -> str:
-    """Format with at most two decimals; from a million on in scientific notation."""
+    """Format a number with at most two decimals; from one million on, in scientific notation."""
     if abs(value) >= 1e6:
         return f"{value:.0e}"
     text = f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,7 +1,7 @@
 """Probes (`--probe`): questions about the model's beliefs, asked after a turn and outside the dialogue.
 
-The probe message is appended to the dialogue so far but appears in no later turn, so probes do not change the dialogue.
-Replies are parsed by `render_agent.dialogue.beliefs`.
+The probe message is appended to the dialogue for one request only, so probes do not change later turns. Replies are
+parsed by `render_agent.dialogue.beliefs`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from render_agent.util.safe_parse import Either, Finite, NotNegative
 
 MAX_TOKENS = 1024  # per reply to a probe; enough for a map of forty objects
 
-MAX_LIST_ITEMS = 64  # largest number of entries in a list that the schema allows
+MAX_LIST_ITEMS = 64  # limit of list lengths in the schema
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
@@ -68,7 +68,7 @@ class Key:
     Attributes:
         example: An example value as JSON; the wording describes the meaning.
         schema: JSON schema of the value.
-        of_camera: True if it is part of the camera's pose; only requested if the model moves the camera.
+        of_camera: True for parts of the camera's pose, which are only requested if the model moves the camera.
     """
 
     example: str
@@ -89,7 +89,7 @@ _NAME = {"type": "string"}
 
 
 def _array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list of objects that have all of these properties."""
+    """Return the schema of a list of objects with exactly these properties."""
     return {"type": "array", "maxItems": MAX_LIST_ITEMS, "items": object_schema(properties)}
 
 

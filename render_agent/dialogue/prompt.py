@@ -27,16 +27,16 @@ class Prompt:
     Attributes:
         max_turns: Turns per question.
         field_of_view: Horizontal field of view in degrees.
-        kinds: View types that the model may request; the first is the default. If empty, the model is told
-            that it sees nothing. If `num_initial_views` is set, the types of the views shown with the question.
-        num_initial_views: Number of views shown with the question and not chosen by the model; 0 if the model chooses.
+        kinds: View types that the model may request; the first is the default. Empty if the model sees nothing. With
+            `num_initial_views`, the types of the views shown with the question.
+        num_initial_views: Number of predefined views shown with the question; 0 if the model chooses its views.
         image_size: Width and height in pixels of the views that replies may measure in; None if measuring is off.
         graph: True if the model reads a scene graph instead of seeing images.
         start: Requested start position in metres; None if not specified.
         wording: Templates of all texts.
         protocol: How replies are requested and parsed.
         tells_outcome: True if the model is told what its moves did and where it is after them.
-        image_turns: Number of last turns whose images stay in the prompt; None for all.
+        image_turns: Number of most recent turns whose images stay in the prompt; None for all.
     """
 
     max_turns: int
@@ -60,7 +60,7 @@ class Prompt:
 
     @property
     def requestable_kinds(self) -> tuple[str, ...]:
-        """The view types that a reply may request; if empty, replies cannot move either."""
+        """The view types that a reply may request; if empty, replies cannot request moves either."""
         return self.kinds if self.mode == "free" else ()
 
     @property
@@ -81,7 +81,7 @@ class Prompt:
     def read(
         self, reply: str, question: Question, finish_reason: FinishReason = "stop"
     ) -> Action | Malformed:
-        """Parse a reply to a question; returns `Malformed` if it cannot be parsed."""
+        """Parse a reply to a question; return `Malformed` if that fails."""
         return self.protocol.parse(reply, finish_reason, question, self.form)
 
     @property
@@ -126,7 +126,7 @@ class Prompt:
         return "\n\n" + " ".join(advice) if advice else ""
 
     def opening(
-        self, question: Question, views: Sequence[View], camera: Camera, told: str = ""
+        self, question: Question, views: Sequence[View], camera: Camera, description: str = ""
     ) -> list[Message]:
         """Return the messages of turn 0: the instructions, then the question with the first views.
 
@@ -134,11 +134,11 @@ class Prompt:
             question: The question.
             views: The first views.
             camera: The start pose.
-            told: Text description of the scene that replaces views. It precedes the question, so that all
-                questions about a scene share a prefix.
+            description: Text description of the scene that replaces views. It precedes the question, so that questions about
+                the same scene share a prompt prefix.
         """
         say = self.wording
-        lines = [*([f"{told}\n"] if told else []), question.text]
+        lines = [*([f"{description}\n"] if description else []), question.text]
         if question.options:
             lines += [say("question.options"), *question.options]
         form = answer_form(question.answer_form, question.options, say)
@@ -147,37 +147,39 @@ class Prompt:
         status = [self._turn_status(0, camera)]
         if self.requestable_kinds and self.start is not None and not question.has_own_start:
             status += start_note(self.start, camera, say)
-        first = text("\n".join(lines) + "\n\n" + " ".join(status))
+        question_piece = text("\n".join(lines) + "\n\n" + " ".join(status))
         return [
             message("system", text(self.instructions)),
-            message("user", first, *self._view_pieces(views), *self._last_turn_notice(0)),
+            message("user", question_piece, *self._view_pieces(views), *self._last_turn_notice(0)),
         ]
 
     def following(
         self, turn: int, feedback: str, views: Sequence[View], camera: Camera, reply: str = ""
     ) -> list[Message]:
         """Return the messages of a later turn: feedback on the last reply, and the requested views."""
-        first = text(f"{feedback}\n\n{self._turn_status(turn, camera)}".lstrip())
+        feedback_piece = text(f"{feedback}\n\n{self._turn_status(turn, camera)}".lstrip())
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
-        rest = [*view_pieces, *self._last_turn_notice(turn)]
-        return self.protocol.feedback_messages(reply, turn - 1, first, rest, self.form)
+        pieces = [*view_pieces, *self._last_turn_notice(turn)]
+        return self.protocol.feedback_messages(reply, turn - 1, feedback_piece, pieces, self.form)
 
     def window(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a dialogue with the images of its last `image_turns` turns; a placeholder replaces each other one."""
+        """Return a dialogue that keeps the images of its last `image_turns` turns and replaces others with a
+        placeholder.
+        """
         if self.image_turns is None:
             return list(messages)
         placeholder = text(self.wording("turn.omitted"))
         num_replies = sum(entry["role"] == "assistant" for entry in messages)
-        windowed, turn = [], 0
+        result, turn = [], 0
         for entry in messages:
             if turn <= num_replies - self.image_turns:
                 pieces = [
                     placeholder if piece["type"] == "image" else piece for piece in entry["content"]
                 ]
                 entry = {**entry, "content": pieces}
-            windowed.append(entry)
+            result.append(entry)
             turn += entry["role"] == "assistant"
-        return windowed
+        return result
 
     def _turn_status(self, turn: int, camera: Camera) -> str:
         number = self.wording("turn.number", turn=turn + 1, turns=self.max_turns)
@@ -208,16 +210,16 @@ class Prompt:
         )
 
 
-def start_note(wanted: Vector, camera: Camera, wording: Wording) -> list[str]:
+def start_note(position: Vector, camera: Camera, wording: Wording) -> list[str]:
     """Return a note if the camera could not start at the requested position; otherwise nothing.
 
     Args:
-        wanted: Requested start position, (3,) metres, world frame.
+        position: Requested start position, (3,) metres, world frame.
         camera: The actual start pose.
         wording: Templates of all texts.
     """
-    distance = math.dist(wanted, camera.position)
+    distance = math.dist(position, camera.position)
     if distance < 0.005:
         return []
-    x, y, z = (f"{value:.2f}" for value in wanted)
+    x, y, z = (f"{value:.2f}" for value in position)
     return [wording("turn.start_moved", x=x, y=y, z=z, metres=f"{distance:.2f}")]

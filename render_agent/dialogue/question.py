@@ -13,7 +13,7 @@ from render_agent.scans.camera import Vector
 from render_agent.scans.edits import Edit
 from render_agent.util.safe_parse import Number
 
-MAX_QUESTION_CHARS = 100_000  # characters of text and options; bounds prompts and report pages
+MAX_QUESTION_CHARS = 100_000  # limit on text and options; bounds prompts and report pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,22 @@ class StartPose:
     yaw: Number
     """Degrees counter-clockwise from +x."""
     centred: bool = False
-    """True for SQA3D's convention: relative to the centre of the scan's bounds before any alignment, and at eye
-    height."""
+    """True for SQA3D's convention: position relative to the centre of the unaligned scan's bounds, at eye height."""
 
 
 class Change(Struct, frozen=True):
     """How a counterpart differs from its original question: edits of the room, or another wording."""
 
     kind: str = field(name="asked")
-    """The value of `--change`."""
+    """Value of `--change`."""
     original_id: str = field(name="of")
     """Id of the original question."""
     changes_answer: bool = field(name="must")
-    """True if the correct answer changes."""
+    """True if the change alters the correct answer."""
     description: str = field(name="said")
     """The change, as a clause."""
     reason: str = field(name="why")
-    """Why the answer must, or must not, change, as a clause."""
+    """Why the answer changes or stays the same, as a clause."""
     original_truth: str = field(name="before")
     """Ground truth of the original question, computed by the same solver."""
     scene: str
@@ -49,7 +48,7 @@ class Change(Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     """Edits of the scene; empty if only the wording changes."""
     option_letters: tuple[tuple[str, str], ...] = field(default=(), name="meaning")
-    """Pairs of an option's letter (or text, if the answer is a text) and the original question's letter for it."""
+    """Pairs of an option's letter (or text, for text answers) and the original question's letter for it."""
     factor: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
     """Size of the requested unit in units of the original question."""
 
@@ -96,11 +95,11 @@ class Question:
     change: Change | None = None
     """Set if the question is a counterpart of another one (`--change`)."""
     left_out: tuple[tuple[str, str], ...] = ()
-    """Values of `--change` for which the question has no counterpart, each with the reason."""
+    """(value of `--change`, reason) for each kind of counterpart that the question lacks."""
     metric: str | None = None
     """Name of the metric; None for the default of its type."""
     answers: tuple[str, ...] = ()
-    """Further correct answers besides `ground_truth`."""
+    """Correct answers besides `ground_truth`."""
     start: StartPose | None = None
     """Start pose; None to use `--start`."""
 
@@ -116,10 +115,12 @@ class Question:
 
     @property
     def has_own_start(self) -> bool:
-        """True if the dialogue does not start at `--start`: the question has its own start, or a changed room."""
+        """True if the dialogue starts somewhere other than `--start`: at the question's own pose, or in an edited
+        room.
+        """
         return self.start is not None or self.change is not None
 
     @property
     def unchanged(self) -> Question:
-        """The same wording about the room before the change."""
+        """The same question about the room before the edits."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)

@@ -1,7 +1,7 @@
 """The fields of a reply, declared once in `FIELDS` and parsed into an `Action`.
 
 The parser, the JSON schema, the instructions, the docs, the input form of `play` and the report texts are generated
-from these declarations. A new field needs an attribute of `Action`, an entry in `FIELDS`, a sentence in
+from these declarations. To add a field, add an attribute to `Action`, an entry to `FIELDS`, a sentence to
 `wording.yaml`, and the code that acts on it.
 """
 
@@ -28,7 +28,7 @@ KINDS = ("ego", "top", "around")  # view types that a reply may request
 MAX_ROTATION_DEGREES = 180  # per turn
 MAX_MOVE_METRES = 2  # per turn and axis
 MAX_VIEW_NUMBER = 1_000_000  # exclusive upper bound of view numbers
-MAX_PLACES = 6  # measured places per reply
+MAX_PLACES = 6  # places to measure per reply
 MAX_COORDINATE = 1_000  # metres; limit in the JSON schema
 MAX_PIXEL = 100_000  # limit of a column or row in the JSON schema
 
@@ -38,7 +38,7 @@ Schema = dict[str, Any]
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """A place to measure at: a pixel of a view, or a point in the scene.
+    """A place to measure: a pixel of a view, or a point in the scene.
 
     Attributes:
         x: Column of the pixel from the left, or metres in the world frame.
@@ -69,9 +69,9 @@ class Action(Struct, frozen=True, omit_defaults=True):
         done: True if the reply ends the dialogue.
         reasoning: The model's reasoning.
         notes: Remarks on the reply to be reported to the model.
-        measure: Places to measure at.
-        repaired: True if the reply was not the plain JSON object requested: its syntax was repaired, or it was a tool
-            call written as text.
+        measure: Places to measure.
+        repaired: True if the reply was not plain JSON as requested: its syntax was repaired, or it was a tool call
+            written as text.
     """
 
     rotation: Finite = 0.0
@@ -111,18 +111,19 @@ class Action(Struct, frozen=True, omit_defaults=True):
 
 
 class Malformed(Struct, frozen=True, omit_defaults=True):
-    """A reply that could not be parsed, and why; `answer_text` as in `Action`."""
+    """A reply that could not be parsed, and the reason. `answer_text` is as in `Action`."""
 
     reason: str = field(name="malformed")
     answer_text: str | None = None
     answer: None = None
 
 
-ReadReply = Either[Malformed, Action]  # a parsed reply
+ReadReply = Either[Malformed, Action]  # the result of parsing a reply
 
 FinishReason = Literal["stop", "length"]  # length: the reply was cut off at the token limit
 
-# Who chooses the views: the model (free) or the run (passive). No views in blind; a scene graph instead in graph.
+# Who chooses the views: the model (free) or the run (passive). In blind mode there are no views, in graph mode a
+# scene graph.
 Mode = Literal["free", "passive", "blind", "graph"]
 
 
@@ -154,11 +155,13 @@ class ReplyForm:
 
     @property
     def requested_fields(self) -> list[ReplyField]:
-        """The fields described to the model: those that are parsed, without moves and views unless it explores."""
+        """The fields described to the model: all parsed fields, but moves and views only if it explores."""
         return [field for field in self.fields if self.kinds or field.used == "always"]
 
     def meanings(self) -> list[tuple[list[ReplyField], str]]:
-        """Return (fields, description) for the requested fields; neighbours with the same sentence are grouped."""
+        """Return (fields, description) for the requested fields. Adjacent fields with the same description form one
+        group.
+        """
         width, height = self.image_size or (0, 0)
         meanings = []
         for sentence, group in groupby(self.requested_fields, lambda field: field.sentence):
@@ -179,8 +182,10 @@ class ReplyForm:
 
     def say(self, key: str, **values: object) -> str:
         """Return a text about a field; a mode-specific text takes precedence."""
-        own = f"fields_{self.mode}.{key}"
-        return self.wording(own if own in self.wording.templates else f"fields.{key}", **values)
+        mode_key = f"fields_{self.mode}.{key}"
+        return self.wording(
+            mode_key if mode_key in self.wording.templates else f"fields.{key}", **values
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +223,8 @@ class ReplyField:
         parse: Converts a JSON value, returning None if it is invalid; None if `read_fields` parses the field itself.
         expected: Key in the wording's section `reply` that describes valid values.
         schema: Returns the JSON schema of the values in a run.
-        sentence: Key in the wording's section `fields` that describes the field. Neighbours with the same key share
-            a line of the instructions; None for no line.
+        sentence: Key in the wording's section `fields` that describes the field; None for no description. Adjacent
+            fields with the same key share a line of the instructions.
         describe: Returns the field's part of an action in a few words; None if the action does not use it.
         example: Returns the value shown in the example of the instructions.
         used: "exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`.
@@ -246,7 +251,8 @@ def describe_action(action: Action | Malformed) -> list[str]:
     """Describe a parsed reply, one clause per field, in order of execution."""
     if isinstance(action, Malformed):
         return [f"unreadable reply: {action.reason}"]
-    fields = sorted(FIELDS, key=lambda field: field.name != "look_at")  # the turn precedes the move
+    # The camera turns before it moves.
+    fields = sorted(FIELDS, key=lambda field: field.name != "look_at")
     return [clause for field in fields if (clause := field.describe(action)) is not None]
 
 
@@ -323,7 +329,7 @@ def _view(value: object) -> str | int | None:
 
 
 def _places(value: object) -> tuple[Place, ...] | None:
-    """Parse the places to measure at; a single place need not be wrapped in a list."""
+    """Parse the places to measure; a single place need not be in a list."""
     is_single = isinstance(value, Mapping) or (
         isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in value)
     )

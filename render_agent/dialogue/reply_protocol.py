@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece, assistant, message
-from render_agent.dialogue.parsing.fields import read_fields as read_fields  # for other protocols
+
+# Re-exported for other protocols.
+from render_agent.dialogue.parsing.fields import read_fields as read_fields
 from render_agent.dialogue.parsing.parser import ReplyParser
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
@@ -17,8 +19,8 @@ from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyFo
 class ReplyProtocol(ABC):
     """How replies are requested and parsed.
 
-    Protocols are stateless and do not hard-code fields: `form` provides the fields of a run with their descriptions
-    and schemas, and `read_fields` parses their values.
+    Protocols are stateless and do not hard-code fields: `form` provides a run's fields with their descriptions and
+    schemas, and `read_fields` parses the values.
     """
 
     @abstractmethod
@@ -29,7 +31,7 @@ class ReplyProtocol(ABC):
             form: The fields of a reply in this run, and their wording.
 
         Returns:
-            Text that is inserted into the system message.
+            Text to insert into the system message.
         """
 
     @abstractmethod
@@ -48,7 +50,8 @@ class ReplyProtocol(ABC):
     def parse(
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
     ) -> Action | Malformed:
-        """Parse a reply, given why it ended. By default, `read` parses complete and truncated replies alike.
+        """Parse a reply, given its finish reason. By default, truncated replies are parsed like complete ones, by
+        `read`.
 
         Args:
             text: The reply as returned by the engine.
@@ -84,18 +87,18 @@ class ReplyProtocol(ABC):
         return assistant(reply)
 
     def feedback_messages(
-        self, reply: str, turn: int, feedback: Piece, rest: Sequence[Piece], form: ReplyForm
+        self, reply: str, turn: int, feedback: Piece, pieces: Sequence[Piece], form: ReplyForm
     ) -> list[Message]:
         """Return the messages after a reply.
 
         Args:
             reply: The reply as returned by the engine.
             turn: Index of its turn.
-            feedback: What the reply led to, and the number of the next turn.
-            rest: The next views with their captions, and notices.
+            feedback: The result of the reply, and the number of the next turn.
+            pieces: The next views with their captions, and notices.
             form: The fields of a reply in this run, and their wording.
         """
-        return [message("user", feedback, *rest)]
+        return [message("user", feedback, *pieces)]
 
 
 class JsonProtocol(ReplyProtocol):

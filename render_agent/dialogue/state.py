@@ -1,4 +1,4 @@
-"""The state of a question during a run. `QuestionState` is the only object that changes."""
+"""The state of a question during a run; `QuestionState` is the only mutable object."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class Status(StrEnum):
 
     ACTIVE = "active"
     ANSWERED = "answered"
-    """The model declared itself done."""
+    """The model declared the question done."""
     EXHAUSTED = "exhausted"
-    """Out of turns: the last answer counts; no answer counts as wrong."""
+    """Out of turns. The last answer counts; without one, the question counts as wrong."""
     FAILED = "failed"
     """Stopped by an error; resuming the run retries the question."""
     MISSING = "missing"
     """The scan was not found."""
 
 
-SCORED = (Status.ANSWERED, Status.EXHAUSTED)  # a missing answer counts as wrong
+# Statuses that are scored; a missing answer counts as wrong.
+SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 
 
 class SceneSource(Protocol):
@@ -57,12 +58,12 @@ class QuestionState:
         question: The question.
         scenes: Provides its scene.
         max_turns: Upper bound on the number of turns.
-        blind: True if the model sees nothing, so that no scan is needed.
+        blind: True if the model sees nothing; no scan is needed then.
         protocol: How replies are sent back in the dialogue.
         turns: The turns so far.
         error: The error that stopped the question, if any.
         lost_events: Engine events of requests that failed without a reply.
-        lost_tokens: Tokens of the replies of turns that failed.
+        lost_tokens: Reply tokens of failed turns.
     """
 
     question: Question
@@ -89,7 +90,7 @@ class QuestionState:
         self.turns.append(turn)
 
     def fail(self, error: str, events: Sequence[str] = (), tokens: Tokens | None = None) -> None:
-        """Stop the question with an error, and record the engine events and the tokens that preceded it."""
+        """Stop the question with an error, and record the engine events and tokens that preceded the error."""
         self.error = error
         self.lost_events += tuple(events)
         self.lost_tokens = Tokens.total([self.lost_tokens, tokens or Tokens()])
@@ -105,7 +106,7 @@ class QuestionState:
 
     @property
     def change(self) -> Change | None:
-        """Set if the question is a counterpart of another one (`--change`)."""
+        """The change, if the question is a counterpart of another one (`--change`)."""
         return self.question.change
 
     @property
@@ -130,12 +131,12 @@ class QuestionState:
 
     @property
     def active(self) -> bool:
-        """True if the question has further turns."""
+        """True if the question is unfinished."""
         return self.status is Status.ACTIVE
 
     @property
     def said_done(self) -> bool:
-        """True if the last reply declared the question done and there is an answer."""
+        """True if the last reply declared the question done and an answer exists."""
         action = self.turns[-1].action
         return isinstance(action, Action) and action.done and self.answer is not None
 
@@ -149,7 +150,7 @@ class QuestionState:
 
     @property
     def answer_text(self) -> str | None:
-        """That answer in the model's words; if no answer could be parsed, the most recent unreadable one."""
+        """The same answer in the model's words; if no answer was readable, the most recent unreadable one."""
         actions = [turn.action for turn in reversed(self.turns)]
         with_answer = [action for action in actions if action.answer is not None]
         texts = (action.answer_text for action in with_answer or actions)

@@ -13,16 +13,16 @@ from render_agent.util.safe_parse import Count, to_plain
 class Tokens(Struct, frozen=True):
     """Token counts of one reply, or the sum over several; 0 if the engine does not report them.
 
-    Every engine counts in the same way, whatever its API includes in its own counts: `cached` and `cache_written` are
-    disjoint parts of `prompt`, and `thought` is a part of `reply`.
+    Counts have the same meaning for every engine, whatever its API reports: `cached` and `cache_written` are disjoint
+    parts of `prompt`, and `thought` is a part of `reply`.
 
     Attributes:
-        prompt: All tokens of the prompt, read from a cache or not (`in` in the log).
+        prompt: All prompt tokens, cached or not (`in` in the log).
         reply: All generated tokens, including thinking (`out` in the log).
         cached: Prompt tokens that were read from a cache (`from_cache` in the log).
         thought: Generated tokens that belong to thinking.
-        cache_written: Prompt tokens that were written to a cache at a price of their own, as Anthropic charges it
-            (`to_cache` in the log).
+        cache_written: Prompt tokens written to a cache and billed separately, as by Anthropic (`to_cache` in the
+            log).
     """
 
     prompt: Count = msgspec.field(name="in", default=0)
@@ -33,13 +33,13 @@ class Tokens(Struct, frozen=True):
 
     @property
     def are_reported(self) -> bool:
-        """True if the engine reported them: every prompt has tokens."""
+        """True if the engine reported token counts; every prompt has at least one token."""
         return self.prompt > 0
 
     @classmethod
-    def total(cls, counted: Iterable[Tokens]) -> Tokens:
-        """Return the sum of token counts."""
-        counts = list(counted)
+    def total(cls, parts: Iterable[Tokens]) -> Tokens:
+        """Return the sum of several token counts."""
+        counts = list(parts)
         return cls(
             sum(count.prompt for count in counts),
             sum(count.reply for count in counts),
@@ -49,9 +49,9 @@ class Tokens(Struct, frozen=True):
         )
 
 
-def reported_total(counted: Iterable[Tokens]) -> dict[str, int | None]:
-    """Return the sum of token counts as in JSON; all None if there are counts but none was reported."""
-    counts = list(counted)
+def reported_total(parts: Iterable[Tokens]) -> dict[str, int | None]:
+    """Return the sum of token counts as JSON; all None if no reply has counts."""
+    counts = list(parts)
     total = Tokens.total(counts)
     values: dict[str, int | None] = to_plain(total)
     return values if total.are_reported or not counts else dict.fromkeys(values)

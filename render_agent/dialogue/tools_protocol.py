@@ -1,8 +1,8 @@
 """The reply protocol of native tool calls (`--reply-protocol tools`).
 
-Models reply with a call of one of the tools in TOOLS, whose parameters are the fields of a reply. In a log and in
-`Reply.samples` a call is text, in the syntax of the model's chat template; engines of servers, which return calls as
-data, write them with `call_text`.
+Models reply with a call of one of the tools in TOOLS, whose parameters are the reply fields. Logs and `Reply.samples`
+contain calls as text in the syntax of the model's chat template. Servers return calls as data, which their engines
+convert with `call_text`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyFo
 from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.util.safe_parse import parse_json
 
-# Tools with the fields that are their parameters, as in the agents of embodied benchmarks.
+# Tools and the reply fields that are their parameters, as in the agents of embodied benchmarks.
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "look": ("rotation_angle_degrees", "pitch_degrees", "look_at", "view"),
     "move": (
@@ -61,15 +61,15 @@ class ToolCall:
 
 
 class ToolsProtocol(JsonProtocol):
-    """Requests a tool call per reply. Replies are parsed like JSON, so a plain object with the fields counts, too."""
+    """Requests a tool call per reply. Replies are parsed like JSON, so a plain object with the fields is valid too."""
 
     def instructions(self, form: ReplyForm) -> str:
-        """Return a sentence that names the tools; their parameters are explained in `tools`."""
+        """Return a sentence that names the tools; `tools` describes their parameters."""
         names = [tool["function"]["name"] for tool in self.tools(form)]
         return form.wording("tools.reply", names=", ".join(names))
 
     def schema(self, form: ReplyForm) -> None:
-        """Return None: servers constrain tool calls themselves."""
+        """Return None, because servers constrain tool calls themselves."""
         return
 
     def tools(self, form: ReplyForm) -> list[dict[str, Any]]:
@@ -78,15 +78,17 @@ class ToolsProtocol(JsonProtocol):
         meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
         tools = []
         for name, names in TOOLS.items():
-            used = [parameter for parameter in names if parameter in fields]
-            if not used or (name == "move" and "forward_meters" not in used):
+            parameters = [parameter for parameter in names if parameter in fields]
+            if not parameters or (name == "move" and "forward_meters" not in parameters):
                 continue
-            properties = {each: {**fields[each], "description": meanings[each]} for each in used}
-            required = [each for each in used if each in REQUIRED]
+            properties = {
+                each: {**fields[each], "description": meanings[each]} for each in parameters
+            }
+            required_names = [each for each in parameters if each in REQUIRED]
             function = {
                 "name": name,
                 "description": form.wording(f"tools.{name}"),
-                "parameters": object_schema(properties, required),
+                "parameters": object_schema(properties, required_names),
             }
             tools.append({"type": "function", "function": function})
         return tools
@@ -121,22 +123,22 @@ class ToolsProtocol(JsonProtocol):
         }
 
     def feedback_messages(
-        self, reply: str, turn: int, feedback: Piece, rest: Sequence[Piece], form: ReplyForm
+        self, reply: str, turn: int, feedback: Piece, pieces: Sequence[Piece], form: ReplyForm
     ) -> list[Message]:
         """Return the results of the calls, followed by a user message with the views."""
         calls = split_calls(without_thinking(reply))[1]
         if not calls:
-            return super().feedback_messages(reply, turn, feedback, rest, form)
+            return super().feedback_messages(reply, turn, feedback, pieces, form)
         results = [feedback, *[text(form.wording("tools.ignored"))] * (len(calls) - 1)]
         messages = [
             {**message("tool", result), "tool_call_id": call_id(turn, number), "name": call.name}
             for number, (call, result) in enumerate(zip(calls, results, strict=True))
         ]
-        return [*messages, *([message("user", *rest)] if rest else [])]
+        return [*messages, *([message("user", *pieces)] if pieces else [])]
 
 
 def call_id(turn: int, number: int) -> str:
-    """Return the id of a call; nine letters and digits, the only form that Mistral's template accepts."""
+    """Return the id of a call: nine letters and digits, the only format that Mistral's template accepts."""
     return f"t{turn:04d}c{number:03d}"
 
 
@@ -261,9 +263,11 @@ def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
         position = match.end()
     if not calls:
         for match in _MISTRAL.finditer(reply):
-            if (found := _leading_object(reply, match.end())) is None or len(calls) == MAX_CALLS:
+            if (call_and_end := _leading_object(reply, match.end())) is None or len(
+                calls
+            ) == MAX_CALLS:
                 continue
-            arguments, end = found
+            arguments, end = call_and_end
             calls.append(ToolCall(match[1], arguments))
             outside.append(reply[position : match.start()])
             position = end
@@ -272,7 +276,7 @@ def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
 
 
 def _tagged_call(body: str) -> ToolCall | None:
-    """Return the call between <tool_call> tags; None if it is not a call."""
+    """Parse the text between <tool_call> tags; return None if it is not a call."""
     if match := _XML.match(body) or _GLM.match(body):
         return ToolCall(match[1], {name: _value(text) for name, text in parameters(body)})
     try:
@@ -297,7 +301,7 @@ def _leading_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
 
 
 def _value(value: str) -> Any:
-    """Return the JSON value of a parameter, or its text."""
+    """Parse a parameter as JSON, or return its text."""
     try:
         return parse_json(value)
     except (ValueError, RecursionError):

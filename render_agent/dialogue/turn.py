@@ -52,10 +52,10 @@ class Turn(Struct, frozen=True):
         seconds: Time spent.
         batch_size: Requests in the model call that produced the reply.
         finish: `length` if the reply ended at the token limit.
-        events: Engine faults that were recovered from, by kind.
+        events: Engine faults that the turn recovered from, by kind.
         evidence: Why this reply was chosen; None if there was only one.
         sha256: Image file -> SHA-256, for every image that the turn mentions.
-        scan: In the first turn, how the scan was read and what was assumed.
+        scan: In the first turn: how the scan was read, and the assumptions made.
         probe: The model's beliefs after the turn; None if they were not requested.
         blocks: The reply in the format of the API that returned it, if later requests must send it back verbatim.
         error: Always None; see `Failure`.
@@ -89,9 +89,9 @@ class Turn(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.evidence is not None:
-            chosen = self.evidence.candidates[self.evidence.chosen]
-            if (chosen.reply, chosen.camera) != (self.reply, self.camera):
-                raise ValueError(f"the turn differs from its chosen candidate {chosen.number}")
+            candidate = self.evidence.candidates[self.evidence.chosen]
+            if (candidate.reply, candidate.camera) != (self.reply, self.camera):
+                raise ValueError(f"the turn differs from its chosen candidate {candidate.number}")
 
     @property
     def image_files(self) -> set[str]:
@@ -110,7 +110,7 @@ class Failure(Struct, frozen=True):
         error: One sentence.
         events: Engine faults that preceded the error, by kind.
         tokens: Tokens of the replies that preceded the error; None in logs of older versions.
-        of_scene: True if the scan or rendering it caused the error; not logged.
+        of_scene: True if reading or rendering the scan caused the error; not logged.
     """
 
     question_id: str

@@ -1,4 +1,4 @@
-"""`Wording`: templates of all texts that a model reads, from a YAML file. A run uses a single wording."""
+"""`Wording`: templates of all texts that a model reads, loaded from a YAML file. Each run uses one wording."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wording:
     file: Path
 
     def __call__(self, key: str, **values: object) -> str:
-        """Fill in a template; values without a placeholder are ignored."""
+        """Fill in a template. Values without a matching placeholder are ignored."""
         return self.templates[key].format(**values)
 
     def beginning(self, key: str) -> str:
@@ -53,48 +53,48 @@ class Wording:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of all templates, including those inherited from the general wording, but not of comments or layout."""
+        """SHA-256 of all templates, including inherited ones; comments and layout do not count."""
         texts = json.dumps(dict(self.templates), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(texts.encode()).hexdigest()
 
 
 @cache
 def general() -> Wording:
-    """Return the wording of models that do not have their own."""
+    """Return the general wording, for models without their own."""
     return Wording(_read(GENERAL_FILE), GENERAL_FILE)
 
 
 def load_wording(file: Path) -> Wording:
     """Return a model's own wording; missing keys are inherited from the general wording.
 
-    An empty template in `fields` removes the field from the model's replies.
+    An empty template in `fields` removes that field from the model's replies.
 
     Raises:
         SetupError: The file cannot be read, a key does not exist in the general wording, or the placeholders of a
             template differ from those in the general wording.
     """
-    inherited, own = general().templates, _read(file)
-    for key, template in own.items():
-        if key not in inherited:
+    general_templates, templates = general().templates, _read(file)
+    for key, template in templates.items():
+        if key not in general_templates:
             raise SetupError(f"{file}: unknown key {key}. Remove it or correct its name.")
         if not template and key.startswith("fields."):
             continue
-        mismatched = placeholders(template) ^ placeholders(inherited[key])
-        if mismatched:
-            unknown = mismatched & placeholders(template)
-            name = min(unknown or mismatched)
+        differing_names = placeholders(template) ^ placeholders(general_templates[key])
+        if differing_names:
+            unknown = differing_names & placeholders(template)
+            name = min(unknown or differing_names)
             raise SetupError(
                 f"{file}: {key}: {'unknown' if unknown else 'missing'} placeholder {{{name}}}."
                 f" Use the placeholders of {GENERAL_FILE.name} in the package."
             )
-    return Wording({**inherited, **own}, file)
+    return Wording({**general_templates, **templates}, file)
 
 
 def placeholders(template: str) -> set[str]:
     """Return the names of the placeholders in a template.
 
     Raises:
-        ValueError: Braces are unbalanced, or contain anything but a plain name.
+        ValueError: Braces are unbalanced or contain something other than a plain name.
     """
     names = set()
     for _, name, layout, conversion in Formatter().parse(template):

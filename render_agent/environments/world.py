@@ -139,7 +139,7 @@ class World:
             log = MemoryLog() if self.recorder is None else self.recorder.open(question)
         views = self._views
         if isinstance(views, FreeViews):
-            views = views.storing_in(
+            views = views.with_store(
                 self.parts.image_stress.wrap_store(log.pictures, self.config.seed)
             )
         turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])

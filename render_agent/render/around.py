@@ -1,4 +1,4 @@
-"""Four directions in one image, each labelled with its name and yaw."""
+"""Draws four directions in one image, each labelled with its name and yaw."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera, vertical_from_horizontal
 from render_agent.scans.scene import Scene
 
-# Horizontal field of view of each direction; together they cover the horizon.
+# Horizontal field of view of each direction; the four cover the horizon.
 QUARTER_DEGREES = 90.0
 GAP_PIXELS = 4  # between the four cells
 
 # Layouts: directions in reading order, with their yaw relative to the camera.
 SQUARE = (("ahead", 0.0), ("right", -90.0), ("left", 90.0), ("behind", 180.0))
-# For very wide images.
+# for very wide images
 STRIP = (("left", 90.0), ("ahead", 0.0), ("right", -90.0), ("behind", 180.0))
 
 
@@ -32,14 +32,14 @@ def draw_around(
     Args:
         renderer: Draws the four views.
         scene: The scene.
-        camera: Its position, yaw and pitch are used for the direction ahead.
+        camera: Provides position, yaw and pitch of the direction ahead.
         size: Width and height of the whole image in pixels.
     """
     directions, _, _ = _layout(size)
     ahead = camera_ahead(camera, size)
     image = Image.new("RGB", size, INK)
-    for (name, left), place in zip(directions, cell_places(size), strict=True):
-        view = ahead.turned(left)
+    for (name, degrees), place in zip(directions, cell_places(size), strict=True):
+        view = ahead.turned(degrees)
         cell = Image.fromarray(renderer.draw(scene, view, *cell_size(size)).colours)
         scale = unit(*size)
         text = f"{name}, yaw {round(view.yaw)}°"
@@ -55,7 +55,7 @@ def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
 
 def around_cameras(ahead: Camera) -> list[Camera]:
     """Return the cameras of the four directions, given that of the direction ahead."""
-    return [ahead.turned(left) for _, left in SQUARE]
+    return [ahead.turned(degrees) for _, degrees in SQUARE]
 
 
 class PanelCell(NamedTuple):

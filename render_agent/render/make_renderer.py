@@ -1,4 +1,4 @@
-"""Create the renderer selected by an option, and check its system requirements."""
+"""Creates the renderer selected by an option, and checks its system requirements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_renderer(name: str = "rasteriser") -> Renderer:
 
 
 def check_renderer(name: str) -> None:
-    """Raise SetupError if a built-in renderer lacks a library on this machine; loads nothing."""
+    """Raise SetupError if a built-in renderer lacks a library on this machine. Loads nothing."""
     if name == "pyrender":
         require_opengl(name)
 

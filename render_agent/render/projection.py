@@ -1,4 +1,4 @@
-"""Projection matrices: convert a camera to the matrix used by the kernels."""
+"""Projection matrices, which convert a camera to the form used by the kernels."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def box_corners(points: NDArray[np.float32]) -> FloatArray:
     )
 
 
-def furthest(corners: FloatArray, view: Projection) -> float:
-    """Return a depth in metres beyond everything inside the corners, (8, 3)."""
+def far_depth(corners: FloatArray, view: Projection) -> float:
+    """Return a depth in metres beyond everything inside the box with these corners, (8, 3)."""
     depths = corners @ view.matrix[3, :3] + view.matrix[3, 3]
     return max(float(depths.max()) * 1.01, view.near + 1.0)
 
@@ -79,7 +79,7 @@ def points_under(
     depth: FloatArray,
     size: tuple[int, int],
 ) -> FloatArray:
-    """Return the world points at some pixels, (n, 3) metres.
+    """Return the world points at the given pixels, (n, 3) metres.
 
     Args:
         camera: Camera of the image.

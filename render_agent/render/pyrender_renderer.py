@@ -1,8 +1,8 @@
-"""OpenGL renderer using pyrender and EGL, for machines with a GPU; needs no display.
+"""OpenGL renderer using pyrender and EGL, for machines with a GPU. Needs no display.
 
-Differences from the rasteriser: edges are antialiased with four samples per pixel, so a depth may be up to half a pixel
-off the centre. All points of an image have the same size, so near ones leave gaps and far ones are coarse; use the
-rasteriser for clouds. Alpha cutoffs are ignored, so holes in textures are filled.
+Differences from the rasteriser: edges are antialiased with four samples per pixel, so a depth may be sampled up to half
+a pixel from the centre. All points in an image have the same size, so near points leave gaps and far ones are coarse;
+use the rasteriser for clouds. Alpha cutoffs are ignored, so holes in textures are filled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.render.make_renderer import require_opengl
-from render_agent.render.projection import box_corners, focal_scale, furthest, projection
+from render_agent.render.projection import box_corners, far_depth, focal_scale, projection
 from render_agent.render.rasteriser.mipmaps import mip_levels
 from render_agent.render.renderer import (
     BACKGROUND,
@@ -45,7 +45,7 @@ class Pyrender:
     name = "pyrender"
 
     def __init__(self) -> None:
-        """Start OpenGL; raise SetupError if that fails, or a package or library is missing."""
+        """Start OpenGL. Raises SetupError if that fails, or if a package or library is missing."""
         require_opengl(self.name)
         self._uploaded: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
         self._owner = ThreadPoolExecutor(1, self.name)
@@ -99,11 +99,11 @@ class Pyrender:
         is_empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
         if is_empty:
             return _background_frame(width, height)
-        uploaded = self._uploaded.get(scene)
-        if uploaded is None:
-            uploaded = self._uploaded[scene] = (self._scene(scene), box_corners(scene.points))
-        gl_scene, corners = uploaded
-        far = furthest(corners, projection(camera, width, height))
+        upload = self._uploaded.get(scene)
+        if upload is None:
+            upload = self._uploaded[scene] = (self._scene(scene), box_corners(scene.points))
+        gl_scene, corners = upload
+        far = far_depth(corners, projection(camera, width, height))
         gl_camera, pose = self._camera(camera, width, height, far)
         self._renderer.viewport_width, self._renderer.viewport_height = width, height
         if scene.is_cloud:
@@ -144,13 +144,13 @@ class Pyrender:
         self, scene: Scene, texture: Texture, material: Material, faces: NDArray[np.int32]
     ) -> Any:
         """Return the faces of one material as a primitive with its own vertices."""
-        used, corners = np.unique(faces, return_inverse=True)
+        vertex_indices, corners = np.unique(faces, return_inverse=True)
         faces = corners.reshape(-1, 3).astype(np.int32)
-        points = scene.points[used]
+        points = scene.points[vertex_indices]
         if material.picture is None:
-            return self._primitive(points, faces, scene.colours[used])
-        tints = None if texture.vertex_tints is None else texture.vertex_tints[used]
-        return self._primitive(points, faces, tints, texture.uv[used], material)
+            return self._primitive(points, faces, scene.colours[vertex_indices])
+        tints = None if texture.vertex_tints is None else texture.vertex_tints[vertex_indices]
+        return self._primitive(points, faces, tints, texture.uv[vertex_indices], material)
 
     def _primitive(
         self,
@@ -158,7 +158,7 @@ class Pyrender:
         faces: NDArray[np.int32] | None,
         colours: NDArray[np.uint8] | None,
         uv: NDArray[np.float32] | None = None,
-        textured: Material | None = None,
+        texture_material: Material | None = None,
     ) -> Any:
         """Return a primitive with vertex colours, or with a texture multiplied by them."""
         vertex_colours = None
@@ -167,7 +167,9 @@ class Pyrender:
             vertex_colours[:, :3] = colours / np.float32(255)
         material = self._pyrender.MetallicRoughnessMaterial(
             doubleSided=True,
-            baseColorTexture=None if textured is None else self._mipmapped_texture(textured),
+            baseColorTexture=None
+            if texture_material is None
+            else self._mipmapped_texture(texture_material),
         )
         return self._pyrender.Primitive(
             positions=points,

@@ -1,4 +1,4 @@
-"""The renderer protocol: draw a scene with a camera and an image size, giving a frame."""
+"""The renderer protocol: draws a scene for a camera and an image size, and returns a frame."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reject_splat(scene: Scene) -> None:
 
 
 def check_size(width: int, height: int) -> None:
-    """Raise RenderError if an image of this size has no pixels."""
+    """Raise RenderError if an image of this size would have no pixels."""
     if width < 1 or height < 1:
         raise RenderError(f"cannot draw an image of {width}x{height} pixels")
 
@@ -67,7 +67,7 @@ def valid_faces(scene: Scene) -> NDArray[np.int32]:
 
 
 class Renderer(Protocol):
-    """Draws scenes. Created once per process and used by one thread at a time.
+    """Draws scenes. A renderer is created once per process and used by one thread at a time.
 
     Frames must depend only on scene, camera and size, not on earlier calls or the number of threads.
 
@@ -95,11 +95,11 @@ class Renderer(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all resources; `draw` is not called afterwards."""
+        """Release all resources. `draw` is not called afterwards."""
         ...
 
 
 def without_colours(renderer: Renderer) -> Renderer:
-    """Return a renderer that shares its state with this one and may omit the colours of frames, if it supports that."""
-    shared: Renderer = getattr(renderer, "colourless", lambda: renderer)()
-    return shared
+    """Return a renderer that shares its state with this one and, if supported, omits the colours of frames."""
+    colourless_renderer: Renderer = getattr(renderer, "colourless", lambda: renderer)()
+    return colourless_renderer

@@ -1,4 +1,4 @@
-"""The start pose: the standing place and heading that show the most surface, or a place that the user chooses."""
+"""The start pose: the standing place and heading that show the most surface, or a pose chosen by the user."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 Start = str | tuple[Vector, float]
 """One of RULES, or a position in metres, world frame, with a yaw in degrees."""
 
-RULES = ("best", "most-surface", "four-headings", "middle")  # best stands for most-surface
+RULES = ("best", "most-surface", "four-headings", "middle")  # `best` stands for most-surface
 
-# `best` compares HEADINGS headings at each of PLACES places; ties go to the first.
+# `best` compares HEADINGS headings at each of PLACES places. Ties go to the first.
 HEADINGS = 24
 PLACES = 5
-SAMPLES = 20_000  # points that represent the surface; the visible share is accurate to about 2 % of itself
+# Points that represent the surface; the error of the visible share is about 2 % of its value.
+SAMPLES = 20_000
 
 # `four-headings`, the rule of `best` in earlier versions, counts cubes at one place.
 CANDIDATE_YAWS = (0.0, 90.0, 180.0, 270.0)  # degrees; ties go to the first
 PREVIEW_PIXELS = (160, 120)  # width and height of the views that are compared
-FAR_METRES = 8.0  # surface farther along the optical axis does not count as seen
+FAR_METRES = 8.0  # surface farther than this along the optical axis does not count as seen
 # Visible surface is counted in cubes of this size, so that near walls do not dominate.
 PATCH_METRES = 0.1
 EYE_HEIGHT_METRES = 1.6  # above the floor
 
 
 def parse_start(text: str) -> Start:
-    """Parse the value of `--start`; raise UsageError if it is neither a known word nor a pose."""
+    """Parse the value of `--start`. Raises UsageError if it is neither a known rule nor a pose."""
     if text in RULES:
         return text
     with suppress(ValueError):
@@ -60,7 +61,7 @@ def parse_start(text: str) -> Start:
 
 
 def question_pose(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
-    """Return a question's own pose in its scene: position in metres, world frame, and yaw in degrees.
+    """Return the pose specified by a question: position in metres, world frame, and yaw in degrees.
 
     In a mirrored scene this is the pose before mirroring. A centred pose (SQA3D) is relative to the middle of the
     scan's bounds before ScanNet's alignment. It is transformed by the alignment and placed at eye height.
@@ -73,8 +74,8 @@ def question_pose(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
     if scene.mirrored_at is not None:
         points = points * (-1, 1, 1) + (2 * scene.mirrored_at, 0, 0)
     alignment = None if scene.source is None else read_alignment(Path(scene.source))
-    aligned = np.eye(4) if alignment is None else alignment
-    turn, shift = aligned[:3, :3], aligned[:3, 3]
+    matrix = np.eye(4) if alignment is None else alignment
+    turn, shift = matrix[:3, :3], matrix[:3, 3]
     raw = (points + origin - shift) @ turn  # the inverse of a rotation is its transpose
     position = (raw.min(axis=0) + raw.max(axis=0)) / 2 + pose.position
     x, y, _ = (float(value) for value in turn @ position + shift - origin)
@@ -86,7 +87,7 @@ def start_camera(
     scene: Scene,
     renderer: Renderer,
     space: FreeSpace,
-    where: Start,
+    start: Start,
     vertical_fov: float,
     aspect: float = 4 / 3,
 ) -> Camera:
@@ -98,26 +99,26 @@ def start_camera(
         scene: The scene.
         renderer: Draws the views that are compared.
         space: Free space of the scene.
-        where: Value of `--start`, parsed or not; a pose that is not free is moved to the nearest free place.
+        start: Value of `--start`, parsed or not. A pose that is not free is moved to the nearest free place.
         vertical_fov: Degrees.
         aspect: Width of the image over its height.
 
     Raises:
-        UsageError: `where` is invalid.
+        UsageError: `start` is invalid.
         RenderError: The views cannot be drawn.
     """
-    parsed = parse_start(where) if isinstance(where, str) else where
-    if not isinstance(parsed, str):
-        position, yaw = parsed
+    start_value = parse_start(start) if isinstance(start, str) else start
+    if not isinstance(start_value, str):
+        position, yaw = start_value
         pose = Camera(position, wrap_degrees(yaw), 0.0, vertical_fov)
         pose = pose.mirrored(scene.mirrored_at)
         return pose.at(space.nearest_free(pose.position))
-    if parsed in ("best", "most-surface"):
+    if start_value in ("best", "most-surface"):
         return _camera_with_most_surface(scene, renderer, space, vertical_fov, aspect)
-    first = Camera((0.0, 0.0, 0.0), 0.0, 0.0, vertical_fov)
-    first = first.at(space.start_position(EYE_HEIGHT_METRES))
-    views = [replace(first, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
-    if parsed == "middle":
+    camera = Camera((0.0, 0.0, 0.0), 0.0, 0.0, vertical_fov)
+    camera = camera.at(space.start_position(EYE_HEIGHT_METRES))
+    views = [replace(camera, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
+    if start_value == "middle":
         return views[0]
     return max(views, key=lambda view: count_visible_patches(scene, renderer, view))
 
@@ -125,24 +126,24 @@ def start_camera(
 def _camera_with_most_surface(
     scene: Scene, renderer: Renderer, space: FreeSpace, vertical_fov: float, aspect: float
 ) -> Camera:
-    """Return the camera that sees the largest area of surface, of HEADINGS headings at each of PLACES places."""
+    """Return the camera that sees the largest area of surface, out of HEADINGS headings at each of PLACES places."""
     original = scene if scene.mirrored_at is None else scene.mirrored()
     points = space.mirror(sample_surface(original, SAMPLES, space.unmirrored_samples))
     yaws = [_yaw(360.0 * number / HEADINGS, scene) for number in range(HEADINGS)]
-    best, most = Camera((0.0, 0.0, 0.0)), -1
+    best_camera, best_area = Camera((0.0, 0.0, 0.0)), -1
     for position in space.start_places(PLACES, EYE_HEIGHT_METRES):
         cameras = [Camera((0.0, 0.0, 0.0), yaw, 0.0, vertical_fov).at(position) for yaw in yaws]
         counts = visible_points(scene, renderer, cameras, aspect, points).sum(axis=1)
-        if counts.max() > most:
-            best, most = cameras[int(counts.argmax())], int(counts.max())
-    return best
+        if counts.max() > best_area:
+            best_camera, best_area = cameras[int(counts.argmax())], int(counts.max())
+    return best_camera
 
 
 def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     """Return the number of cubes of PATCH_METRES with surface that the camera sees within FAR_METRES."""
     width, height = PREVIEW_PIXELS
     depth = renderer.draw(scene, camera, width, height).depth
-    # Rounding instead of truncating keeps walls and floors at whole decimetres away from the cube faces.
+    # Rounding instead of truncation keeps walls and floors at whole decimetres away from cube faces.
     points = surface(depth, camera)
     if scene.mirrored_at is not None:  # use the cubes of the original scene
         points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
@@ -150,7 +151,7 @@ def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> i
     if not len(patches):
         return 0
     patches -= patches.min(axis=0)
-    # One integer per cube, because sorting integers is much faster than sorting rows.
+    # One integer per cube, because integers are much faster to sort than rows.
     return len(np.unique(np.ravel_multi_index(patches.T, patches.max(axis=0) + 1)))
 
 
@@ -168,14 +169,14 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
 
 
 def _yaw(yaw: float, scene: Scene) -> float:
-    """Return the yaw, in degrees, that corresponds to `yaw` in the scene before it was mirrored."""
+    """Return the yaw, in degrees, that corresponds to `yaw` in the scene before mirroring."""
     return wrap_degrees(yaw if scene.mirrored_at is None else 180.0 - yaw)
 
 
-def moved_start_note(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
-    """Return a sentence for the model if the first camera is not at the requested position; else nothing."""
-    parsed = parse_start(where) if isinstance(where, str) else where
-    if isinstance(parsed, str):
+def moved_start_note(scene: Scene, start: Start, camera: Camera) -> tuple[str, ...]:
+    """Return a sentence for the model if the first camera is not at the requested position; otherwise nothing."""
+    start_value = parse_start(start) if isinstance(start, str) else start
+    if isinstance(start_value, str):
         return ()
-    requested = Camera(parsed[0]).mirrored(scene.mirrored_at).position
-    return tuple(start_note(requested, camera, general()))
+    position = Camera(start_value[0]).mirrored(scene.mirrored_at).position
+    return tuple(start_note(position, camera, general()))

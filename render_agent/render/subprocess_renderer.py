@@ -1,4 +1,4 @@
-"""Run a renderer in a child process, so that the run survives a crash or hang of its library."""
+"""Runs a renderer in a child process, so that the run survives a crash or hang of its library."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Result = Frame | RenderAgentError | MemoryError
 def make_isolated_renderer(name: str) -> Renderer:
     """Create the renderer `name`, in a child process unless it is the built-in rasteriser.
 
-    The rasteriser runs in this process: it cannot crash, and no data needs to be copied.
+    The rasteriser runs in this process, because it cannot crash and no data needs to be copied.
 
     Raises:
         SetupError: The renderer cannot be created.
@@ -66,12 +66,12 @@ class SubprocessRenderer:
         """Draw the scene as seen by the camera.
 
         Raises:
-            RenderError: The renderer raises it, or its process died MAX_TRIES times.
+            RenderError: The renderer raises it, or its process has died MAX_TRIES times.
         """
         reason = ""
         for _ in range(MAX_TRIES):
             try:
-                return self._drawn(scene, camera, width, height)
+                return self._draw(scene, camera, width, height)
             except RendererCrashedError as error:
                 self._end()
                 if self._stopped:
@@ -94,7 +94,7 @@ class SubprocessRenderer:
         if (process := self._process) is not None:
             process.kill()
 
-    def _drawn(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+    def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         if self._stopped:
             raise RendererCrashedError
         if self._process is None:
@@ -105,7 +105,7 @@ class SubprocessRenderer:
             result = self._process.draw(scene, camera, width, height)
         except RendererCrashedError:
             raise
-        except BaseException:  # the next answer would belong to this job
+        except BaseException:  # otherwise the next answer would belong to this job
             self._end()
             raise
         if isinstance(result, Frame):
@@ -119,7 +119,7 @@ class SubprocessRenderer:
 
 
 class DrawingProcess:
-    """A child process that draws, and the scenes it has; raises RendererCrashed if it dies."""
+    """A child process that draws, and the scenes it has loaded. Raises RendererCrashedError if it dies."""
 
     def __init__(self, name: str) -> None:
         self._connection, self._process = start_child(serve, name)
@@ -139,9 +139,15 @@ class DrawingProcess:
             self._next += 1
             number = self._numbers[scene] = self._next
             finalize(scene, self._dropped.append, number).atexit = False
-        dropped, self._dropped[:] = tuple(self._dropped), []
+        dropped_scenes, self._dropped[:] = tuple(self._dropped), []
         job = Job(
-            number, scene if is_new else None, dropped, camera, width, height, 2 * MAX_SECONDS
+            number,
+            scene if is_new else None,
+            dropped_scenes,
+            camera,
+            width,
+            height,
+            2 * MAX_SECONDS,
         )
         try:
             self._connection.send(job)
@@ -188,7 +194,7 @@ class Job:
 
     Attributes:
         number: Number of the scene.
-        scene: The scene with its first request, None with later ones.
+        scene: The scene, in its first request; None in later ones.
         dropped: Numbers of scenes that are no longer needed.
         camera: Camera of the view.
         width: Image width in pixels.
@@ -206,7 +212,8 @@ class Job:
 
 
 def serve(connection: int, name: str) -> None:
-    """Entry point of the child process: create the renderer, report success or the error, and draw until the pipe closes.
+    """Entry point of the child process: creates the renderer, reports success or the error, and draws until the pipe
+    closes.
 
     Args:
         connection: File descriptor of the pipe.
@@ -232,7 +239,7 @@ def serve(connection: int, name: str) -> None:
 
 
 def _draw_job(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
-    """Draw one view; a system timer kills this process if that takes too long."""
+    """Draw one view. A system timer kills this process if that takes too long."""
     for number in job.dropped:
         scenes.pop(number, None)
     if job.scene is not None:

@@ -1,4 +1,4 @@
-"""Draw the views that a model sees: the camera's view, the map, and all four directions in one image."""
+"""Draws the views that a model sees: the camera's view, the map, and all four directions in one image."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from render_agent.scans.scene import Scene
 
 @dataclass(frozen=True, eq=False)
 class RenderedView:
-    """A rendered view without a number and a file name.
-
-    Attributes:
-        picture: (H, W, 3) uint8.
-        depth: (H, W) float32, metres along the optical axis, inf where nothing was scanned; None for views that are
-            not from a single perspective camera.
-        camera: Camera of the view; for `around`, that of the direction ahead.
-        kind: ego, top or around.
-    """
+    """A rendered view without number and file name."""
 
     picture: NDArray[np.uint8]
     depth: NDArray[np.float32] | None
@@ -35,7 +27,7 @@ class RenderedView:
 
 
 class Viewer:
-    """Draws views of all kinds with one renderer at one size; used by one thread at a time.
+    """Draws views of all kinds with one renderer at one size. Use it in one thread at a time.
 
     Args:
         renderer: Draws the frames.
@@ -68,7 +60,7 @@ class Viewer:
         return self.around(scene, camera) if kind == "around" else self.ego(scene, camera)
 
     def stop(self) -> None:
-        """Stop a renderer in a child process immediately. Thread-safe."""
+        """Kill a renderer in a child process immediately. Thread-safe."""
         if isinstance(self.renderer, SubprocessRenderer):
             self.renderer.stop()
 
@@ -77,7 +69,7 @@ class Viewer:
         self.renderer.close()
 
     def ego(self, scene: Scene, camera: Camera) -> RenderedView:
-        """Draw the camera's view without overlays; raise RenderError if it cannot be drawn."""
+        """Draw the camera's view without overlays. Raises RenderError if it cannot be drawn."""
         frame = self.renderer.draw(scene, camera, *self.size)
         return RenderedView(frame.colours, frame.depth, camera, "ego")
 
@@ -102,6 +94,6 @@ class Viewer:
         return self._top.camera_of(scene, camera)
 
     def around(self, scene: Scene, camera: Camera) -> RenderedView:
-        """Draw the views ahead, right, left and behind; raise RenderError if they cannot be drawn."""
-        picture, ahead = draw_around(self.renderer, scene, camera, self.size)
-        return RenderedView(picture, None, ahead, "around")
+        """Draw the views ahead, right, left and behind. Raises RenderError if they cannot be drawn."""
+        image, ahead = draw_around(self.renderer, scene, camera, self.size)
+        return RenderedView(image, None, ahead, "around")

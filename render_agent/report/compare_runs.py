@@ -18,9 +18,9 @@ from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.comparison import (
     Side,
     compare,
-    compare_alike,
-    correct,
-    differing,
+    compare_with_warnings,
+    correct_p_values,
+    differing_options,
     incomparable,
     pair_rows,
 )
@@ -63,7 +63,7 @@ def compare_runs(
         way_out: How to pass `anyway`, for the error message.
 
     Returns:
-        One mapping per run after the first: the figures of `compare_alike`; the `options` that differ; `status`,
+        One mapping per run after the first: the figures of `compare_with_warnings`; the `options` that differ; `status`,
         `work`, `notes`, `facts` and `adapted` fields of both runs; `power`, the sample size that a difference of
         POINTS needs, or None; `verdict`, a sentence; `score_by_images` of both runs over the questions that all runs
         have scored; and `beliefs` if both runs have any.
@@ -73,7 +73,7 @@ def compare_runs(
     """
     first, *others = sides_of(runs)
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
-    correct(pairs)
+    correct_p_values(pairs)
     curves = _score_by_images(runs, first, others)
     for pair, run, curve in zip(pairs, runs[1:], curves[1:], strict=True):
         pair["verdict"] = verdict(pair, "a", "b", of_several=len(pairs) > 1)
@@ -90,14 +90,14 @@ def compare_runs(
 
 def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
     results = {"a": first.results, "b": second.results}
-    compared = compare_alike(first, second, anyway=anyway, way_out=way_out)
+    compared = compare_with_warnings(first, second, anyway=anyway, way_out=way_out)
     power = None
     with suppress(UsageError):  # too few scenes for an estimate, or all scenes agree
         power = plan(first.results, POINTS, POWER, compared)
     return {
         **compared,
         "power": power,
-        "options": differing(first, second),
+        "options": differing_options(first, second),
         "status": {name: side["status"] for name, side in results.items()},
         "work": {name: side["totals"]["per_question"] for name, side in results.items()},
         "notes": {name: side["notes"] for name, side in results.items()},

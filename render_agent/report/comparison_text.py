@@ -8,9 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from render_agent.report.run_facts import FACT_OPTIONS, facts_line
-from render_agent.score.intervals import LEAST_SCENES, SIGNIFICANT
+from render_agent.score.intervals import MIN_SCENES, SIGNIFICANT
 from render_agent.score.summary import OFFICIAL, row_names
-from render_agent.score.tables import as_typed, figure, interval, p_words, probability, signed
+from render_agent.score.tables import (
+    figure,
+    format_signed,
+    interval,
+    option_syntax,
+    p_value_phrase,
+    probability,
+)
 
 Pair = Mapping[str, Any]
 
@@ -48,17 +55,17 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
     points, name = entry["difference"], row_names(pair["differences"])[OFFICIAL]
     if entry["p_holm"] is None:
         return (
-            f"No difference between {a} and {b} can be tested: {b} − {a} is {signed(points)} points in {name}, over"
-            f" {_scenes(entry['scenes'])}; at least {LEAST_SCENES} are needed."
+            f"No difference between {a} and {b} can be tested: {b} − {a} is {format_signed(points)} points in {name}, over"
+            f" {_scenes(entry['scenes'])}; at least {MIN_SCENES} are needed."
         )
-    p = f"{'Holm-corrected ' if of_several else ''}{p_words(entry['p_holm'])}"
+    p = f"{'Holm-corrected ' if of_several else ''}{p_value_phrase(entry['p_holm'])}"
     low, high = entry["interval"]
     if side := direction(entry):
         low, high = (low, high) if points > 0 else (-high, -low)
         where = "above" if side == "better" else "below"
         return f"{b} is {abs(points):.1f} points {where} {a} (95 % CI {low:.1f} to {high:.1f}, {p}) in {name}."
     return (
-        f"No difference between {a} and {b} can be shown in {name}: {b} − {a} is {signed(points)} points (95 % CI"
+        f"No difference between {a} and {b} can be shown in {name}: {b} − {a} is {format_signed(points)} points (95 % CI"
         f" {low:+.1f} to {high:+.1f}, {p}){_resolution(pair)}."
     )
 
@@ -110,7 +117,7 @@ def differences(pair: Pair) -> dict[str, tuple[str, str]]:
     names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
     both = {name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names}
     options = {
-        f"--{name.replace('_', '-')}": (as_typed(ours), as_typed(theirs))
+        f"--{name.replace('_', '-')}": (option_syntax(ours), option_syntax(theirs))
         for name, (ours, theirs) in pair["options"].items()
         if name not in FACT_OPTIONS
     }
@@ -149,7 +156,7 @@ def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]
             cells += ["–"] * 6 if entry is None else [
                 figure(entry["a"]),
                 figure(entry["b"]),
-                signed(entry["difference"]),
+                format_signed(entry["difference"]),
                 interval(entry["interval"]) or "–",
                 probability(entry["p"]),
                 probability(entry["p_holm"]),

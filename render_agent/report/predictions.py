@@ -11,7 +11,7 @@ from msgspec import Struct
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.score.chance import chance_levels
-from render_agent.score.means import MACRO, MICRO, Scored
+from render_agent.score.means import MACRO, MICRO, AnswerScore
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, means, score_figures
@@ -140,5 +140,5 @@ def _read_line(line: str, where: str) -> Prediction:
 
 def _scored_answers(
     questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
-) -> list[Scored]:
+) -> list[AnswerScore]:
     return [scored_question(q, score_answer(q, predictions.get(q.id), parser)) for q in questions]

@@ -41,7 +41,7 @@ from render_agent.util.reasons import short_repr
 from render_agent.views.free_views import FreeViews, PolicyViews
 from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import NoViews, ViewProvider
-from render_agent.views.scene_graph import GraphTold
+from render_agent.views.scene_graph import SceneGraphViews
 from render_agent.views.stress.image_stress import ImageStress
 from render_agent.views.toolsets import Toolset
 from render_agent.views.view_policies.view_policy import ViewPolicy
@@ -398,7 +398,7 @@ def make_views(
     """
     config = parts.config
     if parts.toolset.graph:
-        return GraphTold(load_facts(questions, config.annotations), parts.prompt.wording)
+        return SceneGraphViews(load_facts(questions, config.annotations), parts.prompt.wording)
     if parts.blind:
         return NoViews()
 

@@ -33,7 +33,7 @@ from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults
 from render_agent.runs.turn_cost import TurnCost
 from render_agent.scans.camera import Camera
-from render_agent.views.free_views import unmade_views
+from render_agent.views.free_views import rejected_views
 from render_agent.views.provider import NextViews
 
 T = TypeVar("T")
@@ -210,7 +210,7 @@ class TurnTaker:
     ) -> Generator[Need, Any, str]:
         """Return the feedback for the model, with requested measurements."""
         feedback, action = chosen.feedback, chosen.action
-        if self.agent.shows_all and evidence and unmade_views(evidence, context.views):
+        if self.agent.shows_all and evidence and rejected_views(evidence, context.views):
             feedback = f"{feedback} {self.tools.prompt.wording('turn.other_moves')}"
         if isinstance(action, Action) and action.measure and not action.done:
             state, observation = context.state, context.observation

@@ -1,4 +1,4 @@
-"""Scoring: metrics, named means, confidence intervals, run comparisons, and other harnesses' answer parsers.
+"""Scoring: metrics, named means, confidence intervals, run comparisons, and answer parsers of other harnesses.
 
-Start with `metrics.py` and `questions.py`, which score one answer, then read `means.py` and `summary.py`.
+Start with `metrics.py` and `questions.py`, which score one answer. Then read `means.py` and `summary.py`.
 """

@@ -1,7 +1,7 @@
 """Counterfactual tests: how answers respond to a change of the room or the wording, with intervals over scenes.
 
-A pair is two answers to the same question, before and after one change. If the correct answer changes too, the model
-should follow; if not, its answer should stay the same (invariance tests: Ribeiro et al. 2020, CheckList;
+A pair consists of two answers to the same question, before and after one change. If the correct answer changes, the
+model's answer should change too; otherwise it should stay the same (invariance tests: Ribeiro et al. 2020, CheckList;
 counterfactuals: Gardner et al. 2020, contrast sets).
 """
 
@@ -46,38 +46,38 @@ class CounterpartPair:
     @property
     def scores(self) -> tuple[float, float]:
         """Scores of both answers, 0 to 1."""
-        first, second = (
+        original, counterpart = (
             0.0 if answer is None else self.metric.score(answer, (truth,))
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
-        return first, second
+        return original, counterpart
 
     @property
     def right(self) -> tuple[bool, bool]:
         """True for each answer that is correct."""
-        first, second = (
+        original, counterpart = (
             self.metric.is_correct(answer, truth) or self._near(answer, truth)
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
-        return first, second
+        return original, counterpart
 
     @property
     def same(self) -> bool:
-        """True if the answers agree: the second scores full marks with the first as ground truth."""
-        first, second = self.answers
-        if first is None or second is None:
+        """True if the answers agree: the second gets full marks with the first as the ground truth."""
+        original, counterpart = self.answers
+        if original is None or counterpart is None:
             return False
-        return self.metric.score(second, (first,)) == 1 or self._near(first, second)
+        return self.metric.score(counterpart, (original,)) == 1 or self._near(original, counterpart)
 
     @property
     def answered(self) -> bool:
         """True if both questions were answered."""
         return None not in self.answers
 
-    def _near(self, answer: str | None, other: str) -> bool:
-        if not self.slack or answer is None or not (is_number(answer) and is_number(other)):
+    def _near(self, answer: str | None, reference: str) -> bool:
+        if not self.slack or answer is None or not (is_number(answer) and is_number(reference)):
             return False
-        return abs(float(answer) - float(other)) <= self.slack
+        return abs(float(answer) - float(reference)) <= self.slack
 
 
 def _must(pair: CounterpartPair) -> bool:
@@ -88,7 +88,7 @@ def _must_not(pair: CounterpartPair) -> bool:
     return not pair.must
 
 
-# Condition on a pair, and the pairs it applies to, by outcome.
+# condition on a pair, and the pairs that it applies to, by outcome
 ROWS: Mapping[str, tuple[Callable[[CounterpartPair], bool], Callable[[CounterpartPair], bool]]] = {
     "both_right": (lambda pair: all(pair.right), lambda pair: True),
     "follows": (lambda pair: pair.right[1] and not pair.same, _must),
@@ -97,8 +97,8 @@ ROWS: Mapping[str, tuple[Callable[[CounterpartPair], bool], Callable[[Counterpar
     "strays": (lambda pair: pair.answered and not pair.same, _must_not),
 }
 
-# Labels of the outcomes in reports.
-WORDS = {
+# labels of the outcomes in reports
+OUTCOME_LABELS = {
     "both_right": "both answers correct",
     "follows": "should change, and became correct",
     "keeps": "should change, but did not",
@@ -117,16 +117,20 @@ def classify_pair(pair: CounterpartPair) -> str:
 
 def causal_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of all pairs, by change and by question type, in percent."""
-    by_change = {name: part(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")}
+    by_change = {
+        name: pair_figures(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")
+    }
     add_holm([entry["difference"] for entry in by_change.values()])
     return {
-        **part(pairs),
+        **pair_figures(pairs),
         "changes": by_change,
-        "types": {name: part(_pairs_with(pairs, "type", name)) for name in _values(pairs, "type")},
+        "types": {
+            name: pair_figures(_pairs_with(pairs, "type", name)) for name in _values(pairs, "type")
+        },
     }
 
 
-def part(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
+def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of some pairs.
 
     Returns:
@@ -179,27 +183,27 @@ def _values(pairs: Iterable[CounterpartPair], name: str) -> list[str]:
     return list(dict.fromkeys(getattr(pair, name) for pair in pairs))
 
 
-def pair_of(first: QuestionState, second: QuestionState) -> CounterpartPair | None:
+def make_pair(original: QuestionState, counterpart: QuestionState) -> CounterpartPair | None:
     """Pair a question with its counterpart; None if either is not done.
 
     Raises:
-        ValueError: `second` is not a counterpart.
+        ValueError: `counterpart` is not a counterpart.
     """
-    question, change = second.question, second.question.change
+    question, change = counterpart.question, counterpart.question.change
     if change is None:
-        raise ValueError(f"question {second.id} is the counterpart of none")
-    if not {first.status, second.status} <= set(SCORED):
+        raise ValueError(f"question {counterpart.id} is the counterpart of none")
+    if not {original.status, counterpart.status} <= set(SCORED):
         return None
     truth = question.ground_truth or ""
     return CounterpartPair(
-        first.id,
-        second.id,
+        original.id,
+        counterpart.id,
         change.kind,
         question.type,
         question.dataset,
         change.scene,
         change.changes_answer,
-        (first.answer, change.to_original(second.answer)),
+        (original.answer, change.to_original(counterpart.answer)),
         (change.original_truth, change.to_original(truth) or truth),
         metric_of(question),
         slack=0.0
@@ -208,14 +212,14 @@ def pair_of(first: QuestionState, second: QuestionState) -> CounterpartPair | No
     )
 
 
-def pairs_of(states: Sequence[QuestionState]) -> list[CounterpartPair]:
+def find_pairs(states: Sequence[QuestionState]) -> list[CounterpartPair]:
     """Return all pairs of a run in which both questions are done, in run order."""
     originals, counterparts = split_counterparts(states)
     by_id = {state.id: state for state in originals}
     pairs = (
-        pair_of(by_id[second.change.original_id], second)
-        for second in counterparts
-        if second.change is not None and second.change.original_id in by_id
+        make_pair(by_id[counterpart.change.original_id], counterpart)
+        for counterpart in counterparts
+        if counterpart.change is not None and counterpart.change.original_id in by_id
     )
     return [pair for pair in pairs if pair is not None]
 
@@ -230,7 +234,7 @@ def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
     reasons: dict[str, dict[str, int]] = {}
     for (change, reason), number in left_out([state.question for state in states]).items():
         reasons.setdefault(change, {})[reason] = number
-    return {**causal_figures(pairs_of(states)), "left_out": reasons}
+    return {**causal_figures(find_pairs(states)), "left_out": reasons}
 
 
 def _step(number: str) -> float:

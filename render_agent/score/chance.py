@@ -19,16 +19,21 @@ FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown"}  # if no gr
 
 
 def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
-    """Return the most frequent answer to each question's type, by question id.
+    """Return the most frequent answer for each question's type, by question id.
 
     This is VSI-Bench's "Frequency" baseline: the constant with the highest score by the metric of the type. It is
-    fitted on the ground truth, so it is an upper bound for blind constant guesses.
+    fitted to the ground truth, so it is an upper bound for constant guesses.
     """
     # Counterparts may use other units.
     originals = split_counterparts(questions)[0] or questions
     types = {question.type for question in questions}
-    best = {name: most_frequent_answer([q for q in originals if q.type == name]) for name in types}
-    return {question.id: format_answer(question, best[question.type]) for question in questions}
+    answer_by_type = {
+        name: most_frequent_answer([q for q in originals if q.type == name]) for name in types
+    }
+    return {
+        question.id: format_answer(question, answer_by_type[question.type])
+        for question in questions
+    }
 
 
 def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | None]]:
@@ -54,25 +59,25 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     return {name: means(entries) for name, entries in scores.items()}
 
 
-def baseline_gains(scored: Sequence[tuple[Question, float]]) -> dict[str, dict[str, Any]]:
-    """Return how far scores are above the `frequency` baseline, paired by question.
+def baseline_gains(scores: Sequence[tuple[Question, float]]) -> dict[str, dict[str, Any]]:
+    """Return the gains of scores over the `frequency` baseline, paired by question.
 
     Args:
-        scored: Questions with a ground truth or a judged answer, and their scores, 0 to 1.
+        scores: Questions with a ground truth or a judged answer, and their scores, 0 to 1.
 
     Returns:
         For the mean over tasks (`macro`) and every task: the `difference` in points, its two-sided `p` over scenes
         (None with too few scenes), `p_holm`, corrected over the tasks, and `n`, the number of questions.
     """
-    scored = [(question, score) for question, score in scored if is_scorable(question)]
-    answers = frequent_answers([question for question, _ in scored])
-    gained = tally_scores(
-        scored_question(q, score - score_answer(q, answers[q.id])) for q, score in scored
+    scores = [(question, score) for question, score in scores if is_scorable(question)]
+    answers = frequent_answers([question for question, _ in scores])
+    tally = tally_scores(
+        scored_question(q, score - score_answer(q, answers[q.id])) for q, score in scores
     )
-    numbers = Counter({MACRO: len(scored)})
-    for name, number in zip(gained.types, gained.counts.sum(axis=0).astype(int), strict=True):
+    numbers = Counter({MACRO: len(scores)})
+    for name, number in zip(tally.types, tally.counts.sum(axis=0).astype(int), strict=True):
         numbers[PART_TYPES.get(name, name)] += int(number)
-    estimates = make_estimates(gained)
+    estimates = make_estimates(tally)
     gains = {
         name: {
             "difference": 100 * float(estimates[name].mean),
@@ -89,12 +94,12 @@ def baseline_gains(scored: Sequence[tuple[Question, float]]) -> dict[str, dict[s
 
 def most_frequent_answer(questions: Sequence[Question]) -> str | None:
     """Return the constant answer with the highest score on questions of one type; None without ground truth."""
-    answered = [
+    references = [
         (q.ground_truth, options_by_letter(q.options))
         for q in questions
         if q.ground_truth is not None
     ]
-    return metric_of(questions[0]).most_frequent(answered) if answered else None
+    return metric_of(questions[0]).most_frequent(references) if references else None
 
 
 def format_answer(question: Question, guess: str | None) -> str:

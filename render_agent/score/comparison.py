@@ -1,4 +1,6 @@
-"""Paired comparison of two runs: score differences, their uncertainty, and questions answered correctly by one run only."""
+"""Paired comparison of two runs: score differences, their uncertainty, and the questions that only one run answered
+correctly.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,19 @@ from typing import Any
 
 from render_agent.errors import UsageError
 from render_agent.score.intervals import Estimate, add_holm, make_estimates
-from render_agent.score.means import MACRO, Scored, tally_scores
+from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.summary import OFFICIAL, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
 from render_agent.util.display import first_names
 
-RIGHT = 0.5  # answers with at least this score count as correct; choices score 0 or 1
+RIGHT = 0.5  # answers with at least this score count as correct; multiple choice scores 0 or 1
 
-ALIKE = ("type", "dataset", "scene", "truth")  # columns that must agree for the same question id
+IDENTITY_COLUMNS = (
+    "type",
+    "dataset",
+    "scene",
+    "truth",
+)  # columns that must agree for the same question id
 Row = Mapping[str, Any]
 
 
@@ -34,12 +41,12 @@ class QuestionInputs:
     files: Mapping[str, str | None] | None = None
 
     def other_files(self, other: QuestionInputs) -> list[str]:
-        """Return the files of the scene that differ from those of the same question in another run."""
+        """Return the scene files that differ from those of the same question in another run."""
         if self.files is None or other.files is None:
             return []
         ours, theirs = dict(self.files), dict(other.files)
         if sorted(map(str, ours.values())) == sorted(map(str, theirs.values())):
-            return []  # the same files, though perhaps in another folder
+            return []  # the same files, possibly in another folder
         names = [*ours, *(name for name in theirs if name not in ours)]
         return [name for name in names if ours.get(name) != theirs.get(name)]
 
@@ -51,9 +58,9 @@ class Side:
     Attributes:
         name: The run's name.
         results: The content of its `results.json`.
-        options: Options that affect results, by name, as far as known.
-        inputs: The text and the scan of each question, by id, as far as known.
-        question_files: SHA-256 of the files that the questions were read from, by path, as far as known.
+        options: Options that affect results, by name; unknown ones are missing.
+        inputs: The text and the scan of each question, by id; unknown ones are missing.
+        question_files: SHA-256 of the files that the questions were read from, by path; unknown ones are missing.
     """
 
     name: str
@@ -64,61 +71,61 @@ class Side:
 
     @property
     def rows(self) -> dict[str, Row]:
-        """Result rows by question id, without counterparts, which have no score."""
+        """Result rows by question id, without counterparts, which are not scored."""
         rows = self.results["questions"]
         return {row["question_id"]: row for row in rows if "change" not in row}
 
 
 def incomparable(a: Side, b: Side) -> list[str]:
-    """Return the reasons why two runs are not comparable, one clause each; empty if they are."""
+    """Return the reasons why two runs are not comparable, one clause each; empty if they are comparable."""
     reasons = []
     subsets = [side.options.get("subset") for side in (a, b)]
     if subsets[0] != subsets[1]:
         reasons.append(f"--subset is {subsets[0]!r} in one and {subsets[1]!r} in the other")
     ours, theirs = a.rows, b.rows
-    if unshared := len(ours.keys() ^ theirs.keys()):
-        reasons.append(f"{unshared} questions are in only one of the runs")
-    different, other_scans = unlike_questions(a, b)
-    if different:
+    if num_unshared := len(ours.keys() ^ theirs.keys()):
+        reasons.append(f"{num_unshared} questions are in only one of the runs")
+    differing_ids, other_scans = differing_questions(a, b)
+    if differing_ids:
         files = b.question_files
-        changed = [name for name in files if files[name] not in a.question_files.values()]
-        read_from = f" ({first_names(changed)} has changed)" if changed else ""
-        reasons.append(f"{len(different)} questions have the same id but differ{read_from}")
+        changed_files = [name for name in files if files[name] not in a.question_files.values()]
+        read_from = f" ({first_names(changed_files)} has changed)" if changed_files else ""
+        reasons.append(f"{len(differing_ids)} questions have the same id but differ{read_from}")
     if other_scans:
         names = [*dict.fromkeys(name for names in other_scans.values() for name in names)]
         reasons.append(
             f"{len(other_scans)} questions are about other scans (different SHA-256): {first_names(names)}"
         )
-    for side, other in ((a, b), (b, a)):
-        missing = _scored_ids(other) - _scored_ids(side)
-        if number := len(missing & side.rows.keys()):
+    for side, counterpart in ((a, b), (b, a)):
+        missing_ids = _scored_ids(counterpart) - _scored_ids(side)
+        if number := len(missing_ids & side.rows.keys()):
             reasons.append(
-                f"{side.name} is partial: it lacks scores for {number} questions that {other.name} has scored"
+                f"{side.name} is partial: it lacks scores for {number} questions that {counterpart.name} has scored"
             )
     return reasons
 
 
-def unlike_questions(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the shared ids of questions that are not the same in two runs, which must not be paired.
+def differing_questions(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the shared ids of questions that differ between two runs and must not be paired.
 
     Returns:
-        Ids whose questions differ, and id -> differing files of those about other scans.
+        Ids whose questions differ; and id -> differing files, for questions about other scans.
     """
     ours, theirs = a.rows, b.rows
-    different, other_scans = set(), {}
+    differing_ids, other_scans = set(), {}
     for key in [key for key in ours if key in theirs]:
         known_a, known_b = a.inputs.get(key), b.inputs.get(key)
-        if any(ours[key][name] != theirs[key][name] for name in ALIKE):
-            different.add(key)
+        if any(ours[key][name] != theirs[key][name] for name in IDENTITY_COLUMNS):
+            differing_ids.add(key)
         elif known_a is not None and known_b is not None:
             if known_a.text != known_b.text:
-                different.add(key)
+                differing_ids.add(key)
             elif files := known_a.other_files(known_b):
                 other_scans[key] = files
-    return different, other_scans
+    return differing_ids, other_scans
 
 
-def differing(a: Side, b: Side) -> dict[str, list[Any]]:
+def differing_options(a: Side, b: Side) -> dict[str, list[Any]]:
     """Return the options that differ between two runs, with the values of `a` and `b`."""
     names = [*a.options, *(name for name in b.options if name not in a.options)]
     pairs = {name: [a.options.get(name), b.options.get(name)] for name in names}
@@ -134,7 +141,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
 
     Returns:
         `differences` has an entry per named mean, task and type: scores `a` and `b`, `difference` (b minus a), its 95 %
-        `interval` and two-sided `p` over scenes (None with too few scenes), `p_holm` (see `correct`), the standard
+        `interval` and two-sided `p` over scenes (None with too few scenes), `p_holm` (see `correct_p_values`), the standard
         `error`, and `scenes`. `mcnemar` has exact tests on multiple choice (McNemar 1947, binomial form), overall and
         by type; they treat questions of one scene as independent. `changed` lists the questions that only one run
         answered correctly.
@@ -148,14 +155,16 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         "differences": _differences(pairs),
         "mcnemar": _mcnemar(pairs),
         "changed": [
-            _changed(row_a, row_b) for row_a, row_b in pairs if _is_right(row_a) != _is_right(row_b)
+            _changed_question(row_a, row_b)
+            for row_a, row_b in pairs
+            if _is_right(row_a) != _is_right(row_b)
         ],
     }
-    correct([comparison])
+    correct_p_values([comparison])
     return comparison
 
 
-def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
+def compare_with_warnings(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
     """Compare run b with run a and add `warnings`: the reasons why they are not comparable.
 
     Args:
@@ -165,7 +174,7 @@ def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, 
         way_out: The option that sets `anyway`, for the error message.
 
     Raises:
-        UsageError: The runs are not comparable and `anyway` is False, or no scored question is common to both.
+        UsageError: The runs are not comparable and `anyway` is False, or they have no scored question in common.
     """
     reasons = incomparable(a, b)
     if reasons and not anyway:
@@ -185,7 +194,7 @@ LADDER = ("none", "measure", "graph")  # values of --tools, from least to most h
 def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     """Return the gains between runs that differ only in `--tools`; None for other runs.
 
-    All scores are over the questions that every run has scored.
+    All scores are over the questions scored in every run.
 
     Returns:
         `rungs`: run, tools, tokens and turns per question, least help first. `types`: for each mean, task and type, the
@@ -196,22 +205,25 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     if len(rungs) < max(2, len(sides)) or not set(rungs) <= set(LADDER):
         return None
     names = [name for name in LADDER if name in rungs]
-    ordered = [rungs[name] for name in names]
-    if any(set(differing(ordered[0], other)) != {"tools"} for other in ordered[1:]):
+    sides_by_help = [rungs[name] for name in names]
+    if any(
+        set(differing_options(sides_by_help[0], higher_side)) != {"tools"}
+        for higher_side in sides_by_help[1:]
+    ):
         return None
-    shared = set.intersection(*(_scored_ids(side) for side in ordered))
-    restricted = [_restrict(side, shared) for side in ordered]
-    steps = [_differences(pair_rows(low, high)) for low, high in pairwise(restricted)]
+    common_ids = set.intersection(*(_scored_ids(side) for side in sides_by_help))
+    common_sides = [_restrict(side, common_ids) for side in sides_by_help]
+    steps = [_differences(pair_rows(low, high)) for low, high in pairwise(common_sides)]
     for is_primary in (True, False):
         entries = [
             e for step in steps for name, e in step.items() if (name == OFFICIAL) == is_primary
         ]
         add_holm(entries)
     return {
-        "n": len(shared),
+        "n": len(common_ids),
         "rungs": [
             {"run": side.name, "tools": name, "work": side.results["totals"]["per_question"]}
-            for name, side in zip(names, ordered, strict=True)
+            for name, side in zip(names, sides_by_help, strict=True)
         ],
         "types": {
             name: {
@@ -228,15 +240,15 @@ def _restrict(side: Side, ids: Collection[str]) -> Side:
     return replace(side, results={**side.results, "questions": rows})
 
 
-def correct(compared: Sequence[Mapping[str, Any]]) -> None:
+def correct_p_values(comparisons: Sequence[Mapping[str, Any]]) -> None:
     """Add `p_holm` to the comparisons shown on one page: p values with Holm's correction for multiple tests.
 
-    The primary test, whether the scores called `official` differ, is corrected for the number of comparisons. All other means,
-    tasks and types are corrected together, over all comparisons. McNemar's tests are treated the same way: the test
-    of all choices is primary, tests by type are corrected together.
+    The primary test, of the difference in `official` scores, is corrected for the number of comparisons. All other
+    means, tasks and types are corrected together, over all comparisons. McNemar's tests are treated in the same way:
+    the test over all multiple-choice questions is primary, and tests by type are corrected together.
     """
     for tests, primary in (("differences", OFFICIAL), ("mcnemar", "choices")):
-        entries = [item for comparison in compared for item in comparison[tests].items()]
+        entries = [item for comparison in comparisons for item in comparison[tests].items()]
         add_holm([entry for name, entry in entries if name == primary])
         add_holm([entry for name, entry in entries if name != primary])
 
@@ -251,8 +263,8 @@ def mcnemar(only_a: int, only_b: int) -> float:
         only_b: Number of questions that only run b answered correctly.
     """
     number, fewer = only_a + only_b, min(only_a, only_b)
-    every: int = 2**number
-    return min(1.0, 2 * sum(math.comb(number, k) for k in range(fewer + 1)) / every)
+    num_outcomes: int = 2**number
+    return min(1.0, 2 * sum(math.comb(number, k) for k in range(fewer + 1)) / num_outcomes)
 
 
 def _scored_ids(side: Side) -> set[str]:
@@ -262,12 +274,12 @@ def _scored_ids(side: Side) -> set[str]:
 def pair_rows(a: Side, b: Side) -> list[tuple[Row, Row]]:
     """Return the rows of the questions that both runs have scored."""
     theirs = b.rows
-    different, other_scans = unlike_questions(a, b)
+    differing_ids, other_scans = differing_questions(a, b)
     return [
         (row, theirs[key])
         for key, row in a.rows.items()
         if key in theirs
-        and key not in different
+        and key not in differing_ids
         and key not in other_scans
         and row["score"] is not None
         and theirs[key]["score"] is not None
@@ -277,9 +289,13 @@ def pair_rows(a: Side, b: Side) -> list[tuple[Row, Row]]:
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
     if not pairs:
         return {}
-    scores = [[_scored(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)]
+    scores = [
+        [_answer_score(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)
+    ]
     tallies = [tally_scores(side).means for side in scores]
-    paired = tally_scores(_scored(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs)
+    tally = tally_scores(
+        _answer_score(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs
+    )
     return {
         OFFICIAL if name == MACRO else name: {
             "a": percent(tallies[0][name]),
@@ -287,16 +303,18 @@ def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
             "difference": percent(float(estimate.mean)),
             **_uncertainty(estimate),
         }
-        for name, estimate in make_estimates(paired).items()
+        for name, estimate in make_estimates(tally).items()
     }
 
 
-def _scored(row: Row, score: float) -> Scored:
-    return Scored(row["type"], row["dataset"], row["scene"], score)
+def _answer_score(row: Row, score: float) -> AnswerScore:
+    return AnswerScore(row["type"], row["dataset"], row["scene"], score)
 
 
 def _uncertainty(estimate: Estimate) -> dict[str, Any]:
-    """Return interval, p value, standard error and kurtosis of a difference; interval and p are None with too few scenes."""
+    """Return the interval, p value, standard error and kurtosis of a difference; interval and p are None with too few
+    scenes.
+    """
     interval, p = estimate.interval_and_p()
     return {
         "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
@@ -330,8 +348,8 @@ def _is_right(row: Row) -> bool:
     return bool(row["score"] >= RIGHT)
 
 
-def _changed(a: Row, b: Row) -> dict[str, Any]:
+def _changed_question(a: Row, b: Row) -> dict[str, Any]:
     sides = {
         name: {"answer": row["answer"], "score": row["score"]} for name, row in (("a", a), ("b", b))
     }
-    return {name: a[name] for name in ("question_id", *ALIKE)} | sides
+    return {name: a[name] for name in ("question_id", *IDENTITY_COLUMNS)} | sides

@@ -2,8 +2,8 @@
 
 Questions about one scene share its scan and views, so scenes are the independent units. Standard errors of means come
 from the jackknife (Efron and Stein 1981; for clusters "CV3", MacKinnon, Nielsen and Webb 2023), which leaves out each
-scene in turn. Degrees of freedom follow Bell and McCaffrey (2002); there are fewer than scenes minus one if a few
-scenes dominate a type. `benchmarks/interval_coverage.py` measures the coverage.
+scene in turn. Degrees of freedom follow Bell and McCaffrey (2002); if a few scenes dominate a type, they are fewer
+than scenes minus one. `benchmarks/interval_coverage.py` measures the coverage.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from render_agent.score.means import MICRO, Tally, named_means
 
 CONFIDENCE = 0.95
 
-SIGNIFICANT = 0.05  # largest corrected p value of a difference that is stated or marked
+SIGNIFICANT = 0.05  # largest corrected p value at which a difference is stated or marked
 
-LEAST_SCENES = 6  # with fewer scenes, no method tried reached its nominal coverage
+MIN_SCENES = 6  # with fewer scenes, none of the methods tried reached its nominal coverage
 
-FEW_SCENES = f"no interval: the questions come from fewer than {LEAST_SCENES} scenes"
+FEW_SCENES = f"no interval: the questions come from fewer than {MIN_SCENES} scenes"
 
 ROUNDING = 1e-12  # standard errors below this are floating-point noise: all scenes agree
 
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Estimate:
-    """A mean with its standard error over scenes. All arrays have the same shape (…), one entry per sample."""
+    """Means with standard errors over scenes. All arrays have the same shape (…), with one entry per sample."""
 
     mean: FloatArray
     """Mean of scores, or of differences between scores."""
@@ -45,7 +45,7 @@ class Estimate:
     scenes: NDArray[np.int64]
     """Number of scenes with questions that contribute to the mean."""
     kurtosis: FloatArray = field(default_factory=lambda: np.asarray(np.nan))
-    """Kurtosis of the contributions of the scenes, about their median; NaN if unknown or if all are equal."""
+    """Kurtosis of the scenes' contributions about their median; NaN if unknown or if all are equal."""
 
     @property
     def reach(self) -> FloatArray:
@@ -56,20 +56,20 @@ class Estimate:
     def score_interval(self) -> tuple[FloatArray, FloatArray]:
         """95 % interval of a score, within 0 to 1; NaN with too few scenes.
 
-        Wilson's interval (1927) for the effective number of independent questions with the same standard error,
-        n = m (1 − m) / error² (Korn and Graubard 1998), with the quantile of Student's t. If all scenes agree, their
-        variance is unknown and each scene counts as one question.
+        Wilson's interval (1927) with a quantile of Student's t, for the effective number of independent questions
+        with the same standard error, n = m (1 − m) / error² (Korn and Graubard 1998). If all scenes agree, their
+        variance is unknown, and each scene counts as one question.
         """
-        spread = np.maximum(self.mean * (1 - self.mean), 0)
-        agree = (self.error < ROUNDING) | (spread < ROUNDING)
-        questions = np.where(agree, self.scenes, spread / np.where(agree, 1, self.error**2))
+        variance = np.maximum(self.mean * (1 - self.mean), 0)
+        agree = (self.error < ROUNDING) | (variance < ROUNDING)
+        questions = np.where(agree, self.scenes, variance / np.where(agree, 1, self.error**2))
         weight = self._quantile**2 / np.maximum(questions, ROUNDING)
         middle = (self.mean + weight / 2) / (1 + weight)
-        half = np.sqrt(weight * spread + weight**2 / 4) / (1 + weight)
+        half = np.sqrt(weight * variance + weight**2 / 4) / (1 + weight)
         return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
     def interval(self, scale: float = 100, *, share: bool = False) -> list[float] | None:
-        """Return the interval times `scale`, None with too few scenes; `share` selects the interval of a score."""
+        """Return the interval times `scale`, or None with too few scenes; `share` selects the interval of a score."""
         difference = self.mean - self.reach, self.mean + self.reach
         low, high = map(float, self.score_interval if share else difference)
         return None if math.isnan(low) else [scale * low, scale * high]
@@ -87,11 +87,13 @@ class Estimate:
         """
         from scipy import special
 
-        same = self.error < ROUNDING
-        t = np.abs(self.mean) / np.where(same, 1, self.error)
-        tail = np.where(same, np.abs(self.mean) < ROUNDING, 2 * special.stdtr(self.freedom, -t))
-        enough = np.where(self.scenes < LEAST_SCENES, np.nan, 1.0)
-        p: FloatArray = enough * np.maximum(tail, 0.5 ** (self.scenes - 1.0))
+        is_unanimous = self.error < ROUNDING
+        t = np.abs(self.mean) / np.where(is_unanimous, 1, self.error)
+        tail = np.where(
+            is_unanimous, np.abs(self.mean) < ROUNDING, 2 * special.stdtr(self.freedom, -t)
+        )
+        mask = np.where(self.scenes < MIN_SCENES, np.nan, 1.0)
+        p: FloatArray = mask * np.maximum(tail, 0.5 ** (self.scenes - 1.0))
         return p
 
     @property
@@ -99,7 +101,7 @@ class Estimate:
         from scipy import special
 
         t = special.stdtrit(self.freedom, (1 + CONFIDENCE) / 2)
-        quantile: FloatArray = np.where(self.scenes < LEAST_SCENES, np.nan, t)
+        quantile: FloatArray = np.where(self.scenes < MIN_SCENES, np.nan, t)
         return quantile
 
     def to_json(self) -> dict[str, float | int | None]:
@@ -116,7 +118,7 @@ class Estimate:
 def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dict[str, Estimate]:
     """Return an estimate per named mean, task and type.
 
-    Scenes without a question of a mean do not count as scenes of that mean.
+    Scenes without any question that contributes to a mean are not counted for it.
 
     Args:
         types: Question types, in the order of the last axis.
@@ -156,15 +158,15 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
     return by_name
 
 
-def make_estimates(counted: Tally) -> dict[str, Estimate]:
+def make_estimates(tally: Tally) -> dict[str, Estimate]:
     """Return an estimate per named mean, task and type of a tally; empty without scenes."""
-    return estimates(counted.types, counted.sums, counted.counts) if len(counted.sums) else {}
+    return estimates(tally.types, tally.sums, tally.counts) if len(tally.sums) else {}
 
 
 def ratio(
     values: ArrayLike, scenes: Sequence[Any], over: ArrayLike | None = None
 ) -> Estimate | None:
-    """Return the mean of some values with its standard error over scenes; None if there are no values.
+    """Return the mean of values with its standard error over scenes; None if there are no values.
 
     Args:
         values: The values, (n,).
@@ -184,65 +186,65 @@ def ratio(
     return estimates(("one",), sums, counts)[MICRO]
 
 
-def jackknifed(whole: float, left: ArrayLike) -> Estimate:
-    """Return the estimate of a statistic that is not a mean, such as a calibration error.
+def jackknife_estimate(whole: float, leave_one_out: ArrayLike) -> Estimate:
+    """Return the jackknife estimate of a statistic that is not a mean, such as a calibration error.
 
     Degrees of freedom are scenes minus one.
 
     Args:
         whole: The statistic over all scenes.
-        left: The statistic without each scene in turn; NaN if nothing remains.
+        leave_one_out: The statistic without each scene in turn; NaN if nothing remains.
     """
-    without = np.asarray(left, np.float64)
-    without = without[~np.isnan(without)]
-    variance = _jackknife(without, np.ones(len(without), np.bool_))
-    freedom = np.asarray(max(len(without) - 1, 1), np.float64)
-    return Estimate(np.asarray(whole), np.sqrt(variance), freedom, np.asarray(len(without)))
+    values = np.asarray(leave_one_out, np.float64)
+    values = values[~np.isnan(values)]
+    variance = _jackknife(values, np.ones(len(values), np.bool_))
+    freedom = np.asarray(max(len(values) - 1, 1), np.float64)
+    return Estimate(np.asarray(whole), np.sqrt(variance), freedom, np.asarray(len(values)))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Return p values with Holm's (1979) correction; None values stay None and do not count as tests."""
-    ranked = sorted((p, place) for place, p in enumerate(ps) if p is not None)
-    corrected: list[float | None] = [None] * len(ps)
-    largest = 0.0
-    for rank, (p, place) in enumerate(ranked):
-        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
-        corrected[place] = largest
-    return corrected
+    order = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    corrected_ps: list[float | None] = [None] * len(ps)
+    running_max = 0.0
+    for rank, (p, place) in enumerate(order):
+        running_max = max(running_max, min(1.0, (len(order) - rank) * p))
+        corrected_ps[place] = running_max
+    return corrected_ps
 
 
 def add_holm(entries: Sequence[MutableMapping[str, Any]]) -> None:
     """Add `p_holm`, corrected over all entries, to each entry."""
-    for entry, corrected in zip(entries, holm([entry["p"] for entry in entries]), strict=True):
-        entry["p_holm"] = corrected
+    for entry, corrected_p in zip(entries, holm([entry["p"] for entry in entries]), strict=True):
+        entry["p_holm"] = corrected_p
 
 
-def _jackknife(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
+def _jackknife(leave_one_out: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
     """Return the jackknife variance of a mean from its values without each scene, (…, scenes)."""
     scenes = has_questions.sum(axis=-1)
     divisor = np.maximum(scenes, 1)
-    middle = np.where(has_questions, left, 0).sum(axis=-1) / divisor
-    deviation = np.where(has_questions, left - middle[..., None], 0)
+    middle = np.where(has_questions, leave_one_out, 0).sum(axis=-1) / divisor
+    deviation = np.where(has_questions, leave_one_out - middle[..., None], 0)
     variance: FloatArray = (scenes - 1) / divisor * (deviation**2).sum(axis=-1)
     return variance
 
 
-def _kurtosis(left: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
+def _kurtosis(leave_one_out: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
     """Return n Σ (x − median)⁴ / (Σ (x − mean)²)² over scenes, NaN if all x are equal.
 
-    x is the mean without each scene, a linear function of the scene's contribution to the mean.
+    x is the mean without a scene, which is a linear function of the scene's contribution to the mean.
     """
     number = has_questions.sum(axis=-1)
-    values = np.where(has_questions, left, np.nan)
+    values = np.where(has_questions, leave_one_out, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # samples without questions
         median = np.nanmedian(values, axis=-1, keepdims=True)
         middle = np.nanmean(values, axis=-1, keepdims=True)
-    spread = np.nansum((values - middle) ** 2, axis=-1)
+    squares = np.nansum((values - middle) ** 2, axis=-1)
     fourth = np.nansum((values - median) ** 4, axis=-1)
-    known = spread > ROUNDING
+    is_defined = squares > ROUNDING
     kurtosis: FloatArray = np.where(
-        known, number * fourth / np.where(known, spread, 1) ** 2, np.nan
+        is_defined, number * fourth / np.where(is_defined, squares, 1) ** 2, np.nan
     )
     return kurtosis
 
@@ -251,8 +253,8 @@ def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Bell and McCaffrey's degrees of freedom, at least 1, of the error of Σ weight · mean of type.
 
     A mean of types is a regression of scores on types, whose residuals in a scene are divided by √(1 − the scene's
-    share of the type) ("CR2"). With independent errors of equal variance, the squared error is a sum of chi-squares
-    whose first two moments give (trace M)² / trace M², with M = diag(d) − B Bᵀ, (scenes, scenes).
+    share of the type) ("CR2"). If errors are independent with equal variance, the squared error is a sum of
+    chi-squares, whose first two moments give (trace M)² / trace M², with M = diag(d) − B Bᵀ, (scenes, scenes).
 
     Args:
         counts: Numbers of questions, (…, scenes, types).
@@ -266,12 +268,12 @@ def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:
         / np.sqrt(np.where(complement > ROUNDING, complement, np.inf))
     )
     variance_part = (factor**2 * counts).sum(axis=-1)
-    shared = factor * counts / np.sqrt(number)
-    cross = np.swapaxes(shared, -1, -2) @ shared
-    trace = variance_part.sum(axis=-1) - (shared**2).sum(axis=(-1, -2))
+    scaled = factor * counts / np.sqrt(number)
+    cross = np.swapaxes(scaled, -1, -2) @ scaled
+    trace = variance_part.sum(axis=-1) - (scaled**2).sum(axis=(-1, -2))
     squares = (
         (variance_part**2).sum(axis=-1)
-        - 2 * (variance_part * (shared**2).sum(axis=-1)).sum(axis=-1)
+        - 2 * (variance_part * (scaled**2).sum(axis=-1)).sum(axis=-1)
         + (cross**2).sum(axis=(-1, -2))
     )
     freedom: FloatArray = np.maximum(trace**2 / np.maximum(squares, ROUNDING**3), 1)

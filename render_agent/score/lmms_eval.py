@@ -21,22 +21,22 @@ _WORD = re.compile(r"[a-z]+")
 def first_number(answer: str) -> float | None:
     """Return the first number in an answer, or None.
 
-    Digits must precede the decimal point: ".5" is 5. Consecutive number words, with "and" or punctuation between them,
-    are added up: "two, three" is 5.
+    Digits must precede the decimal point: ".5" is 5. Consecutive number words are added up, even with "and" or
+    punctuation between them: "two, three" is 5.
     """
     text = answer.strip().lower()
     digits = _DIGITS.search(text)
-    spoken: list[str] = []
+    words: list[str] = []
     start = len(text)
     for word in _WORD.finditer(text):
         if word[0] in _NUMBERS or word[0] in (_HUNDRED, _THOUSAND):
-            start = start if spoken else word.start()
-            spoken.append(word[0])
-        elif spoken and word[0] != "and":
+            start = start if words else word.start()
+            words.append(word[0])
+        elif words and word[0] != "and":
             break
     if digits and digits.start() < start:
         return float(digits[0])
-    return _sum(spoken) if spoken else None
+    return _sum(words) if words else None
 
 
 def _sum(words: list[str]) -> float:

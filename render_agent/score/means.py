@@ -1,7 +1,7 @@
 """Named means of scores, as fractions between 0 and 1.
 
-Every mean is a function of sums and counts by type. The same code therefore computes the score and its
-leave-one-scene-out values.
+Every mean is a function of sums and counts by type, so the same code computes a score and its leave-one-scene-out
+values.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The score of one answer, with its question's type, data set, scene and `pruned` flag."""
+class AnswerScore:
+    """The score of one answer, with the question's type, data set, scene and `pruned` flag."""
 
     type: str
     dataset: str
@@ -48,16 +48,16 @@ class Tally:
         return {name: float(value) for name, value in means.items()}
 
 
-def tally_scores(scored: Iterable[Scored]) -> Tally:
-    """Sum scores by scene and type; scenes are identified by data set and name."""
-    scored = list(scored)
-    present = {entry.type for entry in scored}
+def tally_scores(scores: Iterable[AnswerScore]) -> Tally:
+    """Sum scores by scene and type. Scenes are identified by data set and name."""
+    scores = list(scores)
+    present = {entry.type for entry in scores}
     types = (*(t for t in TYPES if t in present), *sorted(present.difference(TYPES)))
-    scenes = sorted({(entry.dataset, entry.scene) for entry in scored})
+    scenes = sorted({(entry.dataset, entry.scene) for entry in scores})
     columns = {name: index for index, name in enumerate(types)}
     rows = {scene: index for index, scene in enumerate(scenes)}
     sums, counts = np.zeros((2, len(scenes), len(types)))
-    for entry in scored:
+    for entry in scores:
         index = rows[entry.dataset, entry.scene], columns[entry.type]
         sums[index] += entry.score
         counts[index] += 1
@@ -85,25 +85,27 @@ def named_means(
     scores = {name: by_type[..., index] for index, name in enumerate(types)}
     tasks = {name: score for name, score in scores.items() if name not in PART_TYPES}
     total, count = sums.sum(axis=-1), counts.sum(axis=-1)
-    none = np.full(np.shape(total), np.nan)
+    missing_value = np.full(np.shape(total), np.nan)
     for task, kinds in COMPOSITES.items():
         if parts := [scores[kind] for kind in kinds if kind in scores]:
-            tasks[task] = _mean(parts, none)
+            tasks[task] = _mean(parts, missing_value)
     means = {
-        MACRO: _mean(list(tasks.values()), none),
-        WITHOUT_ORDER: _mean([score for name, score in tasks.items() if name != ORDER], none),
-        MICRO: np.divide(total, count, out=none.copy(), where=count > 0),
-        MEAN_OF_TYPES: _mean(list(scores.values()), none),
+        MACRO: _mean(list(tasks.values()), missing_value),
+        WITHOUT_ORDER: _mean(
+            [score for name, score in tasks.items() if name != ORDER], missing_value
+        ),
+        MICRO: np.divide(total, count, out=missing_value.copy(), where=count > 0),
+        MEAN_OF_TYPES: _mean(list(scores.values()), missing_value),
     }
     return {**means, **tasks, **scores}
 
 
-def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
-    """Return the mean of arrays of the same shape, ignoring NaN; `none`, all NaN, if there are no arrays."""
+def _mean(scores: Sequence[FloatArray], missing_value: FloatArray) -> FloatArray:
+    """Return the mean of arrays of the same shape, ignoring NaN; `missing_value`, an array of NaN, if there are no arrays."""
     if not scores:
-        return none
-    stacked = np.stack(scores)
-    is_known = ~np.isnan(stacked)
-    number, mean = is_known.sum(axis=0), none.copy()
-    np.divide(np.where(is_known, stacked, 0).sum(axis=0), number, out=mean, where=number > 0)
+        return missing_value
+    stack = np.stack(scores)
+    is_known = ~np.isnan(stack)
+    number, mean = is_known.sum(axis=0), missing_value.copy()
+    np.divide(np.where(is_known, stack, 0).sum(axis=0), number, out=mean, where=number > 0)
     return mean

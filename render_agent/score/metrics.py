@@ -1,7 +1,8 @@
 """Metrics: scoring, guessing baselines and voting for one kind of answer. Scores are from 0 to 1.
 
-`metric_of` in `score/questions.py` returns the metric of a question. Exact matches of texts follow LEO's evaluation of
-SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), the source of published EM@1 and refined EM@1.
+`metric_of` in `score/questions.py` returns the metric of a question. Exact match of texts follows LEO's evaluation of
+SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), the source of the published EM@1 and
+refined EM@1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ KnownTruth = tuple[
     str, Mapping[str, str]
 ]  # ground truth of a question, and its option texts by letter
 
-# Values of a question's `metric` field. Packages add theirs as entry points of `render_agent.metrics`.
+# Values of a question's `metric` field. Packages add metrics as entry points of `render_agent.metrics`.
 METRICS = {
     "accuracy": "render_agent.score.metrics:Accuracy",
     "direction-accuracy": "render_agent.score.metrics:DirectionAccuracy",
@@ -34,7 +35,8 @@ METRICS = {
 }
 
 ROUNDING = (
-    1e-9  # relative; ground truths whose largest allowed errors meet exactly are not exclusive
+    # Relative tolerance: ground truths whose largest allowed errors just meet are not exclusive.
+    1e-9
 )
 
 
@@ -69,46 +71,50 @@ class Metric(ABC):
         """Return True if an answer counts as correct."""
         return answer is not None and self.score(answer, (truth,)) >= self.min_correct_score
 
-    def are_exclusive(self, truth: str, other: str) -> bool:
+    def are_exclusive(self, truth: str, other_truth: str) -> bool:
         """Return True if no answer counts as correct for both ground truths.
 
-        Of all numbers, the harmonic mean of 0 < a < b has the smallest relative error to both, (b - a) / (a + b). If
-        errors up to e are allowed, no answer is correct for both if (1 - e) b > (1 + e) a.
+        For 0 < a < b, the harmonic mean has the smallest relative error with respect to both, (b - a) / (a + b). If
+        relative errors up to e are allowed, no answer is correct for both when (1 - e) b > (1 + e) a.
         """
-        pairs = [(answer, truth, other) for answer in (truth, other, f"{truth} {other}")]
-        if is_number(truth) and is_number(other) and float(truth) * float(other) > 0:
-            a, b = sorted((float(truth), float(other)))
+        pairs = [
+            (answer, truth, other_truth)
+            for answer in (truth, other_truth, f"{truth} {other_truth}")
+        ]
+        if is_number(truth) and is_number(other_truth) and float(truth) * float(other_truth) > 0:
+            a, b = sorted((float(truth), float(other_truth)))
             low, high = a + ROUNDING * abs(a), b - ROUNDING * abs(b)
             pairs.append((repr(2 * a * b / (a + b)), repr(low), repr(high)))
         return not any(self.is_correct(answer, t) and self.is_correct(answer, o) for answer, t, o in pairs)  # fmt: skip
 
     def chance(self, options: int) -> float | None:
-        """Return the expected score of a uniform choice among N options; None unless answers are choices."""
+        """Return the expected score of a uniform choice among N options; None if answers are not choices."""
         return None
 
-    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
         """Return the constant guess with the highest score on questions of one type; see `as_answer`.
 
         Args:
-            known: Ground truths of these questions, at least one.
+            truths: Ground truths of these questions, at least one.
         """
-        return _mode([truth for truth, _ in known])
+        return _mode([truth for truth, _ in truths])
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
         """Convert a constant guess to an answer to a question with these options."""
         return guess
 
     def vote(self, votes: Sequence[str]) -> tuple[str, float]:
-        """Return the winning answer and its expected score if each vote is equally likely to be the ground truth.
+        """Return the winning answer and its expected score, assuming that each vote is equally likely to be the
+        ground truth.
 
         Args:
             votes: Answers in canonical form, at least one. The most frequent answer wins; ties go to the first.
         """
         most_frequent = Counter(map(str.lower, votes)).most_common(1)[0][0]
         winner = next(vote for vote in votes if vote.lower() == most_frequent)
-        return winner, self._expected(winner, votes)
+        return winner, self._expected_score(winner, votes)
 
-    def _expected(self, answer: str, votes: Sequence[str]) -> float:
+    def _expected_score(self, answer: str, votes: Sequence[str]) -> float:
         if self.needs_judge:
             return statistics.fmean(vote.lower() == answer.lower() for vote in votes)
         return statistics.fmean(self.score(answer, (vote,)) for vote in votes)
@@ -129,11 +135,11 @@ class Accuracy(Metric):
 
 
 class DirectionAccuracy(Accuracy):
-    """Multiple choice whose most frequent guess is an option text, whatever its letter."""
+    """Multiple choice whose most frequent guess is an option text, regardless of its letter."""
 
-    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
         """Return the most frequent text of a correct option."""
-        return _mode([options.get(truth.upper(), "") for truth, options in known])
+        return _mode([options.get(truth.upper(), "") for truth, options in truths])
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
         """Return the letter of the option with the guessed text."""
@@ -142,7 +148,7 @@ class DirectionAccuracy(Accuracy):
 
 
 class RelativeAccuracy(Metric):
-    """Numbers: mean relative accuracy (MRA) of the first word. An answer is correct if it is at most 30 % off."""
+    """Numbers: mean relative accuracy (MRA) of the first word. An answer is correct if it is off by at most 30 %."""
 
     min_correct_score = 0.5
     form = "number"
@@ -155,9 +161,9 @@ class RelativeAccuracy(Metric):
         numbers = [float(truth) for truth in truths if is_number(truth)]
         return max((mean_relative_accuracy(float(word), truth) for truth in numbers), default=0.0)
 
-    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
         """Return the ground truth with the highest total score; None if none is a number."""
-        counts = Counter(float(truth) for truth, _ in known if is_number(truth))
+        counts = Counter(float(truth) for truth, _ in truths if is_number(truth))
         if not counts:
             return None
 
@@ -171,10 +177,10 @@ class RelativeAccuracy(Metric):
         middle = statistics.median_low(map(float, votes))
 
         def rank(vote: str) -> tuple[float, float]:
-            return self._expected(vote, votes), -abs(float(vote) - middle)
+            return self._expected_score(vote, votes), -abs(float(vote) - middle)
 
         winner = max(votes, key=rank)
-        return winner, self._expected(winner, votes)
+        return winner, self._expected_score(winner, votes)
 
 
 class CountAccuracy(RelativeAccuracy):
@@ -184,7 +190,7 @@ class CountAccuracy(RelativeAccuracy):
 
 
 class FirstWord(Metric):
-    """Texts without a named metric: numbers by MRA, other texts by their first word, as in VSI-Bench's scorer."""
+    """Texts without a metric: numbers by MRA, other texts by their first word, as in VSI-Bench's scorer."""
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Compare numerically with ground truths that are numbers, otherwise as words."""
@@ -210,22 +216,22 @@ class RefinedMatch(Metric):
     additional_metrics = ("exact-match",)
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Return 1 if the answer contains a ground truth or vice versa, after cleaning and removing spaces.
+        """Return 1 if the answer contains a ground truth or vice versa, after cleaning and removal of spaces.
 
         An empty answer matches nothing; LEO's code does not define this case.
         """
         words = "".join(clean(answer).split())
-        cleaned = ["".join(clean(truth).split()) for truth in truths]
-        return float(bool(words) and any(words in truth or truth in words for truth in cleaned))
+        references = ["".join(clean(truth).split()) for truth in truths]
+        return float(bool(words) and any(words in truth or truth in words for truth in references))
 
 
 class LLMMatch(Metric):
-    """Texts marked by a judge: OpenEQA's LLM-Match (`report/llm_match.py`)."""
+    """Texts scored by a judge: OpenEQA's LLM-Match (`report/llm_match.py`)."""
 
     needs_judge = True
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
-        """Raise ValueError: only a judge can score these answers."""
+        """Raise ValueError, because only a judge can score these answers."""
         raise ValueError("only a judge can score this answer")
 
 
@@ -235,7 +241,7 @@ def _mode(values: Sequence[str]) -> str:
     return max(sorted(counts), key=lambda value: counts[value])
 
 
-# Replacements of words in answers: annotators' typos, and digits as words.
+# Replacements for words in answers: annotators' typos, and numbers in digits.
 _SPELLINGS = {
     "letf": "left",
     "let": "left",

@@ -1,6 +1,6 @@
-"""How VSI-Bench's official code (thinking-in-space) reads and scores an answer.
+"""Reads and scores answers like VSI-Bench's official code (thinking-in-space).
 
-Scores are fractions between 0 and 1; tables and `results.json` show them times 100.
+Scores are fractions between 0 and 1; tables and `results.json` show percentages.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def first_word(prediction: str) -> str:
 def mean_relative_accuracy(prediction: float, truth: float) -> float:
     """Return the share of thresholds t for which |prediction - truth| / |truth| <= 1 - t.
 
-    The official code uses `<=` where the paper has `<`; ties count here too.
+    The official code uses `<=` although the paper has `<`, so ties count here too.
     """
-    if truth == 0:  # does not occur in VSI-Bench, but may in custom question files
+    if truth == 0:  # does not occur in VSI-Bench but may in custom question files
         return float(prediction == 0)
     error = abs(prediction - truth) / abs(truth)
     if math.isnan(error):

@@ -16,7 +16,7 @@ def _verbatim(answer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Extracts a letter or a number from an answer, or None; by default, passes the answer on unchanged."""
+    """Extracts a letter or a number from an answer, or None. By default, returns the answer unchanged."""
 
     letter: Callable[[str], str | None] = _verbatim
     number: Callable[[str], float | str | None] = _verbatim

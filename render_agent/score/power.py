@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.errors import UsageError
-from render_agent.score.intervals import CONFIDENCE, LEAST_SCENES
+from render_agent.score.intervals import CONFIDENCE, MIN_SCENES
 from render_agent.score.summary import OFFICIAL
 
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)  # assumed correlations between two runs over scenes
 
-# With fewer scenes in the pilot run, the number of scenes is uncertain by more than a factor of five.
+# With fewer scenes in the pilot run, the required number of scenes is uncertain by more than a factor of five.
 MIN_PILOT_SCENES = 16
 
-MOST_SCENES = 10_000_000  # search limit of `scenes_needed`
+MAX_SCENES = 10_000_000  # search limit of `scenes_needed`
 
 
 def power_of(difference: float, deviation: float, scenes: int) -> float:
@@ -41,14 +41,14 @@ def power_of(difference: float, deviation: float, scenes: int) -> float:
 
 def scenes_needed(difference: float, deviation: float, power: float = 0.8) -> int | None:
     """Return the smallest number of scenes with this power, at least LEAST_SCENES; None above MOST_SCENES."""
-    numbers = range(LEAST_SCENES, MOST_SCENES + 1)
+    numbers = range(MIN_SCENES, MAX_SCENES + 1)
     position = bisect_left(
         numbers, power, key=lambda scenes: power_of(difference, deviation, scenes)
     )
     return numbers[position] if position < len(numbers) else None
 
 
-def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:
+def detectable_difference(deviation: float, scenes: int, power: float = 0.8) -> float:
     """Return the minimum detectable difference in points for a number of scenes and a power."""
     low, high = 0.0, 100 * deviation + 1e-9
     for _ in range(60):
@@ -58,9 +58,9 @@ def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:
 
 
 def deviation_interval(deviation: float, kurtosis: float, scenes: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a standard deviation (Bonett 2006), with Student's t as quantile.
+    """Return the 95 % confidence interval of a standard deviation (Bonett 2006), with a quantile of Student's t.
 
-    It allows for distributions with heavier or lighter tails than the normal one, through their kurtosis.
+    The kurtosis accounts for tails that are heavier or lighter than those of a normal distribution.
 
     Args:
         deviation: Standard deviation of a sample.
@@ -72,8 +72,8 @@ def deviation_interval(deviation: float, kurtosis: float, scenes: int) -> tuple[
     normal = special.ndtri((1 + CONFIDENCE) / 2)
     t = special.stdtrit(scenes - 1.0, (1 + CONFIDENCE) / 2)
     correction = scenes / (scenes - normal)
-    spread = max(kurtosis - (scenes - 3) / scenes, 0.0) / (scenes - 1)
-    reach = t * correction * math.sqrt(spread)
+    variance_term = max(kurtosis - (scenes - 3) / scenes, 0.0) / (scenes - 1)
+    reach = t * correction * math.sqrt(variance_term)
     low, high = (deviation * math.sqrt(correction * math.exp(end)) for end in (-reach, reach))
     return low, high
 
@@ -82,27 +82,27 @@ def plan(
     results: Mapping[str, Any],
     difference: float,
     power: float,
-    compared: Mapping[str, Any] | None = None,
+    comparison: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the sample size needed to detect a difference of official scores, and the run's minimum detectable difference.
 
-    The per-scene deviation of the run's score is error · √scenes. That of its difference from another run is
-    √(2 (1 − r)) times larger, if both vary equally and with correlation r. Both are estimates from the scenes of the
-    run, so every number has a 95 % interval (null above MOST_SCENES).
+    The per-scene deviation of the run's score is error · √scenes. The deviation of a difference between runs is √(2
+    (1 − r)) times larger if both vary equally with correlation r. Both are estimated from the scenes of the run, so
+    every number has a 95 % interval (null above MOST_SCENES).
 
     Args:
         results: Results of a run.
         difference: The difference to detect, in points.
         power: The power to reach, from 0 to 1.
-        compared: Comparison with a second run; its measured deviation replaces the assumed correlations.
+        comparison: Comparison with a second run; its measured deviation replaces the assumed correlations.
 
     Raises:
         UsageError: There are too few scenes, or they do not differ.
     """
     entry = (
         results["errors"].get(OFFICIAL)
-        if compared is None
-        else compared["differences"].get(OFFICIAL)
+        if comparison is None
+        else comparison["differences"].get(OFFICIAL)
     )
     scenes = 0 if entry is None else entry["scenes"]
     if entry is None or scenes < MIN_PILOT_SCENES:
@@ -110,30 +110,34 @@ def plan(
             f"cannot plan from {scenes} scenes: their variance is too uncertain. Use runs of at least"
             f" {MIN_PILOT_SCENES} scenes."
         )
-    measured = entry["error"] * math.sqrt(scenes)
+    pilot_deviation = entry["error"] * math.sqrt(scenes)
     factors: dict[float | None, float] = (
-        {r: math.sqrt(2 * (1 - r)) for r in CORRELATIONS} if compared is None else {None: 1.0}
+        {r: math.sqrt(2 * (1 - r)) for r in CORRELATIONS} if comparison is None else {None: 1.0}
     )
-    if not measured or entry["kurtosis"] is None:
+    if not pilot_deviation or entry["kurtosis"] is None:
         raise UsageError(
             "cannot estimate the variance between scenes: all have the same score. Choose other runs."
         )
-    bounds = deviation_interval(measured, entry["kurtosis"], scenes)
+    bounds = deviation_interval(pilot_deviation, entry["kurtosis"], scenes)
     rows = []
     for correlation, factor in factors.items():
-        needed, *interval = (
+        num_scenes, *interval = (
             scenes_needed(difference, factor * deviation, power)
-            for deviation in (measured, *bounds)
+            for deviation in (pilot_deviation, *bounds)
         )
         rows.append(
             {
                 "correlation": correlation,
-                "deviation": factor * measured,
-                "scenes": needed,
+                "deviation": factor * pilot_deviation,
+                "scenes": num_scenes,
                 "scenes_interval": interval,
-                "questions": None if needed is None else math.ceil(needed * results["n"] / scenes),
-                "seen": difference_seen(factor * measured, scenes, power),
-                "seen_interval": [difference_seen(factor * end, scenes, power) for end in bounds],
+                "questions": None
+                if num_scenes is None
+                else math.ceil(num_scenes * results["n"] / scenes),
+                "seen": detectable_difference(factor * pilot_deviation, scenes, power),
+                "seen_interval": [
+                    detectable_difference(factor * end, scenes, power) for end in bounds
+                ],
             }
         )
     run_error = results["errors"][OFFICIAL]

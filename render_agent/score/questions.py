@@ -9,7 +9,7 @@ from typing import Any
 from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.score.intervals import ratio
-from render_agent.score.means import Scored
+from render_agent.score.means import AnswerScore
 from render_agent.score.metrics import Metric
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL
@@ -17,26 +17,26 @@ from render_agent.tasks.question_types import metric_name
 
 
 def metric_of(question: Question) -> Metric:
-    """Return the metric that scores the answers to a question. SetupError if no package brings it."""
+    """Return the metric that scores the answers to a question. Raises SetupError if no package provides it."""
     metric: Metric = registry.load("metric", metric_name(question))()
     return metric
 
 
 def is_scorable(question: Question) -> bool:
-    """Return True if answers can be scored without a judge: the ground truth is known."""
+    """Return True if answers can be scored without a judge and the ground truth is known."""
     return question.ground_truth is not None and not metric_of(question).needs_judge
 
 
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
-    """Return the score of an answer, 0 … 1; 0 if there is none.
+    """Return the score of an answer, from 0 to 1; 0 if there is no answer.
 
-    Answers to a counterpart (`--change`) with other letters, or with words for letters, are scored in the letters of
+    Answers to a counterpart (`--change`) whose letters differ, or are replaced by words, are scored in the letters of
     the original question.
 
     Args:
         question: The question, with its ground truth.
         answer: The answer in canonical form, or the raw reply.
-        parser: A key of PARSERS, which reads the answer unless the question names its metric.
+        parser: Key in PARSERS of the parser that reads the answer, unless the question names a metric.
 
     Raises:
         ValueError: No answer to this question can be scored.
@@ -51,9 +51,9 @@ def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL)
     return 0.0 if answer is None else metric.score(answer, (truth, *question.answers))
 
 
-def scored_question(question: Question, score: float) -> Scored:
+def scored_question(question: Question, score: float) -> AnswerScore:
     """Return a score with the type, data set and scene of its question."""
-    return Scored(question.type, question.dataset, question.scene, score, question.pruned)
+    return AnswerScore(question.type, question.dataset, question.scene, score, question.pruned)
 
 
 def metric_means(
@@ -62,7 +62,7 @@ def metric_means(
     """Return `metrics` of results: the mean of each metric over the questions that name it or a related metric.
 
     Args:
-        questions: Questions with a ground truth; those that name no metric are left out.
+        questions: Questions with a ground truth; questions without a named metric are skipped.
         answers: Raw replies by question id.
 
     Returns:

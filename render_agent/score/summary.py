@@ -12,27 +12,27 @@ from render_agent.score.means import (
     MEAN_OF_TYPES,
     MICRO,
     WITHOUT_ORDER,
-    Scored,
+    AnswerScore,
     tally_scores,
 )
 from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
-# Suffixes of the names of `official` and `official_raw`: which form of the answer is scored.
+# Suffixes of the names of `official` and `official_raw` for the form of the answer that is scored.
 PARSED_ANSWER, RAW_ANSWER = " (parsed answer)", " (raw answer)"
 
 VSI_BENCH_SCORE = "VSI-Bench score"  # mean over the eight tasks of VSI-Bench
 MEAN_OF_TASKS = "mean of tasks"  # the same mean for other benchmarks
 
-# Other aggregate scores -> their names.
+# other aggregate scores -> their names
 MEAN_NAMES = {
     WITHOUT_ORDER: "without appearance order",
     MICRO: "micro: mean over questions",
     MEAN_OF_TYPES: "mean over types",
 }
 
-# Explains the score of a table whose rows may be of any benchmark.
+# Explains the score of a table whose rows may belong to any benchmark.
 SCORE_NAMES = (
     f"{VSI_BENCH_SCORE}{PARSED_ANSWER}; for other benchmarks, {MEAN_OF_TASKS}{PARSED_ANSWER}"
 )
@@ -62,7 +62,7 @@ def score_name(results: Mapping[str, Any]) -> str:
 def row_names(names: Iterable[str]) -> dict[str, str]:
     """Return labels for the rows of a comparison: its means, tasks and types.
 
-    Only VSI-Bench has a row without the appearance order.
+    Only VSI-Bench has a row that excludes the appearance order.
     """
     rows = {name: MEAN_NAMES.get(name, name) for name in names}
     vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
@@ -73,63 +73,63 @@ def row_names(names: Iterable[str]) -> dict[str, str]:
     return rows
 
 
-def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
-    """Return every named mean of some scores, in percent.
+def summary(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, Any]:
+    """Return every named mean of the scores, in percent.
 
     Args:
-        scored: The scores.
+        scores: The scores.
         macro: Key of the mean over tasks; `official` only if the official parser read the answers.
 
     Returns:
         The means; `tasks`, the benchmark's eight, and `types`, its ten; `intervals` (95 %, over scenes) by mean, task and
         type, None with too few scenes; `errors`, the standard errors behind the intervals.
     """
-    counted = tally_scores(scored)
-    estimated = make_estimates(counted)
+    tally = tally_scores(scores)
+    estimates = make_estimates(tally)
     names = {MACRO: macro}
-    means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
-    numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
-    composites = {PART_TYPES[name]: None for name in counted.types if name in PART_TYPES}
-    tasks = [*(name for name in counted.types if name not in PART_TYPES), *composites]
+    means = {names.get(name, name): percent(value) for name, value in tally.means.items()}
+    numbers = dict(zip(tally.types, tally.counts.sum(axis=0).astype(int).tolist(), strict=True))
+    composites = {PART_TYPES[name]: None for name in tally.types if name in PART_TYPES}
+    tasks = [*(name for name in tally.types if name not in PART_TYPES), *composites]
     return {
-        "n": len(scored),
-        "scenes": len(counted.sums),
+        "n": len(scores),
+        "scenes": len(tally.sums),
         **{name: means[name] for name in (macro, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES)},
         "tasks": {name: means[name] for name in tasks},
         "types": {name: {"score": means[name], "n": n} for name, n in numbers.items()},
         "intervals": {
             names.get(name, name): estimate.interval(share=True)
-            for name, estimate in estimated.items()
+            for name, estimate in estimates.items()
         },
         "errors": {
             names.get(name, name): estimate.to_json()
-            for name, estimate in estimated.items()
+            for name, estimate in estimates.items()
             if estimate.scenes
         },
     }
 
 
-def score_figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
+def score_figures(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, Any]:
     """Return the summary of all scores, of each data set, and of the debiased subset.
 
-    `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
+    `debiased_scores` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
     """
-    debiased = [entry for entry in scored if entry.pruned is False]
-    datasets = sorted({entry.dataset for entry in scored})
-    has_flags = any(entry.pruned is not None for entry in scored)
+    debiased_scores = [entry for entry in scores if entry.pruned is False]
+    datasets = sorted({entry.dataset for entry in scores})
+    has_flags = any(entry.pruned is not None for entry in scores)
     return {
-        **summary(scored, macro),
+        **summary(scores, macro),
         "datasets": {
-            name: summary([entry for entry in scored if entry.dataset == name], macro)
+            name: summary([entry for entry in scores if entry.dataset == name], macro)
             for name in datasets
         },
-        "debiased": summary(debiased, macro) if has_flags else None,
+        "debiased": summary(debiased_scores, macro) if has_flags else None,
     }
 
 
-def means(scored: Sequence[Scored]) -> dict[str, float | None]:
+def means(scores: Sequence[AnswerScore]) -> dict[str, float | None]:
     """Return every named mean, task and type in percent, without intervals."""
-    return {name: percent(value) for name, value in tally_scores(scored).means.items()}
+    return {name: percent(value) for name, value in tally_scores(scores).means.items()}
 
 
 def percent(score: float) -> float | None:

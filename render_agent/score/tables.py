@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from rich.console import Group
 
-from render_agent.score.causal import WORDS
-from render_agent.score.intervals import LEAST_SCENES
+from render_agent.score.causal import OUTCOME_LABELS
+from render_agent.score.intervals import MIN_SCENES
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
 from render_agent.score.summary import (
     MEAN_NAMES,
@@ -46,7 +46,7 @@ MAX_CHANGED = 20  # changed questions listed
 
 
 class Line(NamedTuple):
-    """A line of a table of scores."""
+    """A row of a table of scores."""
 
     label: str
     number: int | None
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 def score_table(results: Mapping[str, Any]) -> PlainTable:
-    """Return the scores by type, followed by the aggregate scores; the caption has counts and caveats."""
+    """Return a table of the scores by type and the aggregate scores. The caption has counts and caveats."""
     parser = results["parser"]
     metric = ", VSI-Bench metrics" if asks_vsibench(results) else ""
     metric = metric if parser == OFFICIAL else f", answers parsed by {parser}"
@@ -72,14 +72,14 @@ def score_table(results: Mapping[str, Any]) -> PlainTable:
     table.add_section()
     for line in overall_lines(results):
         _add(table, line)
-    without = [name for name in results["types"] if results["intervals"].get(name) is None]
-    few = few_scenes(without, len(results["types"]))
-    table.caption = "\n".join([*_caveats(results["notes"]), *few, *_work_lines(results)])
+    missing = [name for name in results["types"] if results["intervals"].get(name) is None]
+    caveats = few_scenes_caveats(missing, len(results["types"]))
+    table.caption = "\n".join([*_caveats(results["notes"]), *caveats, *_work_lines(results)])
     return table
 
 
 def score_tables(results: Mapping[str, Any]) -> Group:
-    """Return the table of scores, followed by the table of pairs if questions have counterparts."""
+    """Return the table of scores, followed by the table of pairs if there are counterparts."""
     tables = [score_table(results)]
     if "causal" in results:
         tables.append(causal_table(results["causal"]))
@@ -87,51 +87,53 @@ def score_tables(results: Mapping[str, Any]) -> Group:
 
 
 def causal_table(causal: Mapping[str, Any]) -> PlainTable:
-    """Return the table of pairs by change, with the reasons for skipped questions in the caption."""
+    """Return the table of pairs by change. The caption lists skipped questions with the reasons."""
     title = "Pairs: original and changed question"
     table = PlainTable(title, "change", "n", "share", "95 % CI")
     parts = {"all changes": causal, **causal["changes"]}
     for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
         table.add_section()
         table.add_row(label, str(part["n"]), "", "")
-        for name, words in WORDS.items():
+        for name, words in OUTCOME_LABELS.items():
             if (row := part.get(name)) and row["n"]:
                 table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval(row["interval"]))  # fmt: skip
         difference = part["difference"]
-        table.add_row("  score, changed − original", str(part["n"]), signed(difference["points"]), interval(difference["interval"]))  # fmt: skip
+        table.add_row("  score, changed − original", str(part["n"]), format_signed(difference["points"]), interval(difference["interval"]))  # fmt: skip
     lines = [
         f"- {number} skipped ({change}): {reason}"
         for change, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
-    rows = [(label, part[name]) for label, part in parts.items() for name in WORDS if name in part and part[name]["n"]]  # fmt: skip
-    without = dict.fromkeys(label for label, row in rows if row["interval"] is None)
-    lines += few_scenes([*without], len({label for label, _ in rows}))
+    rows = [(label, part[name]) for label, part in parts.items() for name in OUTCOME_LABELS if name in part and part[name]["n"]]  # fmt: skip
+    missing = dict.fromkeys(label for label, row in rows if row["interval"] is None)
+    lines += few_scenes_caveats([*missing], len({label for label, _ in rows}))
     table.caption = "\n".join(lines) or None
     return table
 
 
-def comparison_table(compared: Mapping[str, Any]) -> PlainTable:
-    """Return both scores, their difference, its confidence interval and its test, by aggregate score and type."""
-    partial = {name: " (PARTIAL)" for name, status in compared.get("status", {}).items() if status != "complete"}  # fmt: skip
-    title = f"b: {compared['b']}{partial.get('b', '')}, a: {compared['a']}{partial.get('a', '')}, {compared['n']} questions"
-    # without any interval, omit its columns to leave more width for the names
-    differences = compared["differences"]
+def comparison_table(comparison: Mapping[str, Any]) -> PlainTable:
+    """Return a table of both scores, their difference, its confidence interval and its test, by aggregate score and
+    type.
+    """
+    partial = {name: " (PARTIAL)" for name, status in comparison.get("status", {}).items() if status != "complete"}  # fmt: skip
+    title = f"b: {comparison['b']}{partial.get('b', '')}, a: {comparison['a']}{partial.get('a', '')}, {comparison['n']} questions"
+    # without intervals, omit their columns to leave more width for the names
+    differences = comparison["differences"]
     has_interval = any(entry["interval"] is not None for entry in differences.values())
     columns = DIFFERENCE if has_interval else DIFFERENCE[:4]
     table, labels = PlainTable(title, *columns), row_names(differences)
     for name, label in labels.items():
         entry = differences[name]
         cells = (
-            _wrapped(_row_name(label)),
+            _wrap_label(_row_name(label)),
             *(figure(entry[column]) for column in ("a", "b")),
-            signed(entry["difference"]),
+            format_signed(entry["difference"]),
             interval(entry["interval"]),
             probability(entry["p"]),
             probability(entry["p_holm"]),
         )
         table.add_row(*cells[: len(columns)])
-    lines = few_scenes(
+    lines = few_scenes_caveats(
         [label for name, label in labels.items() if differences[name]["interval"] is None],
         len(labels),
     )
@@ -143,17 +145,19 @@ def comparison_table(compared: Mapping[str, Any]) -> PlainTable:
         )
     lines += [
         f"- {side}, mean per question: {describe_cost(work)}"
-        for side, work in compared.get("work", {}).items()
+        for side, work in comparison.get("work", {}).items()
         if work
     ]
     table.caption = "\n".join(lines)
     return table
 
 
-def mcnemar_table(compared: Mapping[str, Any]) -> PlainTable:
-    """Return McNemar's exact tests: multiple-choice questions that only one of two runs answered correctly."""
+def mcnemar_table(comparison: Mapping[str, Any]) -> PlainTable:
+    """Return a table of McNemar's exact tests on multiple-choice questions that only one of two runs answered
+    correctly.
+    """
     table = PlainTable("McNemar's exact test", *MCNEMAR)
-    for name, test in compared["mcnemar"].items():
+    for name, test in comparison["mcnemar"].items():
         label = "all multiple-choice" if name == "choices" else name
         numbers = (str(test[key]) for key in ("n", "only_a", "only_b"))
         table.add_row(label, *numbers, probability(test["p"]), probability(test["p_holm"]))
@@ -161,16 +165,16 @@ def mcnemar_table(compared: Mapping[str, Any]) -> PlainTable:
     return table
 
 
-def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> PlainTable:
-    """Return the table of differences in beliefs; `words` has the labels of the figures."""
+def compared_beliefs_table(comparison: Mapping[str, Any], words: Mapping[str, str]) -> PlainTable:
+    """Return the table of differences between beliefs; `words` has the labels of the figures."""
     table = PlainTable("Beliefs after the last turn", *DIFFERENCE)
-    for name, entry in compared["beliefs"].items():
+    for name, entry in comparison["beliefs"].items():
         table.add_row(words[name], *belief_cells(entry))
     return table
 
 
 def belief_cells(entry: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a difference in beliefs: a, b, b − a, confidence interval, p, corrected p."""
+    """Return the table cells of a difference between beliefs: a, b, b − a, confidence interval, p, corrected p."""
     digits = 1 if max(abs(entry["a"]), abs(entry["b"])) >= 5 else 2
     low, high = entry["interval"] or (None, None)
     return [
@@ -183,15 +187,17 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
 
 
 def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
-    """Return the score of every tool set by type, and the gain over the previous one."""
+    """Return the scores of each tool set by type, with the gains over the previous tool set."""
     rungs = [rung["tools"] for rung in ladder["rungs"]]
     table = PlainTable(f"Scores by tool set, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", right=True)
     for name, label in row_names(ladder["types"]).items():
         row = ladder["types"][name]
-        gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
-        table.add_row(_wrapped(_row_name(label)), *map(figure, row["scores"]), *gains)
+        gains = (
+            f"{format_signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"]
+        )
+        table.add_row(_wrap_label(_row_name(label)), *map(figure, row["scores"]), *gains)
     table.caption = (
         "→: gain (Holm p), paired, jackknife over scenes; --json and --page include intervals"
     )
@@ -204,69 +210,71 @@ def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
     return table
 
 
-def changed_table(compared: Mapping[str, Any]) -> PlainTable:
-    """Return the questions that are right in one run and wrong in the other, at most MAX_CHANGED."""
-    changed = compared["changed"]
-    gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in changed)
+def changed_table(comparison: Mapping[str, Any]) -> PlainTable:
+    """Return the questions that only one of the runs answered correctly, at most MAX_CHANGED."""
+    questions = comparison["changed"]
+    num_gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in questions)
     table = PlainTable(
-        f"{len(changed)} changed outcomes: {gained} gained, {len(changed) - gained} lost"
+        f"{len(questions)} changed outcomes: {num_gained} gained, {len(questions) - num_gained} lost"
     )
     for name in ("question", "type", "scene", "ground truth", "a", "b"):
         table.add_column(name)
-    for entry in changed[:MAX_CHANGED]:
+    for entry in questions[:MAX_CHANGED]:
         answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
             entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
         )
-    if len(changed) > MAX_CHANGED:
-        table.caption = f"and {len(changed) - MAX_CHANGED} more (--json lists all)"
+    if len(questions) > MAX_CHANGED:
+        table.caption = f"and {len(questions) - MAX_CHANGED} more (--json lists all)"
     return table
 
 
 def figure(score: float | None) -> str:
-    """Format a score with one decimal, None as a dash."""
+    """Format a score with one decimal; None becomes a dash."""
     return "–" if score is None else f"{score:.1f}"
 
 
 def interval(bounds: Sequence[float] | None) -> str:
-    """Format a confidence interval with one decimal, None as an empty string."""
+    """Format a confidence interval with one decimal; None becomes an empty string."""
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
 
 
-def signed(points: float | None) -> str:
-    """Format a difference with its sign and one decimal, None as a dash."""
+def format_signed(points: float | None) -> str:
+    """Format a difference with its sign and one decimal; None becomes a dash."""
     return "–" if points is None else f"{points:+.1f}"
 
 
 def probability(p: float | None) -> str:
-    """Format a p-value, None as a dash."""
+    """Format a p value; None becomes a dash."""
     if p is None:
         return "–"
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
-def p_words(p: float) -> str:
-    """Format a p-value for a sentence."""
+def p_value_phrase(p: float) -> str:
+    """Format a p value for a sentence."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
 
 
-def _add(table: PlainTable, line: Line, *more: str) -> None:
+def _add(table: PlainTable, line: Line, *cells: str) -> None:
     number = "" if line.number is None else str(line.number)
-    table.add_row(_wrapped(line.label), number, figure(line.score), interval(line.bounds), *more)
+    table.add_row(
+        _wrap_label(line.label), number, figure(line.score), interval(line.bounds), *cells
+    )
 
 
-def _wrapped(label: str) -> str:
+def _wrap_label(label: str) -> str:
     """Wrap a label at a comma or parenthesis, to leave enough width for the numbers."""
     return label.replace(", ", ",\n  ").replace(" (", "\n  (")
 
 
 def _row_name(name: str) -> str:
-    """Return the label of an aggregate score or type; direction types are indented below their task."""
+    """Return the label of an aggregate score or type. Direction types are indented below their task."""
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
 def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
-    """Return the line of every type; direction types follow their task, appearance order comes last."""
+    """Return one row per type. Direction types follow their task, and appearance order comes last."""
     counts = results["counts"].get("types", {})
     intervals = results["intervals"]
     types = {
@@ -288,7 +296,7 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
 
 
 def overall_lines(results: Mapping[str, Any]) -> list[Line]:
-    """Return the lines of all aggregate scores."""
+    """Return the rows of all aggregate scores."""
     macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
     intervals, number = results["intervals"], results["n"]
     vsibench = asks_vsibench(results)
@@ -312,62 +320,66 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         if part["n"] < number
     ]
     lines += [
-        Line(f"parsed by {name}", None, other[MACRO])
-        for name, other in results["parsers"].items()
+        Line(f"parsed by {name}", None, scores[MACRO])
+        for name, scores in results["parsers"].items()
         if vsibench and name != results["parser"]
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 
 
-def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
+def mirrored_lines(figures: Mapping[str, Any]) -> list[Line]:
     """Return the scores of left/right questions by original and mirrored ground truth."""
     lines = [
         Line(
             f"left/right, {truth} ground truth",
-            mirrored["n"],
-            mirrored[truth]["micro"],
-            mirrored[truth]["intervals"].get("micro"),
+            figures["n"],
+            figures[truth]["micro"],
+            figures[truth]["intervals"].get("micro"),
         )
         for truth in ("mirrored", "original")
     ]
-    turned = mirrored["turned"]
-    share = turned["mirrored"]
-    return [*lines, Line("answers mirrored, too", turned["n"], share["share"], share["interval"])]
+    changed_truths = figures["turned"]
+    share = changed_truths["mirrored"]
+    return [
+        *lines,
+        Line("answers mirrored, too", changed_truths["n"], share["share"], share["interval"]),
+    ]
 
 
 def _official(results: Mapping[str, Any]) -> list[Line]:
-    """Return the official scores; for an incomplete run, over scored questions and with the others as 0."""
+    """Return the rows of the official scores; for an incomplete run, over scored questions and with the others as 0."""
     intervals, name = results["intervals"], overall_name(results)
-    if "official_over_scored" not in results:  # a predictions file, whose answers are not parsed
+    # Predictions files, whose answers are not parsed, have no such key.
+    if "official_over_scored" not in results:
         return [
             Line(f"{name}{RAW_ANSWER}", results["n"], results[OFFICIAL], intervals.get(OFFICIAL))
         ]
-    scored = results["official_over_scored"]
-    is_incomplete = results[OFFICIAL] is None and scored["score"] is not None
-    label = f"{name}{PARSED_ANSWER}{', scored questions only' if is_incomplete else ''}"
-    lines = [Line(label, scored["n"], scored["score"], intervals.get(OFFICIAL))]
+    over_scored = results["official_over_scored"]
+    is_incomplete = results[OFFICIAL] is None and over_scored["score"] is not None
+    label = f"{name}{PARSED_ANSWER}{', over_scored questions only' if is_incomplete else ''}"
+    lines = [Line(label, over_scored["n"], over_scored["score"], intervals.get(OFFICIAL))]
     if is_incomplete:
-        missing = results["official_missing_as_zero"]
-        lines.append(Line(f"{name}{PARSED_ANSWER}, unscored as 0", None, missing))
+        with_zeros = results["official_missing_as_zero"]
+        lines.append(Line(f"{name}{PARSED_ANSWER}, unscored as 0", None, with_zeros))
     if OFFICIAL_RAW in results:
         bounds = intervals.get(OFFICIAL_RAW)
-        lines.append(Line(f"{name}{RAW_ANSWER}", scored["n"], results[OFFICIAL_RAW], bounds))
+        lines.append(Line(f"{name}{RAW_ANSWER}", over_scored["n"], results[OFFICIAL_RAW], bounds))
     return lines
 
 
-def few_scenes(without: Sequence[str], number: int) -> list[str]:
+def few_scenes_caveats(names: Sequence[str], number: int) -> list[str]:
     """Return the caveat of rows without an interval, as a list of at most one line.
 
     Args:
-        without: Names of the rows without an interval.
+        names: Names of the rows without an interval.
         number: Number of all rows.
     """
-    if not without:
+    if not names:
         return []
-    if len(without) == number:
-        return [f"- no intervals: the questions come from fewer than {LEAST_SCENES} scenes"]
-    rows = ", ".join(without)
-    return [f"- no interval for {rows}: fewer than {LEAST_SCENES} scenes"]
+    if len(names) == number:
+        return [f"- no intervals: the questions come from fewer than {MIN_SCENES} scenes"]
+    rows = ", ".join(names)
+    return [f"- no interval for {rows}: fewer than {MIN_SCENES} scenes"]
 
 
 def _caveats(notes: Sequence[str]) -> list[str]:
@@ -375,7 +387,7 @@ def _caveats(notes: Sequence[str]) -> list[str]:
 
 
 def _work_lines(results: Mapping[str, Any]) -> list[str]:
-    """Return the number of questions by status, the cost, and what was reused between turns."""
+    """Return the number of questions by status, the cost, and the computation reused between turns."""
     counts = results["counts"]
     statuses = [
         f"{counts[name]} {label}"
@@ -383,11 +395,11 @@ def _work_lines(results: Mapping[str, Any]) -> list[str]:
         if counts.get(name) or (name in ALWAYS_SHOWN and name in counts)
     ]
     work, reuse = describe_mean_cost(results), results.get("reuse")
-    reused = [REUSE_WORDS.get(reuse, f"reused between turns: {reuse}")] if reuse else []
-    return [" · ".join(statuses), *([work] if work else []), *reused]
+    reuse_lines = [REUSE_WORDS.get(reuse, f"reused between turns: {reuse}")] if reuse else []
+    return [" · ".join(statuses), *([work] if work else []), *reuse_lines]
 
 
-# `reuse` of an engine -> text
+# value of an engine's `reuse` -> text
 REUSE_WORDS = {
     "keys": "KV cache reused between turns",
     "vision": "image features reused between turns",
@@ -402,8 +414,8 @@ def describe_mean_cost(results: Mapping[str, Any]) -> str | None:
     return f"mean per question: {describe_cost(work)}" if work else None
 
 
-def as_typed(value: Any) -> str:
-    """Return the value of an option in command-line syntax."""
+def option_syntax(value: Any) -> str:
+    """Format the value of an option in command-line syntax."""
     if value in (None, (), [], ""):
         return "not set"
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
@@ -412,7 +424,7 @@ def as_typed(value: Any) -> str:
 def describe_cost(work: Mapping[str, float | None]) -> str:
     """Describe the mean cost per question, from `per_question` of the results."""
     tokens = "tokens: not reported"
-    if work["tokens_in"]:  # 0 in runs of older versions: every prompt has tokens
+    if work["tokens_in"]:  # 0 in runs of older versions; every prompt has tokens
         tokens = f"{work['tokens_in']:,.0f} input tokens, {work['tokens_out']:,.0f} output tokens"
     usd = work.get("cost_usd")
     cost = "" if usd is None else f", {dollars(usd)}"
@@ -420,5 +432,5 @@ def describe_cost(work: Mapping[str, float | None]) -> str:
 
 
 def dollars(usd: float) -> str:
-    """Return an amount in US dollars with cents, or with two significant digits if it is below ten cents."""
+    """Format an amount in US dollars with cents; below ten cents, with two significant digits."""
     return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.2g}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from render_agent.util.numbers import SMALL_NUMBERS
 
-TAIL_LINES, TAIL_CHARACTERS = 6, 800  # size of the end of an answer that the stages inspect
+TAIL_LINES, TAIL_CHARACTERS = 6, 800  # size of the end of an answer that is inspected
 
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
 _TAGGED_LETTER = re.compile(
@@ -42,46 +42,47 @@ _WORD = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)})\b", re.IGNORECASE)
 def letter(answer: str) -> str | None:
     """Return the letter found by the first successful stage, or None.
 
-    The stages: a tagged answer; a letter before a closing tag (two stages); the last lines after the thinking, then
-    of the whole answer; a phrase such as "the answer is B"; the only capital letter on its own. As in VLMEvalKit,
-    letters beyond the question's options count too.
+    The stages are: a tagged answer; a letter before a closing tag (two stages); the last lines after the thinking,
+    then of the whole answer; a phrase such as "the answer is B"; the only stand-alone capital letter. As in
+    VLMEvalKit, letters beyond the question's options count too.
     """
     text = _INVISIBLE.sub("", answer.strip())
     end = text[-TAIL_CHARACTERS:]
     return (
-        _first(_TAGGED_LETTER, text)
-        or _first(_BEFORE_CLOSING[0], end)
-        or _first(_BEFORE_CLOSING[1], end)
+        _find_first(_TAGGED_LETTER, text)
+        or _find_first(_BEFORE_CLOSING[0], end)
+        or _find_first(_BEFORE_CLOSING[1], end)
         or _last_line(_after_thinking(text))
         or _last_line(end)
-        or _first(_CONCLUSION, text)
-        or _only(_CAPITAL.findall("\n".join(_unlisted(text.splitlines()))))
+        or _find_first(_CONCLUSION, text)
+        or _only(_CAPITAL.findall("\n".join(_skip_listed_options(text.splitlines()))))
     )
 
 
 def tagged_number(answer: str) -> float | None:
-    """Return a tagged number, otherwise the last one after the thinking, otherwise the last one, or None.
+    """Return a tagged number, or else the last number after the thinking, or else the last number; None if there is
+    none.
 
     Number words up to twenty count. "twenty-one" is read as 20 and -1, so its last number is -1.
     """
     text = _INVISIBLE.sub("", _first_of_list(answer).strip())
     text = _WORD.sub(lambda word: str(SMALL_NUMBERS[word[0].lower()]), text)
-    tagged = _TAGGED_NUMBER.search(text)
-    if tagged:
-        return float(tagged[1])
+    match = _TAGGED_NUMBER.search(text)
+    if match:
+        return float(match[1])
     numbers = _NUMBER.findall(_after_thinking(text)) or _NUMBER.findall(text)
     return float(numbers[-1]) if numbers else None
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
+def _find_first(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
     return match[1].upper() if match else None
 
 
 def _last_line(text: str) -> str | None:
-    """Return the letter named by the last of the final lines that names exactly one."""
+    """Return the letter named by the last of the final lines that names exactly one letter."""
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:]]
-    for line in reversed(_unlisted(lines)):
+    for line in reversed(_skip_listed_options(lines)):
         whole = _ALONE.fullmatch(line) or _LABEL.match(line)
         letter = whole[1].upper() if whole else _only(_IN_LINE.findall(line))
         if letter:
@@ -89,7 +90,7 @@ def _last_line(text: str) -> str | None:
     return None
 
 
-def _unlisted(lines: Iterable[str]) -> list[str]:
+def _skip_listed_options(lines: Iterable[str]) -> list[str]:
     """Return the lines that do not repeat an option."""
     return [line for line in lines if not _OPTION_LISTED.match(line)]
 
@@ -100,9 +101,9 @@ def _only(letters: list[str]) -> str | None:
 
 def _after_thinking(text: str) -> str:
     for tag in _THINKING:
-        *_, last = [None, *tag.finditer(text)]
-        if last is not None:
-            return text[last.end() :].strip()
+        *_, last_match = [None, *tag.finditer(text)]
+        if last_match is not None:
+            return text[last_match.end() :].strip()
     return text
 
 
@@ -113,5 +114,5 @@ def _first_of_list(answer: str) -> str:
     try:
         entries = ast.literal_eval(answer)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return ""  # VLMEvalKit gives up on such an answer
+        return ""  # VLMEvalKit gives up on such answers
     return str(entries[0]) if isinstance(entries, list) and entries else answer

@@ -1,9 +1,10 @@
-"""Tasks: benchmark rows become questions about scans; the objects a question names; its ground truth.
+"""Tasks: turns benchmark rows into questions about scans, finds the objects that a question names, and computes ground
+truth.
 
 Start with `selection.py`, which selects the questions of a run, then `rows.py`.
 """
 
-# Value of `--benchmark` -> benchmark.
+# value of `--benchmark` -> benchmark
 BENCHMARKS = {
     "vsibench": "render_agent.tasks.vsibench:VSI_BENCH",
     "rooms": "render_agent.tasks.rooms:ROOMS",

@@ -16,11 +16,11 @@ from render_agent.util.reasons import short_repr
 
 
 class Benchmark(ABC):
-    """Provides the questions of one value of `--benchmark`, and their scans."""
+    """Provides the questions for one value of `--benchmark`, and their scans."""
 
     @abstractmethod
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return all questions in order. Their scans may be added later by `with_scans`.
+        """Return all questions, in order. `with_scans` may add their scans later.
 
         Args:
             config: The options of the run.
@@ -54,7 +54,7 @@ class Benchmark(ABC):
         """
         return list(questions)
 
-    def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
+    def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
         """Return, for each data set, a phrase that says where its scans were expected.
 
         Args:
@@ -103,11 +103,11 @@ class PackageBenchmark(Benchmark):
         return list(questions.values())
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the file given by `--questions`; other files that the package reads are not known."""
+        """Return the file given by `--questions`. Other files that the package reads are unknown."""
         path = Path(config.questions or "")
         return [path] if path.is_file() else []
 
-    def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
-        """Return that the package is responsible for the scans."""
+    def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
+        """Return a phrase that says that the package must provide the scans."""
         package = registry.package("benchmark", self.name)
         return {question.dataset: f"must be provided by {package}" for question in questions}

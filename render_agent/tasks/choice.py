@@ -17,7 +17,7 @@ class Choice:
     """
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Check that all requirements are met. Must be fast: no models may be loaded.
+        """Check that all requirements are met. Must be fast and must not load models.
 
         Args:
             config: The options of the run.
@@ -35,7 +35,7 @@ class Choice:
             config: The options of the run.
 
         Raises:
-            SetupError: One of them is not available.
+            SetupError: A model or cluster is not available.
         """
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
@@ -51,9 +51,9 @@ class Choice:
         return ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what `config.json` records about the component in addition to the options.
+        """Return the facts that `config.json` records about the component in addition to the options.
 
-        Must be fast: no models may be loaded.
+        Must be fast and must not load models.
 
         Args:
             config: The options of the run.

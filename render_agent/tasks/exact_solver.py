@@ -1,7 +1,7 @@
 """Computes the answers of VSI-Bench's question types from the object boxes of a scene.
 
-Directions follow VSI-Bench's questions: an observer stands at one point and faces another. Angles are in degrees,
-counter-clockwise from the facing direction, so that positive angles are to the left.
+As in VSI-Bench's questions, an observer stands at one point and faces another. Angles are in degrees, counter-clockwise
+from the facing direction, so that positive angles are to the left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import LIST_PATTERNS, NO_MATCH, subjects
 
 BACK_DEGREES = (
-    135.0  # smallest angle at which a target counts as behind, as defined in the medium question
+    135.0  # minimum angle at which a target counts as behind, as defined in the medium question
 )
 
 
@@ -62,16 +62,16 @@ METRES = {"meters": 1.0, "centimeters": 0.01, "feet": 0.3048}  # unit in a quest
 UNIT = re.compile(rf"(?<=in )(square )?({'|'.join(METRES)})\b")  # the unit in a question's text
 
 # Thresholds for an unambiguous answer.
-APART_METRES = 0.15  # lead of the closest option over the second closest
-MARGIN_DEGREES = 15.0  # distance of an angle from the border between two directions
-LEAST_METRES = 0.4  # distance between two objects
+MIN_LEAD_METRES = 0.15  # margin between the closest and the second closest option
+MARGIN_DEGREES = 15.0  # minimum difference between an angle and the border between two directions
+MIN_DISTANCE_METRES = 0.4  # minimum distance between two objects
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
     """Compute the answer from the boxes of a scene.
 
-    A size is the longest axis of a box, a distance that between the closest points of two boxes, and a
-    direction that between their centres. Routes and appearance orders cannot be computed from boxes.
+    Sizes are the longest axes of boxes. Distances are between the closest points of two boxes, and directions between
+    their centres. Routes and appearance orders cannot be computed from boxes.
 
     Args:
         question: The question.
@@ -105,25 +105,29 @@ def true_answer(question: Question, facts: Facts) -> str | None:
 
 
 def is_clear(question: Question, facts: Facts) -> bool:
-    """True if the answer would not change if the boxes were slightly displaced."""
+    """Return True if the answer would stay the same if the boxes were slightly displaced."""
     boxes = [facts.boxes.get(name, ()) for name in subjects(question)]
     if not boxes or not all(boxes):
         return True
     if question.type == "object_abs_distance":
-        return _min_distance(*boxes) >= LEAST_METRES
+        return _min_distance(*boxes) >= MIN_DISTANCE_METRES
     if question.type == "object_rel_distance":
         distances = sorted(_distances(question, facts, boxes[0]).values())
-        return len(distances) < 2 or distances[1] - distances[0] >= APART_METRES
+        return len(distances) < 2 or distances[1] - distances[0] >= MIN_LEAD_METRES
     if question.type in DIRECTION_NAMES:
-        first = [group[0] for group in boxes]
-        pairs = [(first[0], first[1]), (first[0], first[2]), (first[1], first[2])]
-        angle = bearing(*(box.centre for box in first))
+        first_boxes = [group[0] for group in boxes]
+        pairs = [
+            (first_boxes[0], first_boxes[1]),
+            (first_boxes[0], first_boxes[2]),
+            (first_boxes[1], first_boxes[2]),
+        ]
+        angle = bearing(*(box.centre for box in first_boxes))
         direction = DIRECTION_NAMES[question.type]
         is_stable = all(
             direction(wrap_degrees(angle + offset)) == direction(angle)
             for offset in (-MARGIN_DEGREES, MARGIN_DEGREES)
         )
-        return is_stable and all(distance(a, b) >= LEAST_METRES for a, b in pairs)
+        return is_stable and all(distance(a, b) >= MIN_DISTANCE_METRES for a, b in pairs)
     return True
 
 
@@ -150,7 +154,7 @@ def _in_unit(question: Question, metres: float, digits: int) -> str:
 def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
     """Return the distance in metres from an object to each option with known boxes.
 
-    Keys are letters, or names if the question has no options.
+    Keys are letters; names if the question has no options.
     """
     texts = options_by_letter(question.options)
     if not texts and (
@@ -164,5 +168,5 @@ def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) 
     }
 
 
-def _min_distance(boxes: Sequence[OrientedBox], others: Sequence[OrientedBox]) -> float:
-    return min(distance(box, other) for box in boxes for other in others)
+def _min_distance(boxes: Sequence[OrientedBox], other_boxes: Sequence[OrientedBox]) -> float:
+    return min(distance(box, other_box) for box in boxes for other_box in other_boxes)

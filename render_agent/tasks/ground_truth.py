@@ -49,21 +49,21 @@ class Facts:
 def load_facts(
     questions: Iterable[Question],
     annotations: str | None = None,
-    changed: Collection[Path] | None = None,
+    skip: Collection[Path] | None = None,
 ) -> dict[str, Facts]:
-    """Return the ground truth of the questions' scenes, by scene; edited rooms include their edits.
+    """Return the ground truth of the questions' scenes, by scene. That of edited rooms includes the edits.
 
-    Sources are the official annotations, including those that a scene is built from, and the files that
-    `make-rooms` writes next to a scan.
+    Sources are the official annotations, including those from which a scene is built, and the files that `make-rooms`
+    writes next to a scan.
 
     Args:
         questions: The questions.
         annotations: File or folder of official annotations, as in `--annotations`.
-        changed: Files that are left out because they have changed since a run. If given, official annotations that do
-            not exist and files that cannot be read are left out, too, the latter with a warning.
+        skip: Files to skip because they have changed since a run. If given, missing official annotations are skipped
+            too, and so are unreadable files, with a warning.
 
     Returns:
-        Scene -> ground truth; scenes without it are missing.
+        Scene -> ground truth; scenes without ground truth are missing.
 
     Raises:
         QuestionsError: A file has an unknown format.
@@ -71,22 +71,24 @@ def load_facts(
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
     paths = _annotation_paths(scans.values(), annotations)
-    is_optional = changed is not None
+    is_optional = skip is not None
     if is_optional:
         paths = [path for path in paths if path.exists()]
-    changed = changed or ()
+    skip = skip or ()
     facts: dict[str, Facts] = {}
     for path in paths:
-        with _damage_tolerated(is_optional):
+        with _tolerate_damage(is_optional):
             for file in find_annotation_files(path):
-                if file not in changed:
-                    with _damage_tolerated(is_optional):
-                        read = annotated_facts(file)
-                        facts |= {scene: read[scene] for scene in read.keys() & scans.keys()}
+                if file not in skip:
+                    with _tolerate_damage(is_optional):
+                        file_facts = annotated_facts(file)
+                        facts |= {
+                            scene: file_facts[scene] for scene in file_facts.keys() & scans.keys()
+                        }
     for scene, scan in scans.items():
         truth_file = None if scan is None else ground_truth_file(scan)
-        if scene not in facts and truth_file is not None and truth_file not in changed:
-            with _damage_tolerated(is_optional):
+        if scene not in facts and truth_file is not None and truth_file not in skip:
+            with _tolerate_damage(is_optional):
                 truth = read_ground_truth(truth_file)
                 facts[scene] = Facts(truth.counts, truth.area, _by_label(truth.objects))
     for question in questions:
@@ -96,14 +98,14 @@ def load_facts(
 
 
 @contextmanager
-def _damage_tolerated(is_tolerated: bool) -> Iterator[None]:
-    """Log a QuestionsError as a warning instead of raising it."""
+def _tolerate_damage(is_tolerated: bool) -> Iterator[None]:
+    """Log a QuestionsError as a warning instead of raising it, if `is_tolerated`."""
     try:
         yield
     except QuestionsError as error:
         if not is_tolerated:
             raise
-        logger.warning("%s; object boxes of its scenes are left out", error)
+        logger.warning("%s; object boxes of its scenes are ignored", error)
 
 
 def annotated_facts(path: Path) -> dict[str, Facts]:
@@ -149,7 +151,7 @@ def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> 
 
 
 class SceneFrame(Protocol):
-    """How a scene's coordinates relate to those of its file; implemented by `Scene` and `Probe`."""
+    """The relation between a scene's coordinates and those of its file; implemented by `Scene` and `Probe`."""
 
     @property
     def origin(self) -> tuple[float, float, float]:
@@ -162,7 +164,7 @@ class SceneFrame(Protocol):
         ...
 
 
-def placed(facts: Facts, scene: SceneFrame) -> Facts:
+def place_facts(facts: Facts, scene: SceneFrame) -> Facts:
     """Transform the boxes of a scene from the frame of its file to that of the loaded scene.
 
     Args:
@@ -192,6 +194,6 @@ def _transform_box(
 
 def _by_label(objects: Iterable[AnnotatedObject | BoxedObject]) -> dict[str, list[OrientedBox]]:
     boxes: dict[str, list[OrientedBox]] = {}
-    for thing in objects:
-        boxes.setdefault(thing.label, []).append(OrientedBox(thing.centre, thing.size, thing.axes))
+    for entry in objects:
+        boxes.setdefault(entry.label, []).append(OrientedBox(entry.centre, entry.size, entry.axes))
     return boxes

@@ -1,4 +1,4 @@
-"""The input files of a run (scans, alignments, annotations, ...) and their SHA-256."""
+"""The input files of a run (scans, alignments, annotations, …) and their SHA-256."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from render_agent.scans.instances import instance_files
 from render_agent.tasks.ground_truth import facts_files
 from render_agent.util.processes import count_cores
 
-# Key below `sha256` in config.json.
+# keys below `sha256` in config.json
 Section = Literal[
     "questions", "annotations", "scans", "verifiers", "models", "policies", "packages"
 ]
@@ -31,14 +31,14 @@ Section = Literal[
 Digests = Mapping[str, str | None]
 """SHA-256 by path or name; None for a file that does not exist."""
 
-# A file that was written less than this before it was hashed is hashed again, because time stamps are coarse.
+# A file written within this time before it was hashed is hashed again, because time stamps are coarse.
 COARSE_NS = 2_000_000_000
 
-MAX_BYTES = 1 << 40  # of an input file; larger ones are not files on a disk
+MAX_BYTES = 1 << 40  # limit on the size of an input file; anything larger is not a regular file
 BUFFER_BYTES = 1 << 20
 
 Signature = tuple[int, ...]
-_hashed: dict[tuple[Path, Signature], str] = {}
+_digest_cache: dict[tuple[Path, Signature], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class InputFile:
         name: Path, or a name for a group of files.
         kind: Noun for error messages, such as "scan".
         digest: SHA-256; None if the file is missing.
-        may_appear: True if a run can be resumed although the file was missing or not recorded before.
-        may_be_unrecorded: The same for a file that was not recorded, as older versions did not.
+        may_appear: True if a run can be resumed even if the file was missing or unrecorded before.
+        may_be_unrecorded: True if a run can be resumed even if the file was unrecorded, as in older versions.
     """
 
     section: Section
@@ -61,41 +61,41 @@ class InputFile:
     may_appear: bool = False
     may_be_unrecorded: bool = False
 
-    def differs(self, recorded: Digests) -> bool:
-        """True if the file differs from that at the start of the run.
+    def differs(self, digests: Digests) -> bool:
+        """Return True if the file differs from that at the start of the run.
 
         Args:
-            recorded: Digests at the start of the run, by name.
+            digests: Digests at the start of the run, by name.
         """
-        previous = recorded.get(self.name)
+        previous = digests.get(self.name)
         if self.may_appear and previous is None:
             return False
-        if self.may_be_unrecorded and self.name not in recorded:
+        if self.may_be_unrecorded and self.name not in digests:
             return False
         return previous != self.digest
 
 
 def sha256(path: Path, stop: Event | None = None) -> str:
-    """Return the SHA-256 of a file. A file that has not been written since it was last hashed is not read again.
+    """Return the SHA-256 of a file. A file is not read again unless it was written since it was last hashed.
 
     Raises:
         SetupError: The file cannot be read.
     """
     with os_errors(SetupError, f"read {path}"), path.open("rb", buffering=0) as file:
         before = _signature(file.fileno())
-        if (path, before) in _hashed:
-            return _hashed[path, before]
+        if (path, before) in _digest_cache:
+            return _digest_cache[path, before]
         if before[2] > MAX_BYTES:
             raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
-        started = time.time_ns()
+        started_ns = time.time_ns()
         digest = _hash(file, before[2], stop)
-        if before == _signature(file.fileno()) and before[-1] < started - COARSE_NS:
-            _hashed[path, before] = digest
+        if before == _signature(file.fileno()) and before[-1] < started_ns - COARSE_NS:
+            _digest_cache[path, before] = digest
         return digest
 
 
 def _hash(file: FileIO, size: int, stop: Event | None) -> str:
-    """Return the SHA-256 of the first `size` bytes, because some system files have no end.
+    """Return the SHA-256 of the first `size` bytes only, because some system files are endless.
 
     Raises InterruptedError if `stop` is set meanwhile.
     """
@@ -109,14 +109,14 @@ def _hash(file: FileIO, size: int, stop: Event | None) -> str:
 
 
 def _signature(descriptor: int) -> Signature:
-    """Return values that differ after an open file is written or replaced; the last is the time of that change."""
+    """Return values that change when an open file is written or replaced; the last is the time of the change."""
     status = os.fstat(descriptor)
     return (
         status.st_dev,
         status.st_ino,
         status.st_size,
         status.st_mtime_ns,
-        status.st_ctime_ns,  # no program can set it back
+        status.st_ctime_ns,  # programs cannot reset it
     )
 
 
@@ -132,13 +132,13 @@ def digest_of_group(files: Mapping[str, Path]) -> str:
 
 
 def digests_of(paths: Iterable[Path]) -> dict[Path, str | None]:
-    """Return the SHA-256 of files, hashed by several threads."""
-    ordered, stop = list(paths), Event()
+    """Hash files in several threads, and return their SHA-256."""
+    path_list, stop = list(paths), Event()
     with ThreadPoolExecutor(count_cores()) as pool:
         try:
-            digests = pool.map(partial(digest_of, stop=stop), ordered)
-            return dict(zip(ordered, digests, strict=True))
-        except BaseException:  # Ctrl-C does not wait for large files
+            digests = pool.map(partial(digest_of, stop=stop), path_list)
+            return dict(zip(path_list, digests, strict=True))
+        except BaseException:  # so that Ctrl-C does not wait for large files
             stop.set()
             raise
 
@@ -154,7 +154,7 @@ def files_of_scan(scan: Path) -> list[Path]:
 def scan_files(questions: Iterable[Question]) -> list[InputFile]:
     """Return the files that scenes are read from: scans, their alignments, and the textures they refer to.
 
-    A missing scan may be added later. Another file may not: it would change scenes that were already rendered.
+    A missing scan may be added later. Other files may not, because they would change scenes that were already rendered.
     """
     scans = {question.scan for question in questions if question.scan is not None}
     parts = {file for scan in scans for file in files_of_scan(scan)}
@@ -187,19 +187,19 @@ def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[I
     ]
 
 
-def changed_files(files: Iterable[Path], recorded: Digests) -> list[Path]:
-    """Return the files that differ from their recorded SHA-256; files without a record do not."""
-    with_record = [file for file in files if str(file) in recorded]
-    now = digests_of(with_record)
-    return [file for file in with_record if now[file] != recorded[str(file)]]
+def changed_files(files: Iterable[Path], digests: Digests) -> list[Path]:
+    """Return the files that differ from their recorded SHA-256, ignoring files without a record."""
+    with_record = [file for file in files if str(file) in digests]
+    current = digests_of(with_record)
+    return [file for file in with_record if current[file] != digests[str(file)]]
 
 
-def check_scene(files: Iterable[Path], recorded: Digests) -> None:
-    """Raise SceneError if a file of a scene is not the recorded one.
+def check_scene(files: Iterable[Path], digests: Digests) -> None:
+    """Raise SceneError if a file of a scene differs from its record.
 
-    Called after the scene was read, so that the recorded SHA-256 is that of the bytes that were read.
+    Call it after reading the scene, so that the SHA-256 is that of the bytes that were read.
     """
-    if changed := changed_files(files, recorded):
+    if changes := changed_files(files, digests):
         raise SceneError(
-            f"{changed[0]} has changed since the run started (different SHA-256). Restore it, or start a new run."
+            f"{changes[0]} has changed since the run started (different SHA-256). Restore it, or start a new run."
         )

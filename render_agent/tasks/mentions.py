@@ -7,7 +7,7 @@ import re
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 
-# VSI-Bench's templates: question type -> pattern with a group for each object that the question is about.
+# question type -> pattern of VSI-Bench's template, with a group for each object that the question is about
 SUBJECT_PATTERNS = {
     "object_counting": r"How many (.+)\(s\) are in",
     "object_size_estimation": r"dimension \(length, width, or height\) of the (.+), measured",
@@ -16,7 +16,7 @@ SUBJECT_PATTERNS = {
     "object_rel_direction": r"standing by the (.+) and facing the (.+), is the (.+) to (?:my|the left)",
 }
 
-# Start, facing direction, goal and landmarks of a route.
+# Matches the start, facing direction, goal and landmarks of a route.
 ROUTE_PATTERN = (
     r"(?:beginning at|facing|navigate to|until) the (.+?)"
     r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
@@ -28,13 +28,13 @@ LIST_PATTERNS = {
     "obj_appearance_order": r"following categories in the video: (.+)\?",
 }
 
-NO_MATCH = "(?!)"  # pattern that matches no text, not even an empty one
+NO_MATCH = "(?!)"  # matches no text, not even an empty one
 
 
 def subjects(question: Question) -> list[str]:
     """Return the categories that the question is about, in the order of its pattern.
 
-    Returns a single empty name if the question does not match VSI-Bench's template, or its type has none.
+    The result is a single empty name if the question does not match VSI-Bench's template, or if its type has none.
     """
     match = re.search(SUBJECT_PATTERNS.get(base_question_type(question), NO_MATCH), question.text)
     return list(match.groups()) if match else [""]
@@ -43,7 +43,7 @@ def subjects(question: Question) -> list[str]:
 def named_categories(question: Question) -> tuple[str, ...]:
     """Return the distinct categories that the question names, in lower case and in order of appearance.
 
-    Includes the objects to choose from. Empty for room sizes and for questions that match no template.
+    Includes the objects to choose from. The result is empty for room sizes and for questions that match no template.
     """
     kind = base_question_type(question)
     names = subjects(question)

@@ -25,7 +25,7 @@ def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: bool) -> list[str]:
-    """Return caveats: a subset of the benchmark, counterparts, stand-ins for scans, missing scans.
+    """Return the caveats due to a subset of the benchmark, counterparts, stand-ins for scans, or missing scans.
 
     Args:
         config: The options of the run.
@@ -40,8 +40,7 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
     if config.change:
         originals, counterparts = split_counterparts(questions)
         notes.append(
-            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they are scored as pairs"
-            " only"
+            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
         )
         questions = originals
     scenes = len({(question.dataset, question.scene) for question in questions})
@@ -49,11 +48,11 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
     if config.allow_missing and not blind:
         caveats["missing"] = MISSING
     for kind, caveat in caveats.items():
-        affected = [question for question in questions if _kind(question) == kind]
-        if affected:
-            count = len({(question.dataset, question.scene) for question in affected})
+        affected_questions = [question for question in questions if _kind(question) == kind]
+        if affected_questions:
+            count = len({(question.dataset, question.scene) for question in affected_questions})
             notes.append(
-                f"{caveat}: {count} of {scenes} scenes, {len(affected)} of {len(questions)} questions"
+                f"{caveat}: {count} of {scenes} scenes, {len(affected_questions)} of {len(questions)} questions"
             )
     return notes
 

@@ -16,7 +16,7 @@ from render_agent.util.memory import limit_memory
 from render_agent.util.reasons import reason_of, short_repr, truncate
 from render_agent.util.safe_parse import parse_json, read_bounded
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")  # any other suffix is read as jsonl
+SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")  # files with any other suffix are read as jsonl
 
 # VLMEvalKit's column names -> VSI-Bench's; VSI-Bench's own names take precedence.
 VLMEVALKIT_COLUMNS = {
@@ -30,7 +30,8 @@ VLMEVALKIT_COLUMNS = {
 
 NO_OPTIONS = ("", "nan", "None", "null", "[]")  # tsv cells of questions without options
 
-MAX_PARQUET_BYTES = 384 << 20  # memory limit: a small compressed file can expand to any size
+# Memory limit, because a small compressed file can expand to any size.
+MAX_PARQUET_BYTES = 384 << 20
 
 Rows = list[dict[str, Any]]
 
@@ -43,7 +44,8 @@ def load_questions(path: Path, benchmark: str) -> list[Question]:
         benchmark: Name of the benchmark, stored in each question.
 
     Raises:
-        QuestionsError: The file or one of its rows is malformed, or two rows have the same id; names the row.
+        QuestionsError: The file or one of its rows is malformed, or two rows have the same id. The message names the
+            row.
     """
     questions: dict[str, Question] = {}
     for number, row in enumerate(read_rows(path), 1):
@@ -60,8 +62,8 @@ def load_questions(path: Path, benchmark: str) -> list[Question]:
 def read_rows(path: Path) -> Rows:
     """Read the rows of a question file, in order and with VSI-Bench's column names.
 
-    Formats: .jsonl has one object per line, .json a list of objects, .parquet needs pyarrow, and .tsv is a table with a
-    header row, as written by VLMEvalKit.
+    A .jsonl file has one object per line, a .json file a list of objects, and a .tsv file a header row, as written by
+    VLMEvalKit. Reading .parquet requires pyarrow.
 
     Raises:
         QuestionsError: The file cannot be read, or has another structure.
@@ -117,7 +119,7 @@ def _parquet(path: Path) -> list[Any]:
     try:
         with limit_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
             rows: list[Any] = parquet.read_table(path, use_threads=False).to_pylist()
-    # ValueError for text that is not UTF-8, OverflowError for timestamps out of Python's range
+    # ValueError: not UTF-8; OverflowError: timestamps out of Python's range
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise QuestionsError(f"cannot read the questions in {path}: {reason_of(error)}") from error
     return rows
@@ -142,21 +144,21 @@ def _table(text: str, path: Path) -> list[Any]:
 
 def _convert_row(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
     """Convert a row in VLMEvalKit's format to VSI-Bench's column names and values."""
-    converted = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
+    result = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
     for theirs, ours in VLMEVALKIT_COLUMNS.items():
         if theirs in row:
-            converted.setdefault(ours, row[theirs])
+            result.setdefault(ours, row[theirs])
     if "video" in row:
         # Either the scene's name, or the path of its video: scannet/scene0011_00.mp4
         video = PurePosixPath(row["video"])
         if "scene_name" not in row:
-            converted["scene_name"] = video.name.removesuffix(".mp4")
-        if "dataset" not in converted and video.parent.name:
-            converted["dataset"] = video.parent.name
-    options = converted.get("options")
+            result["scene_name"] = video.name.removesuffix(".mp4")
+        if "dataset" not in result and video.parent.name:
+            result["dataset"] = video.parent.name
+    options = result.get("options")
     if options is not None:
-        converted["options"] = _parse_options(options, path, number)
-    return converted
+        result["options"] = _parse_options(options, path, number)
+    return result
 
 
 def _parse_options(text: str, path: Path, number: int) -> Any:
@@ -165,7 +167,7 @@ def _parse_options(text: str, path: Path, number: int) -> Any:
         return None
     try:
         return ast.literal_eval(text)
-    # The documented exceptions of literal_eval for malformed input.
+    # the exceptions that literal_eval documents for malformed input
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise QuestionsError(
             f"{path}, row {number}: options must be a list such as ['A. left', ...], not"

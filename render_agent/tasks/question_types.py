@@ -42,18 +42,18 @@ TYPE_METRICS: Mapping[str, str] = {
     **dict.fromkeys(DIRECTION_TYPES, "direction-accuracy"),
 }
 
-# Default metric for question types without an entry in TYPE_METRICS.
+# default metrics of question types without an entry in TYPE_METRICS
 FORM_METRICS: Mapping[AnswerForm, str] = {
     "letter": "accuracy",
     "number": "mean-relative-accuracy",
     "text": "first-word",
 }
 
-DIRECTION = "object_rel_direction"  # task formed by the types of relative direction
+DIRECTION = "object_rel_direction"  # task that consists of the types of relative direction
 
 _WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
 
-# ReVSI task -> its types, as in lmms-eval (tasks/revsi); the score of a task is the mean over its types.
+# ReVSI task -> its types, as in lmms-eval (tasks/revsi); a task's score is the mean over its types
 REVSI_TASKS: Mapping[str, tuple[str, ...]] = {
     DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
     "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
@@ -69,13 +69,13 @@ REVSI_NUMBERS = (
     *REVSI_TASKS["room_size_estimation"],
 )
 
-# Task -> its types. Every other type is its own task.
+# task -> its types; every other type is a task by itself
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
     **REVSI_TASKS,
     DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],
 }
 
-# Type -> its task; the inverse of COMPOSITES.
+# type -> its task, the inverse of COMPOSITES
 PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
 
 

@@ -1,4 +1,4 @@
-"""Folders with a question file and scans: the bundled rooms, and those written by `render-agent make-rooms`."""
+"""Folders with a question file and scans: the bundled rooms, and folders written by `render-agent make-rooms`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUNDLED = (
 
 QUESTIONS = "questions.jsonl"
 
-VSIBENCH_ONLY = ("subset", "annotations")  # options that apply to VSI-Bench only
+VSIBENCH_ONLY = ("subset", "annotations")  # options that apply only to VSI-Bench
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
 
 
 def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:
-    """Raise UsageError if an option was passed that applies to VSI-Bench only.
+    """Raise UsageError if an option was passed that applies only to VSI-Bench.
 
     Args:
         config: The options of the run.
@@ -60,15 +60,15 @@ def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -
     """
     if config.questions is not None and not own_questions:
         raise UsageError(
-            "--questions applies to VSI-Bench's question file only. Pass any other file as --benchmark FILE."
+            "--questions applies only to VSI-Bench's question file. Pass any other file as --benchmark FILE."
         )
     for name in VSIBENCH_ONLY:
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")
-            raise UsageError(f"{flag} applies to --benchmark vsibench only. Omit it.")
+            raise UsageError(f"{flag} applies only to --benchmark vsibench. Omit it.")
 
 
-def bundled() -> list[Question]:
+def load_bundled_rooms() -> list[Question]:
     """Return the questions about the bundled rooms, with their scans."""
     return load_rooms(BUNDLED)
 

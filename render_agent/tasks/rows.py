@@ -17,10 +17,10 @@ from render_agent.util.numbers import is_number
 from render_agent.util.reasons import short_repr
 from render_agent.util.sanitize import is_plain
 
-# Columns required in every row; questions with a choice of answers also need `options`.
+# columns required in every row; multiple-choice questions also need `options`
 REQUIRED_COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
 
-NAME_COLUMNS = ("id", "dataset", "scene_name")  # used in file names
+NAME_COLUMNS = ("id", "dataset", "scene_name")  # columns used in file names
 
 Row = Mapping[str, Any]
 
@@ -41,10 +41,10 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         raise QuestionsError(
             f"unknown metric {short_repr(metric)}. Use one of {', '.join(registry.names('metric'))}."
         )
-    missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
-    if missing:
+    missing_columns = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
+    if missing_columns:
         raise QuestionsError(
-            f"column {missing[0]!r} is missing. VSI-Bench's format requires {', '.join(REQUIRED_COLUMNS)}."
+            f"column {missing_columns[0]!r} is missing. VSI-Bench's format requires {', '.join(REQUIRED_COLUMNS)}."
         )
     if not str(row["question"]).strip():
         raise QuestionsError("column 'question' is empty")
@@ -52,9 +52,9 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
-    wanted = _answer_form(kind, metric)
-    truth, *other_answers = _correct_answers(row["ground_truth"], wanted)
-    _check_form(kind, wanted, options, truth)
+    form = _answer_form(kind, metric)
+    truth, *other_answers = _correct_answers(row["ground_truth"], form)
+    _check_form(kind, form, options, truth)
     question = Question(
         id=str(row["id"]),
         benchmark=benchmark,
@@ -62,7 +62,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         scene=str(row["scene_name"]),
         type=kind,
         text=str(row["question"]),
-        answer_form=wanted,
+        answer_form=form,
         options=options,
         ground_truth=truth,
         scan=scan,
@@ -76,7 +76,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     return question
 
 
-def _correct_answers(value: Any, wanted: AnswerForm) -> list[str]:
+def _correct_answers(value: Any, form: AnswerForm) -> list[str]:
     """Return the correct answers; only text questions may have several."""
     for item in value if isinstance(value, list) else [value]:
         if item is None or (isinstance(item, float) and not math.isfinite(item)):
@@ -85,7 +85,7 @@ def _correct_answers(value: Any, wanted: AnswerForm) -> list[str]:
             )
     if not isinstance(value, list):
         return [str(value)]
-    if not value or wanted != "text":
+    if not value or form != "text":
         raise QuestionsError(
             f"ground truth {short_repr(value)}: a list needs at least one entry, and a text metric such as"
             " exact-match in the column 'metric'"
@@ -106,9 +106,9 @@ def _start(value: Any) -> StartPose | None:
 
 
 def is_finite(value: Any) -> bool:
-    """True for a finite number that fits into a float; False for a boolean."""
+    """Return True for a finite number that fits into a float, but not for a boolean."""
     is_numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_numeric and abs(value) <= sys.float_info.max  # integers can exceed it
+    return is_numeric and abs(value) <= sys.float_info.max  # integers can be larger than any float
 
 
 def check_name(column: str, text: str) -> None:
@@ -125,7 +125,7 @@ def check_name(column: str, text: str) -> None:
 
 
 def _answer_form(kind: str, metric: str | None) -> AnswerForm:
-    """Return the answer form, as determined by the row's metric or else by the question type."""
+    """Return the answer form, which follows from the row's metric or else from the question type."""
     if metric is not None:
         form: AnswerForm = registry.load("metric", metric).form
         return form
@@ -137,9 +137,9 @@ def _answer_form(kind: str, metric: str | None) -> AnswerForm:
     return ANSWER_FORMS[kind]
 
 
-def _check_form(kind: str, wanted: AnswerForm, options: Sequence[str], truth: str) -> None:
+def _check_form(kind: str, form: AnswerForm, options: Sequence[str], truth: str) -> None:
     """Raise QuestionsError if options or ground truth do not match the answer form."""
-    if wanted == "letter":
+    if form == "letter":
         if not options:
             raise QuestionsError(f"question type {kind} requires options")
         if truth not in [option[:1] for option in options]:
@@ -147,8 +147,8 @@ def _check_form(kind: str, wanted: AnswerForm, options: Sequence[str], truth: st
                 f"ground truth {short_repr(truth)} is not the letter of any option"
             )
     elif options:
-        raise QuestionsError(f"question type {kind} expects a {wanted} and must not have options")
-    elif wanted == "number" and not (is_number(truth) and math.isfinite(float(truth))):
+        raise QuestionsError(f"question type {kind} expects a {form} and must not have options")
+    elif form == "number" and not (is_number(truth) and math.isfinite(float(truth))):
         raise QuestionsError(
             f"ground truth {short_repr(truth)} must be a finite number for question type {kind}"
         )

@@ -1,6 +1,6 @@
-"""Further benchmarks about scans: SQA3D, ScanQA, OpenEQA and ReVSI, read from their authors' files.
+"""Other benchmarks about scans: SQA3D, ScanQA, OpenEQA and ReVSI, read from their authors' files.
 
-Scans are located by scene id, as for VSI-Bench. The `metric` of each question determines its score.
+Scans are located by scene id, as for VSI-Bench. The `metric` of each question determines how it is scored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ScanBenchmark(ScannedBenchmark):
         name: The value of `--benchmark`.
         read: Reads the questions of a file.
         file: Name of the authors' file, for error messages.
-        beside: Returns further files that belong to a question file.
+        beside: Returns the other files that belong to a question file.
     """
 
     name: str
@@ -79,8 +79,8 @@ class ScanBenchmark(ScannedBenchmark):
 def read_sqa3d(path: Path) -> list[Question]:
     """Read SQA3D's questions; the annotation file must be in the same folder.
 
-    The text of a question is its situation followed by the question itself, and the start pose is that of the annotation.
-    Types follow the question's first word, as in SQA3D's tables.
+    The text of a question is its situation followed by the question itself. The start pose is that of the annotation.
+    As in SQA3D's tables, the first word of a question determines its type.
 
     Raises:
         QuestionsError: A file is malformed, or an annotation is missing.
@@ -171,7 +171,7 @@ def read_openeqa(path: Path) -> list[Question]:
     return questions
 
 
-# Pattern of a ReVSI scene id -> data set; scans of other data sets cannot be located.
+# pattern of a ReVSI scene id -> data set; scans of other data sets cannot be located
 REVSI_DATASETS = {
     r"scene\d{4}_\d{2}": SCANNET,
     r"\d{8}": "arkitscenes",
@@ -180,7 +180,7 @@ REVSI_DATASETS = {
 
 
 def read_revsi(path: Path) -> list[Question]:
-    """Read ReVSI's questions, with rows as on the hub and in lmms-eval.
+    """Read ReVSI's questions, whose rows are as on the hub and in lmms-eval.
 
     Raises:
         QuestionsError: A row is malformed.
@@ -193,7 +193,7 @@ def read_revsi(path: Path) -> list[Question]:
                 f"{path}, row {number}: {short_repr(kind)} is not a question type of ReVSI"
             )
         datasets = (name for form, name in REVSI_DATASETS.items() if re.fullmatch(form, scene))
-        completed = {
+        full_row = {
             **row,
             "scene_name": scene,
             "dataset": row.get("dataset") or next(datasets, "revsi"),
@@ -201,7 +201,7 @@ def read_revsi(path: Path) -> list[Question]:
             "options": row.get("options") or None,
         }
         try:
-            questions.append(question_from_row(completed, "revsi", None))
+            questions.append(question_from_row(full_row, "revsi", None))
         except QuestionsError as error:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
     return questions
@@ -226,9 +226,9 @@ def _entries(path: Path, key: str | None, *fields: str) -> list[Entry]:
             f"{path} must contain a list of entries{f' under {key!r}' if key else ''}"
         )
     for number, entry in enumerate(entries, 1):
-        missing = [n for n in fields if not isinstance(entry, dict) or entry.get(n) is None]
-        if missing:
-            raise QuestionsError(f"{path}, entry {number}: field {missing[0]!r} is missing")
+        missing_fields = [n for n in fields if not isinstance(entry, dict) or entry.get(n) is None]
+        if missing_fields:
+            raise QuestionsError(f"{path}, entry {number}: field {missing_fields[0]!r} is missing")
     return entries
 
 
@@ -282,7 +282,7 @@ def _question(
 
 
 def _first_word(question: str) -> str:
-    """Return the first word of an SQA3D question if it denotes a type, otherwise "other"."""
+    """Return the first word of an SQA3D question if it determines a type, otherwise "other"."""
     text = question.lstrip().lower()
     words = ("what", "is", "how", "can", "which")
     return next((word for word in words if text.startswith(word)), "other")

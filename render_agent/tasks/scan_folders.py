@@ -37,7 +37,7 @@ KINDS = (
     "splat",
 )  # in order of preference, if a folder has several scans of a scene
 
-MAX_SCENE_NAME_BYTES = 200  # file systems allow 255 bytes; suffixes are added to the name
+MAX_SCENE_NAME_BYTES = 200  # file systems allow 255 bytes, and suffixes are added to the name
 
 MAX_NAMED_SCENES = 8  # missing scenes listed per data set in an error message
 
@@ -48,7 +48,7 @@ Roots = Mapping[str, Sequence[str]]  # data set -> root folders, in search order
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The scenes of one data set without a scan, and the number of questions about them."""
+    """The scenes without a scan in one data set, and the number of questions about them."""
 
     dataset: str
     scenes: tuple[str, ...]
@@ -92,7 +92,7 @@ def with_scans(
 
 
 def _places_searched(scenes: Iterable[tuple[str, str]], roots: Roots) -> str:
-    """Return a sentence per data set with the paths that were tried for its first scene; empty without root folders."""
+    """Return a sentence per data set with the paths tried for its first scene; empty without root folders."""
     first_scenes: dict[str, str] = {}
     for dataset, scene in sorted(scenes):
         if is_safe_name(scene):
@@ -115,7 +115,7 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     if not is_safe_name(scene):
         return None
     layouts = LAYOUTS.get(dataset, ())
-    # Prefer meshes in any root over clouds. Do not resolve links: companion files are next to the link.
+    # Prefer meshes in any root to clouds. Do not resolve links, because companion files are next to the link.
     paths = (
         Path(root, layout.format(id=scene))
         for cloud in (False, True)
@@ -127,7 +127,7 @@ def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
 
 
 def find_in_folder(folder: Path, scene: str) -> Path | None:
-    """Return the scan in a folder that is named after a scene, preferring KINDS in order; None if there is none."""
+    """Return the scan in a folder that is named after a scene, or None. KINDS has the order of preference."""
     from render_agent.scans.formats.readers import SCAN_SUFFIXES, scan_kind
 
     if not is_safe_name(scene):
@@ -140,7 +140,7 @@ def find_in_folder(folder: Path, scene: str) -> Path | None:
 
 
 def is_safe_name(scene: str) -> bool:
-    """True if a scene's name is a safe file name: not a path, and not too long."""
+    """Return True if a scene's name is a safe file name: not a path, and not too long."""
     if scene in ("", ".", "..") or len(scene.encode("utf-8", "replace")) > MAX_SCENE_NAME_BYTES:
         return False
     return not any(character in scene for character in "/\\\0")
@@ -199,7 +199,7 @@ def missing_text(
     )
 
 
-def searched(roots: Roots) -> dict[str, str]:
+def search_places(roots: Roots) -> dict[str, str]:
     """Return, for each data set, a phrase that says where its scans are expected."""
     return {
         dataset: f"expected {layouts[0].format(id='ID')} in {' or '.join(folders)}"
@@ -210,12 +210,12 @@ def searched(roots: Roots) -> dict[str, str]:
 
 
 def _refuse_ambiguous_scenes(scenes: Iterable[tuple[str, str]]) -> None:
-    """Raise SetupError if two data sets share a scene name, because images are stored under that name."""
+    """Raise SetupError if two data sets share a scene name, because images are stored by scene name."""
     datasets: dict[str, str] = {}
     for dataset, scene in sorted(scenes):
-        if (other := datasets.setdefault(scene, dataset)) != dataset:
+        if (other_dataset := datasets.setdefault(scene, dataset)) != dataset:
             raise SetupError(
-                f"scene {scene!r} exists in both {other} and {dataset}. Run one data set at a time with --dataset."
+                f"scene {scene!r} exists in both {other_dataset} and {dataset}. Run one data set at a time with --dataset."
             )
 
 

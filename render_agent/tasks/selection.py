@@ -40,18 +40,18 @@ def choose_questions(
     """
     if config.ply is not None:
         return [single_question(config)]
-    selected = shard_of(undivided_questions(config), config.shard)
+    questions = shard_of(undivided_questions(config), config.shard)
     if blind and not changes:
-        return selected
+        return questions
     benchmark = find_benchmark(config)
-    selected = benchmark.with_scans(config, selected)
+    questions = benchmark.with_scans(config, questions)
     if not (config.allow_missing or blind):
-        refuse_missing(selected, benchmark.searched(config, selected))
-    return with_counterparts(config, selected, changes) if changes else selected
+        refuse_missing(questions, benchmark.search_places(config, questions))
+    return with_counterparts(config, questions, changes) if changes else questions
 
 
 def undivided_questions(config: RunConfig) -> list[Question]:
-    """Return the questions of a benchmark that the filters select, in order, of which `--shard` takes a part.
+    """Return the questions that the filters select from a benchmark, in order, before `--shard` is applied.
 
     Raises:
         QuestionsError: The filters leave no question, or a file is malformed.
@@ -60,7 +60,7 @@ def undivided_questions(config: RunConfig) -> list[Question]:
     questions = filter_questions(find_benchmark(config).questions(config), config)
     if not questions:
         raise QuestionsError(
-            "no question matches --type, --dataset, --scene, --id and --exclude together. Omit one of them."
+            "no question matches the combination of --type, --dataset, --scene, --id and --exclude. Omit one of them."
         )
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
@@ -88,14 +88,14 @@ def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]
         raise UsageError(f"--shard {shard!r} must be I/N with I from 1 to N, such as 2/8")
     scenes = list(dict.fromkeys((question.dataset, question.scene) for question in questions))
     in_shard = set(scenes[int(index) - 1 :: int(count)])
-    selected = [
+    shard_questions = [
         question for question in questions if (question.dataset, question.scene) in in_shard
     ]
-    if not selected:
+    if not shard_questions:
         raise QuestionsError(
             f"--shard {shard} is empty: the questions are about {count_noun(len(scenes), 'scene')}. Use fewer shards."
         )
-    return selected
+    return shard_questions
 
 
 def question_files(config: RunConfig) -> list[Path]:
@@ -106,8 +106,8 @@ def question_files(config: RunConfig) -> list[Path]:
     """
     if config.ply is not None:
         return []
-    excluded = [] if config.exclude is None else [Path(config.exclude)]
-    return [*find_benchmark(config).files(config), *excluded]
+    exclusion_files = [] if config.exclude is None else [Path(config.exclude)]
+    return [*find_benchmark(config).files(config), *exclusion_files]
 
 
 def single_question(config: RunConfig) -> Question:
@@ -148,10 +148,10 @@ def add_letters(options: Sequence[str]) -> tuple[str, ...]:
         raise UsageError("--option needs at least two choices")
     if len(options) > MAX_OPTIONS:
         raise UsageError(f"too many choices ({len(options)}). Use at most {MAX_OPTIONS}.")
-    if repeated := [
+    if duplicates := [
         option for option, count in Counter(map(str.strip, options)).items() if count > 1
     ]:
-        raise UsageError(f"--option {short_repr(repeated[0])} is repeated. Remove the duplicate.")
+        raise UsageError(f"--option {short_repr(duplicates[0])} is repeated. Remove the duplicate.")
     texts = options_by_letter(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
@@ -159,13 +159,13 @@ def add_letters(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_question_file(config: RunConfig) -> bool:
-    """True if `--benchmark` is a file; built-in benchmarks take precedence over files, and files over packages."""
+    """Return True if `--benchmark` is a file. Built-in benchmarks take precedence over files, and files over packages."""
     is_built_in = config.benchmark in registry.built_in("benchmark")
     return not is_built_in and Path(config.benchmark).is_file()
 
 
 def find_benchmark(config: RunConfig) -> Benchmark:
-    """Return the benchmark selected by `--benchmark`: a question file, a built-in one, or one of a package.
+    """Return the benchmark selected by `--benchmark`: built-in, a question file, or provided by a package.
 
     Raises:
         SetupError: The benchmark does not exist.
@@ -194,8 +194,8 @@ def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Q
     Raises:
         QuestionsError: A value matches no question, or `--exclude` contains an unknown id.
     """
-    excluded = set() if config.exclude is None else read_ids(Path(config.exclude))
-    if unknown := sorted(excluded - {question.id for question in questions}):
+    excluded_ids = set() if config.exclude is None else read_ids(Path(config.exclude))
+    if unknown := sorted(excluded_ids - {question.id for question in questions}):
         raise QuestionsError(
             f"--exclude {config.exclude} contains {len(unknown)} unknown ids, such as"
             f" {short_repr(unknown[0])}. Check that it belongs to this benchmark."
@@ -213,7 +213,7 @@ def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Q
     return [
         question
         for question in questions
-        if question.id not in excluded
+        if question.id not in excluded_ids
         and (not config.type or question.type in config.type)
         and (not config.dataset or question.dataset in config.dataset)
         and (not config.scene or question.scene in config.scene)

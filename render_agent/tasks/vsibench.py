@@ -12,11 +12,12 @@ from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import SUFFIXES, load_questions
-from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
+from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, search_places, with_scans
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import read_bounded
 
-QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")  # searched without --questions
+# Folders searched if --questions is not given.
+QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 
 QUESTION_FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")  # fmt: skip
 
@@ -34,16 +35,16 @@ class ScannedBenchmark(Benchmark):
         """Return the questions with their scans, or with rooms built from annotations."""
         return with_scans(questions, roots_of(config), config.annotations)
 
-    def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
+    def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
         """Return, for each data set, a phrase that says where its scans were expected."""
-        return searched(roots_of(config))
+        return search_places(roots_of(config))
 
 
 class VSIBench(ScannedBenchmark):
     """VSI-Bench."""
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions without their scans; raises as `load_vsibench` does."""
+        """Return the questions without their scans. Raises the same errors as `load_vsibench`."""
         return load_vsibench(config.questions, config.subset)
 
     def files(self, config: RunConfig) -> list[Path]:
@@ -82,8 +83,8 @@ def vsibench_files(questions: str | None, subset: str) -> list[Path]:
     """Return the files that `load_vsibench` reads for the same options."""
     path = questions_path(questions)
     tiny = [tiny_ids_path(path)] if subset == "tiny" else []
-    removed = path.with_name(REMOVED_IDS)
-    return [path, *tiny, *([removed] if removed.is_file() else [])]
+    removed_ids = path.with_name(REMOVED_IDS)
+    return [path, *tiny, *([removed_ids] if removed_ids.is_file() else [])]
 
 
 def questions_path(questions: str | None) -> Path:
@@ -134,19 +135,19 @@ TINY_IDS = "tiny_ids.txt"
 def with_pruned(questions: Sequence[Question], path: Path) -> list[Question]:
     """Set `pruned` of all questions from the file of removed ids next to `path`.
 
-    If every question has it set from its own column, or there is no such file, the questions are unchanged.
+    Questions stay unchanged if there is no such file, or if all of them have the flag from a column.
     """
-    removed = path.with_name(REMOVED_IDS)
-    if not removed.is_file() or all(question.pruned is not None for question in questions):
+    removed_ids = path.with_name(REMOVED_IDS)
+    if not removed_ids.is_file() or all(question.pruned is not None for question in questions):
         return list(questions)
-    ids = read_ids(removed)
+    ids = read_ids(removed_ids)
     return [replace(question, pruned=question.id in ids) for question in questions]
 
 
 def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Question]:
     """Return the questions of a subset, in order.
 
-    Unknown ids in the list of `tiny` are ignored: the benchmark has since removed those questions.
+    Unknown ids in the list of `tiny` are ignored, because the benchmark has since removed those questions.
 
     Args:
         questions: All questions.
@@ -161,19 +162,19 @@ def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Qu
         return list(questions)
     if subset == "tiny":
         ids = read_ids(tiny_ids_path(path))
-        selected = [question for question in questions if question.id in ids]
+        subset_questions = [question for question in questions if question.id in ids]
     else:
         if any(question.pruned is None for question in questions):
             raise SetupError(
                 f"--subset debiased needs a column 'pruned', which {path} does not have. Add {REMOVED_IDS} to"
                 " the same folder."
             )
-        selected = [question for question in questions if not question.pruned]
-    if not selected:
+        subset_questions = [question for question in questions if not question.pruned]
+    if not subset_questions:
         raise QuestionsError(
             f"no question in {path} belongs to the subset {subset}. Check its ids."
         )
-    return selected
+    return subset_questions
 
 
 def tiny_ids_path(path: Path) -> Path:

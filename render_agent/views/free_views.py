@@ -29,7 +29,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.views.image_store import question_file, scene_file
-from render_agent.views.measurement import measured
+from render_agent.views.measurement import measure_places
 from render_agent.views.provider import NextViews
 from render_agent.views.stress.image_stress import ImageSink
 from render_agent.views.view_policies.view_policy import AdditionalViews, ViewChooser, ViewContext
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class FreeViews:
-    """Renders the next views of questions. Must be used only in the thread that owns the renderer.
+    """Renders the next views of questions. Use it only in the thread that owns the renderer.
 
     Args:
         make_viewer: Creates the viewer; called once, when the first view is rendered.
@@ -72,20 +72,20 @@ class FreeViews:
             RenderError: The scene cannot be rendered.
             RunLogError: A restored image cannot be written.
         """
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         space = self.scenes.space(state.question)
         self.restore(state)
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
         scan = () if state.turns else self._scan(state, camera)
-        return NextViews(views, camera, space, time.perf_counter() - began, scan)
+        return NextViews(views, camera, space, time.perf_counter() - started_at, scan)
 
-    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
-        """Return measurements at the places named in a reply, as text.
+    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
+        """Measure the places in a reply, and return the results as text.
 
         Args:
             state: The question.
-            now: What the model was shown last.
+            current: The views shown to the model most recently.
             places: The places to measure.
 
         Raises:
@@ -93,8 +93,10 @@ class FreeViews:
             RenderError: The scene cannot be rendered.
         """
         facts = (self.facts or {}).get(state.question.scene)
-        views = {view.number: view for view in (*state.views, *now.views)}
-        return measured(places, views, now.camera, state.scene, facts, self.viewer, self.wording)
+        views = {view.number: view for view in (*state.views, *current.views)}
+        return measure_places(
+            places, views, current.camera, state.scene, facts, self.viewer, self.wording
+        )
 
     def restore(self, state: QuestionState) -> None:
         """Re-render images of earlier turns that are missing, damaged or different in the run folder.
@@ -114,45 +116,45 @@ class FreeViews:
                     self._restore_image(state, turn, candidate.view, candidate.camera, trail)
 
     def preview(
-        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
+        self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return candidates with the view each would lead to; identical views share an image.
+        """Return the candidates, each with the view it would lead to. Identical views share an image.
 
         Args:
             state: The question.
-            now: What the model is shown in this turn.
+            current: The views shown to the model in this turn.
             candidates: Candidate moves with their cameras.
 
         Raises:
             SceneError: The scene cannot be read.
             RenderError: The scene cannot be rendered.
         """
-        views = {view.number: view for view in (*state.views, *now.views)}
-        trail = [*(turn.camera_before for turn in state.turns), now.camera]
-        previewed = []
-        rendered: dict[tuple[str, Camera], View] = {}
+        views = {view.number: view for view in (*state.views, *current.views)}
+        trail = [*(turn.camera_before for turn in state.turns), current.camera]
+        results = []
+        views_by_request: dict[tuple[str, Camera], View] = {}
         for candidate in candidates:
             kind = self._requested_view(candidate.action, views)
             key = str(kind), candidate.camera
             if isinstance(kind, View):
                 view = kind
-            elif key in rendered:
-                view = rendered[key]
+            elif key in views_by_request:
+                view = views_by_request[key]
             else:
                 picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 self.pictures.save(file, picture.picture)
                 view = View(len(views), kind, file, picture.camera)
-                rendered[key] = view
-            previewed.append(structs.replace(candidate, view=view))
-        return previewed
+                views_by_request[key] = view
+            results.append(structs.replace(candidate, view=view))
+        return results
 
-    def storing_in(self, pictures: ImageSink) -> Self:
-        """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
-        _ = self.viewer  # created once for both
-        other = copy(self)
-        other.pictures, other._openings = pictures, {}
-        return other
+    def with_store(self, pictures: ImageSink) -> Self:
+        """Return a provider that stores images in another place but shares the viewer and the start poses."""
+        _ = self.viewer  # create it once for both
+        provider = copy(self)
+        provider.pictures, provider._openings = pictures, {}
+        return provider
 
     @cached_property
     def viewer(self) -> Viewer:
@@ -178,14 +180,12 @@ class FreeViews:
         views = {view.number: view for view in state.views}
         return (self._requested_view(state.turns[-1].action, views),)
 
-    def _requested_view(self, action: Action | Malformed, shown: Mapping[int, View]) -> str | View:
+    def _requested_view(self, action: Action | Malformed, views: Mapping[int, View]) -> str | View:
         """Return the view a reply requests: an earlier view, by number, or a view type."""
-        requested = action.view if isinstance(action, Action) else None
-        if isinstance(requested, int) and requested in shown:
-            return shown[requested]
-        return (
-            requested if isinstance(requested, str) and requested in self.kinds else self.kinds[0]
-        )
+        request = action.view if isinstance(action, Action) else None
+        if isinstance(request, int) and request in views:
+            return views[request]
+        return request if isinstance(request, str) and request in self.kinds else self.kinds[0]
 
     def _restore_image(
         self,
@@ -195,7 +195,9 @@ class FreeViews:
         camera: Camera,
         trail: Sequence[Camera],
     ) -> None:
-        """Re-render a view of an earlier turn unless its stored image is intact; `camera` is where it was requested."""
+        """Re-render a view of an earlier turn unless its stored image is intact. `camera` is the pose it was
+        requested from.
+        """
         if not self.pictures.is_saved(view.file, turn.sha256.get(view.file)):
             view_camera = view.camera if view.kind == "ego" else None
             camera = view_camera if isinstance(view_camera, Camera) else camera
@@ -216,12 +218,12 @@ class FreeViews:
             if (preview := previewed_view(state)) is not None:
                 views.append(replace(preview, number=number))
                 continue
-            shared = is_shared_start and not turn
-            file = scene_file(scene, kind) if shared else question_file(state.id, turn, kind)
+            is_shared = is_shared_start and not turn
+            file = scene_file(scene, kind) if is_shared else question_file(state.id, turn, kind)
             picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
             self.pictures.save(file, picture.picture)
             views.append(View(number, kind, file, picture.camera))
-        for view in unmade_views_shown(state):
+        for view in shown_rejected_views(state):
             views.append(replace(view, number=len(state.views) + len(views)))
         if not state.turns and is_shared_start:
             self._openings[scene] = tuple(views)
@@ -229,18 +231,18 @@ class FreeViews:
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
         question = state.question
-        unchanged = question.unchanged  # counterparts share the start of the original question
+        original = question.unchanged  # a counterpart starts where the original question does
         if question.change is not None:
-            space = self.scenes.space(unchanged)
+            space = self.scenes.space(original)
         if question.start is not None:
-            scene = self.scenes.get(unchanged)
-            where = question_pose(scene, question.start)
-            return self._camera_at(scene, space, where)
+            scene = self.scenes.get(original)
+            pose = question_pose(scene, question.start)
+            return self._camera_at(scene, space, pose)
         with self._starting[question.scene]:
             if question.scene not in self._starts:
-                scene = self.scenes.get(unchanged)
+                scene = self.scenes.get(original)
                 camera = self._camera_at(scene, space, self.start)
-                if question is not unchanged:
+                if question is not original:
                     camera = self._in_changed_room(state, camera, self.scenes.space(question))
                 else:
                     for note in moved_start_note(state.scene, self.start, camera):
@@ -248,9 +250,9 @@ class FreeViews:
                 self._starts[question.scene] = camera
             return self._starts[question.scene]
 
-    def _camera_at(self, scene: Scene, space: FreeSpace, where: Start) -> Camera:
+    def _camera_at(self, scene: Scene, space: FreeSpace, pose: Start) -> Camera:
         renderer, (width, height) = self.viewer.renderer, self.viewer.size
-        return start_camera(scene, renderer, space, where, self.viewer.vertical_fov, width / height)
+        return start_camera(scene, renderer, space, pose, self.viewer.vertical_fov, width / height)
 
     def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
         """Move a camera along with the edits of its room, then to the nearest free place at the same height."""
@@ -264,17 +266,17 @@ class FreeViews:
         return replace(camera, position=(x, y, z), yaw=yaw)
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
-        """Return notes for the first turn: how the scan was read, and whether the start was moved."""
+        """Return notes for the first turn: how the scan was read, and whether the start pose was moved."""
         has_own_start = state.question.has_own_start
-        moved = () if has_own_start else moved_start_note(state.scene, self.start, camera)
-        return (*state.scene.description, *moved)
+        start_notes = () if has_own_start else moved_start_note(state.scene, self.start, camera)
+        return (*state.scene.description, *start_notes)
 
 
 @dataclass(eq=False)
 class PolicyViews(FreeViews):
-    """Shows all views of a question in its first turn: the opening, then those a policy chooses.
+    """Shows all views of a question in its first turn: the opening views, then those chosen by a policy.
 
-    Questions of a scene share images where the policy allows it.
+    Questions about the same scene share images if the policy allows it.
     """
 
     policy: ViewChooser = field(kw_only=True)
@@ -288,68 +290,68 @@ class PolicyViews(FreeViews):
             RenderError: The scene cannot be rendered.
             RunLogError: A restored image cannot be written.
         """
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         self.restore(state)
         if state.camera is not None:
-            return NextViews((), state.camera, None, time.perf_counter() - began)
+            return NextViews((), state.camera, None, time.perf_counter() - started_at)
         space = self.scenes.space(state.question)
         start = self._start(state, space)
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
         policy_views = self.policy.additional_views(state.question, context)
         additional = self._draw_additional(state, policy_views)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started_at
         return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))
 
-    def storing_in(self, pictures: ImageSink) -> Self:
-        """Return a provider that stores images elsewhere but shares the viewer and the start poses."""
-        other = super().storing_in(pictures)
-        other._shared = {}
-        return other
+    def with_store(self, pictures: ImageSink) -> Self:
+        """Return a provider that stores images in another place but shares the viewer and the start poses."""
+        provider = super().with_store(pictures)
+        provider._shared = {}
+        return provider
 
     def _draw_additional(
         self, state: QuestionState, additional: AdditionalViews
     ) -> tuple[View, ...]:
         scene = state.question.scene
-        shared = additional.shared and state.question.start is None
-        if shared and scene in self._shared:
+        is_shared = additional.shared and state.question.start is None
+        if is_shared and scene in self._shared:
             return self._shared[scene]
-        first = len(self.opening)
+        offset = len(self.opening)
         num_ego_views = self.opening.count("ego")
         views = []
         for index, camera in enumerate(additional.cameras):
             number = num_ego_views + index + 1
-            if shared:
+            if is_shared:
                 file = scene_file(scene, "ego", number)
             else:
                 file = question_file(state.id, 0, "ego", number)
             picture = self.viewer.ego(state.scene, camera)
             self.pictures.save(file, picture.picture)
-            views.append(View(first + index, "ego", file, camera))
-        if shared:
+            views.append(View(offset + index, "ego", file, camera))
+        if is_shared:
             self._shared[scene] = tuple(views)
         return tuple(views)
 
 
 def previewed_view(state: QuestionState) -> View | None:
-    """Return the view rendered for the candidate that was chosen in the last turn, or None."""
+    """Return the view rendered for the candidate chosen in the last turn, or None."""
     evidence = state.turns[-1].evidence if state.turns else None
     if evidence is None:
         return None
     return next(c.view for c in evidence.candidates if c.number == evidence.chosen)
 
 
-def unmade_views_shown(state: QuestionState) -> list[View]:
-    """Return the views of rejected candidates, if the model is shown them."""
+def shown_rejected_views(state: QuestionState) -> list[View]:
+    """Return the views of rejected candidates if the model is shown these."""
     evidence = state.turns[-1].evidence if state.turns else None
     if evidence is None or not evidence.agent.startswith("show:"):
         return []
-    return unmade_views(evidence, state.views)
+    return rejected_views(evidence, state.views)
 
 
-def unmade_views(evidence: Evidence, shown: Sequence[View]) -> list[View]:
+def rejected_views(evidence: Evidence, shown_views: Sequence[View]) -> list[View]:
     """Return the views of rejected candidates that were not shown before, without duplicates."""
-    files = {view.file for view in shown}
+    files = {view.file for view in shown_views}
     files |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
     candidate_views = {c.view.file: c.view for c in evidence.candidates if c.view}
     return [view for file, view in candidate_views.items() if file not in files]

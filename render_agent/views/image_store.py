@@ -26,15 +26,15 @@ MAX_DECODED_PICTURES = 256  # decoded images kept in memory
 
 SHARED_FOLDER = "scenes"  # folder of images that all questions of a scene share
 
-# Names reserved by us (in `views`) or for devices on Windows.
+# Names reserved for this program (in `views`) or for devices on Windows.
 RESERVED_NAMES = re.compile(rf"{SHARED_FOLDER}|con|prn|aux|nul|com\d|lpt\d")
 
 
 def safe_name(name: str) -> str:
-    """Return a file name for any text: the text itself if it is safe, otherwise an excerpt with a hash.
+    """Return a safe file name for a text: the text itself if possible, otherwise an excerpt with a hash.
 
-    Different texts give different names, even on case-insensitive file systems and for adversarial texts: the hash
-    has 128 bits.
+    Different texts get different names, even on case-insensitive file systems or if the texts are adversarial: the
+    hash has 128 bits.
     """
     if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", name) and not RESERVED_NAMES.fullmatch(name):
         return name
@@ -43,7 +43,7 @@ def safe_name(name: str) -> str:
 
 
 def question_file(question_id: str, turn: int, kind: str, number: int = 1) -> str:
-    """Return the path of an image of one turn, relative to the run folder; `number` counts images of a kind from 1."""
+    """Return the path of an image of one turn, relative to the run folder; `number` counts images of one kind from 1."""
     return str(PurePosixPath("views", safe_name(question_id), _name(turn, kind, number)))
 
 
@@ -60,8 +60,8 @@ def _name(turn: int, kind: str, number: int) -> str:
 UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
 
-def _decoded(content: bytes) -> Image.Image:
-    """Decode a stored image to RGB. Raises one of UNREADABLE if it is not a PNG."""
+def _decode(content: bytes) -> Image.Image:
+    """Decode a stored PNG to RGB. Raises one of UNREADABLE on failure."""
     # PNG only: Pillow starts external programs for some other formats.
     return Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
 
@@ -74,7 +74,7 @@ class ImageStore:
         check_there: Called before each write; raises RunLogError if the run folder is gone.
     """
 
-    durable = True  # sync images to disk, so that they survive a power failure
+    durable = True  # sync images to disk so that they survive a power failure
 
     def __init__(self, folder: Path, check_there: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class ImageStore:
         self._writing: dict[str, Future[None]] = {}
         self._digests: dict[str, str] = {}
         self._making_folders = Lock()
-        # Images shared by a scene may be rendered twice at once; a lock per file prevents concurrent writes.
+        # Two threads may render the same shared image at once; a lock per file prevents concurrent writes.
         self._storing = [Lock() for _ in range(16)]
         self._writers = ThreadPoolExecutor(2, "picture")
 
@@ -98,11 +98,11 @@ class ImageStore:
         writing = self._writers.submit(self._write, file, picture)
         with self._lock:
             self._writing[file] = writing
-        writing.add_done_callback(lambda done: self._wrote(file, done))
+        writing.add_done_callback(lambda future: self._wrote(file, future))
         return writing
 
     def written(self, files: Iterable[str]) -> dict[str, str]:
-        """Wait until images are on disk and return the SHA-256 of each. Raises RunLogError if one was not written."""
+        """Wait until images are on disk, and return the SHA-256 of each. Raises RunLogError if a write failed."""
         files = sorted(files)
         with self._lock:
             writing = [self._writing[file] for file in files if file in self._writing]
@@ -120,7 +120,7 @@ class ImageStore:
         if writing is not None:  # evicted from memory before it was written
             writing.result()
         try:
-            image = _decoded(image_path(self.folder, file).read_bytes())
+            image = _decode(image_path(self.folder, file).read_bytes())
         except UNREADABLE as error:
             raise RunLogError(f"cannot read the image {self.folder / file}: {error}") from error
         self._remember(file, image)
@@ -129,7 +129,7 @@ class ImageStore:
     def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if an image is on disk, intact and unchanged.
 
-        Images that this process wrote or checked before are not read again.
+        Images that this process has already written or checked are not read again.
 
         Args:
             file: Path of the image relative to the run folder.
@@ -144,7 +144,7 @@ class ImageStore:
         try:
             content = path.read_bytes()
             if digest is None:
-                _decoded(content)
+                _decode(content)
         except UNREADABLE:
             return False
         content_hash = hashlib.sha256(content).hexdigest()
@@ -159,12 +159,12 @@ class ImageStore:
         self._check_there()
         try:
             path = image_path(self.folder, file)
-            with self._making_folders:  # so that no thread uses a folder before it is synced
+            with self._making_folders:  # no thread may use a folder before it is synced
                 make_folders(path.parent, durable=self.durable)
             with self._storing[hash(file) % len(self._storing)]:
                 atomic_write(path, png, durable=self.durable, then=RESUME)
         except RunLogError:
-            self._check_there()  # prefer an error about the folder to one about a file
+            self._check_there()  # report a missing run folder in preference to a failed write
             raise
         with self._lock:
             self._digests[file] = hashlib.sha256(png).hexdigest()
@@ -177,7 +177,7 @@ class ImageStore:
         self.store(file, encode_png(picture))
 
     def _digest(self, file: str) -> str:
-        """Return the SHA-256 of an image, from its file if another process wrote it."""
+        """Return the SHA-256 of an image; read from the file if another process wrote it."""
         with self._lock:
             digest = self._digests.get(file)
         if digest is None and self.is_saved(file):
@@ -186,11 +186,11 @@ class ImageStore:
             raise RunLogError(f"the image {self.folder / file} is missing or damaged")
         return digest
 
-    def _wrote(self, file: str, done: Future[None]) -> None:
+    def _wrote(self, file: str, future: Future[None]) -> None:
         with self._lock:
             if (
-                self._writing.get(file) is done and not done.exception()
-            ):  # keep failures for `written`
+                self._writing.get(file) is future and not future.exception()
+            ):  # failures are kept for `written`
                 del self._writing[file]
 
     def _remember(self, file: str, image: Image.Image) -> None:

@@ -1,6 +1,6 @@
 """Exact measurements at places named in a reply: positions, objects, distances and angles.
 
-The point of a pixel is the surface rendered there; its depth is rendered again, with the same result.
+A pixel stands for the surface point rendered there. Depth is rendered again for this, with the same result.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from render_agent.scans.camera import (
     wrap_degrees,
 )
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.views.scene_graph import level_size
 
-# Side of the small map that finds the topmost surface at a point; its centre pixel counts.
+# Side of the small map that finds the topmost surface at a point; only its centre pixel is read.
 PROBE_PIXELS = 33
 
 PROBE_METRES_PER_PIXEL = 0.02
 
-# Tolerance for points outside the bounds of the room, because scans may exceed them.
+# Tolerance for points outside the room's bounds, because scans may extend beyond them.
 BEYOND_METRES = 1.0
 
 
-class Thing(NamedTuple):
-    """An object: category, and box in the frame of the scene."""
+class SceneObject(NamedTuple):
+    """An object: its category, and its box in the frame of the scene."""
 
     label: str
     box: OrientedBox
@@ -57,8 +57,8 @@ class ScenePoint(NamedTuple):
     """A place in a scene.
 
     Attributes:
-        point: (3,), in metres in the world frame.
-        seen_from: Position of the camera that sees it, in metres in the world frame.
+        point: (3,) metres, world frame.
+        seen_from: Position of the camera that sees it, (3,) metres, world frame.
         piece: Index of the face (mesh) or point (cloud) drawn there; None if unknown.
     """
 
@@ -68,13 +68,13 @@ class ScenePoint(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A measured place: its point, (3,), in metres in the world frame, and the object there, if any."""
+    """A measure_places place: its point, (3,) metres, world frame, and the object there, if any."""
 
     point: FloatArray
-    thing: Thing | None
+    thing: SceneObject | None
 
 
-def measured(
+def measure_places(
     places: Sequence[Place],
     views: Mapping[int, View],
     stands: Camera,
@@ -83,7 +83,7 @@ def measured(
     viewer: Viewer,
     wording: Wording,
 ) -> str:
-    """Return measurements at some places, as text.
+    """Measure places, and return the results as text.
 
     Args:
         places: The places to measure.
@@ -97,20 +97,20 @@ def measured(
     Raises:
         RenderError: The scene cannot be rendered.
     """
-    things = things_of(facts, scene)
-    found = {
+    objects = scene_objects(facts, scene)
+    results = {
         number: point_at(place, views, stands, scene, viewer, wording)
         for number, place in enumerate(places, 1)
     }
-    spots = {number: spot for number, spot in found.items() if isinstance(spot, ScenePoint)}
-    owners = things_at(list(spots.values()), things, scene)
+    spots = {number: spot for number, spot in results.items() if isinstance(spot, ScenePoint)}
+    owners = objects_at(list(spots.values()), objects, scene)
     hits = {
-        number: Hit(spot.point, thing)
-        for (number, spot), thing in zip(spots.items(), owners, strict=True)
+        number: Hit(spot.point, scene_object)
+        for (number, spot), scene_object in zip(spots.items(), owners, strict=True)
     }
     words = []
-    for number, result in found.items():
-        text = result if isinstance(result, str) else _hit_text(hits[number], things, wording)
+    for number, result in results.items():
+        text = result if isinstance(result, str) else _hit_text(hits[number], objects, wording)
         words.append(wording("measurement.place", number=number, found=text))
     if 1 in hits:
         words += _from_first(hits, wording)
@@ -119,28 +119,30 @@ def measured(
     return " ".join(words)
 
 
-def things_of(facts: Facts | None, scene: Scene) -> list[Thing]:
+def scene_objects(facts: Facts | None, scene: Scene) -> list[SceneObject]:
     """Return the objects of a scene in the frame of the scene."""
-    boxes = {} if facts is None else placed(facts, scene).boxes
-    return [Thing(label, box) for label, some in boxes.items() for box in some]
+    boxes = {} if facts is None else place_facts(facts, scene).boxes
+    return [
+        SceneObject(label, box) for label, category_boxes in boxes.items() for box in category_boxes
+    ]
 
 
-def things_at(
-    spots: Sequence[ScenePoint], things: Sequence[Thing], scene: Scene
-) -> list[Thing | None]:
-    """Return the object at each spot, or None.
+def objects_at(
+    spots: Sequence[ScenePoint], objects: Sequence[SceneObject], scene: Scene
+) -> list[SceneObject | None]:
+    """Return the object at each point; None for a point that belongs to no object.
 
     As for visibility, `box_surfaces` decides which surface belongs to an object, so the floor under a table and the
-    wall behind a shelf belong to none. A spot without surface belongs to the smallest object whose box contains it.
+    wall behind a shelf belong to none. A point without surface belongs to the smallest object whose box contains it.
     """
-    inside = _containing(spots, things)
+    inside = _boxes_around_points(spots, objects)
     relevant = np.flatnonzero(inside.any(axis=0))
     if not len(relevant):
         return [None] * len(spots)
-    volumes = np.array([thing.box.size.prod() for thing in things])
+    volumes = np.array([scene_object.box.size.prod() for scene_object in objects])
     numbers = np.where(inside, volumes, np.inf).argmin(axis=1)
     numbers[~inside.any(axis=1)] = -1
-    surfaces = BoxSurfaces.of(scene, [things[int(number)].box for number in relevant])
+    surfaces = BoxSurfaces.of(scene, [objects[int(number)].box for number in relevant])
     pieces_from: dict[Vector, list[tuple[int, int]]] = {}
     for index in map(int, np.flatnonzero(inside.any(axis=1))):
         spot = spots[index]
@@ -151,16 +153,18 @@ def things_at(
         indices, pieces = np.array(pairs).T
         owners = surfaces.owners(pieces, position)
         numbers[indices] = np.where(owners < 0, -1, relevant[owners])
-    return [None if number < 0 else things[number] for number in numbers]
+    return [None if number < 0 else objects[number] for number in numbers]
 
 
-def _containing(spots: Sequence[ScenePoint], things: Sequence[Thing]) -> NDArray[np.bool_]:
-    """Return which spot is in which object's box, (spots, things)."""
+def _boxes_around_points(
+    spots: Sequence[ScenePoint], objects: Sequence[SceneObject]
+) -> NDArray[np.bool_]:
+    """Return which points are in which object's box, (points, objects)."""
     points = np.array([spot.point for spot in spots]).reshape(-1, 3)
-    inside = np.zeros((len(spots), len(things)), bool)
-    for number, thing in enumerate(things):
-        limits = thing.box.size / 2 + MARGIN_METRES
-        inside[:, number] = (np.abs(thing.box.local(points)) <= limits).all(axis=1)
+    inside = np.zeros((len(spots), len(objects)), bool)
+    for number, scene_object in enumerate(objects):
+        limits = scene_object.box.size / 2 + MARGIN_METRES
+        inside[:, number] = (np.abs(scene_object.box.local(points)) <= limits).all(axis=1)
     return inside
 
 
@@ -172,31 +176,31 @@ def point_at(
     viewer: Viewer,
     wording: Wording,
 ) -> ScenePoint | str:
-    """Return the spot that a place names, or the reason why there is none."""
+    """Return the point that a place refers to, or the reason why there is none."""
     if place.view is None:
         low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
         point = [value for value in (place.x, place.y, place.z) if value is not None]
         if not all(a <= value <= b for a, value, b in zip(low, point, high, strict=False)):
-            named = f"[{', '.join(f'{value:g}' for value in point)}]"
-            return wording("measurement.outside", point=named)
+            point_text = f"[{', '.join(f'{value:g}' for value in point)}]"
+            return wording("measurement.outside", point=point_text)
         if place.z is not None:
             return ScenePoint(np.array([place.x, place.y, place.z]), stands.position)
-        cut = viewer.map_camera(scene, stands).height
-        above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
+        cut_height = viewer.map_camera(scene, stands).height
+        above = MapCamera((place.x, place.y), cut_height, PROBE_METRES_PER_PIXEL)
         middle = PROBE_PIXELS // 2
         hit = surface_spot(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
-        named = f"[{place.x:.2f}, {place.y:.2f}]"
-        return wording("measurement.nothing_at_point", point=named) if hit is None else hit
+        point_text = f"[{place.x:.2f}, {place.y:.2f}]"
+        return wording("measurement.nothing_at_point", point=point_text) if hit is None else hit
     if (view := views.get(place.view)) is None:
         return wording("measurement.no_such_view", view=place.view, last=len(views) - 1)
     (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
     values = {"x": f"{place.x:g}", "y": f"{place.y:g}", "view": place.view}
     if not (0 <= pixel[0] < width and 0 <= pixel[1] < height):
         return wording("measurement.out_of_view", width=width, height=height, **values)
-    where = camera_under(view, pixel, viewer.size)
-    if where is None:
+    part = camera_under(view, pixel, viewer.size)
+    if part is None:
         return wording("measurement.between_directions", **values)
-    hit = surface_spot(scene, *where, viewer)
+    hit = surface_spot(scene, *part, viewer)
     return wording("measurement.nothing_at_pixel", **values) if hit is None else hit
 
 
@@ -205,7 +209,7 @@ def camera_under(
 ) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | None:
     """Return the camera, image size and pixel of the part of a view that contains a pixel.
 
-    `around` views have four parts; None if the pixel is between them.
+    `around` views have four parts; the result is None if the pixel is between them.
     """
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
@@ -217,7 +221,7 @@ def camera_under(
 def surface_spot(
     scene: Scene, camera: AnyCamera, size: tuple[int, int], pixel: tuple[int, int], viewer: Viewer
 ) -> ScenePoint | None:
-    """Return the spot under a pixel (column, row); None if nothing was scanned there."""
+    """Return the surface point under a pixel (column, row); None if nothing was scanned there."""
     u, v = pixel
     frame = viewer.renderer.draw(scene, camera, *size)
     depth = float(frame.depth[v, u])
@@ -229,16 +233,16 @@ def surface_spot(
 
 
 def viewpoint(camera: AnyCamera) -> Vector:
-    """Return the position of a camera in metres in the world frame; far above the room for a map."""
+    """Return the position of a camera, (3,) metres, world frame; for a map, a point far above the room."""
     if isinstance(camera, Camera):
         return camera.position
     return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
-def _hit_text(hit: Hit, things: Sequence[Thing], wording: Wording) -> str:
+def _hit_text(hit: Hit, objects: Sequence[SceneObject], wording: Wording) -> str:
     at = _point_text(hit.point)
     if hit.thing is None:
-        return wording("measurement.on_no_object", point=at) if things else at
+        return wording("measurement.on_no_object", point=at) if objects else at
     box = hit.thing.box
     along, across, height = (f"{metres:.2f}" for metres in level_size(box)[0])
     return wording(
@@ -253,29 +257,29 @@ def _hit_text(hit: Hit, things: Sequence[Thing], wording: Wording) -> str:
 
 
 def _from_first(hits: Mapping[int, Hit], wording: Wording) -> list[str]:
-    """Return distances from the first place, and from the third place on the angles at the first."""
-    first, words = hits[1], []
+    """Return the distances from the first place and, from the third place on, the angles at the first place."""
+    origin, words = hits[1], []
     for number, hit in hits.items():
         if number == 1:
             continue
-        metres = f"{math.dist(first.point, hit.point):.2f}"
+        metres = f"{math.dist(origin.point, hit.point):.2f}"
         sentence = wording("measurement.distance", number=number, metres=metres)
-        if first.thing and hit.thing and first.thing is not hit.thing:
-            gap = f"{distance(first.thing.box, hit.thing.box):.2f}"
+        if origin.thing and hit.thing and origin.thing is not hit.thing:
+            gap = f"{distance(origin.thing.box, hit.thing.box):.2f}"
             sentence = wording("measurement.gap", distance=sentence, metres=gap)
         if number > 2 and 2 in hits:
-            angle = _angle([first.point, hits[2].point, hit.point], wording)
+            angle = _angle([origin.point, hits[2].point, hit.point], wording)
             sentence = wording("measurement.angle", distances=sentence, angle=angle)
-            three = [each.thing for each in (first, hits[2], hit)]
-            if all(three) and len({id(thing) for thing in three}) == 3:
-                angle = _angle([thing.box.centre for thing in three if thing], wording)
+            triple = [entry.thing for entry in (origin, hits[2], hit)]
+            if all(triple) and len({id(thing) for thing in triple}) == 3:
+                angle = _angle([thing.box.centre for thing in triple if thing], wording)
                 sentence = wording("measurement.centres_angle", angles=sentence, angle=angle)
         words.append(f"{sentence}.")
     return words
 
 
 def _angle(points: Sequence[FloatArray], wording: Wording) -> str:
-    """Return the angle at the first point from the second to the third, seen from above, as text."""
+    """Return the angle at the first point between the second and the third, seen from above, as text."""
     vertex, first_end, second_end = (point[:2] for point in points)
     yaws = [math.degrees(math.atan2(*(end - vertex)[::-1])) for end in (first_end, second_end)]
     degrees = wrap_degrees(yaws[1] - yaws[0])

@@ -23,12 +23,12 @@ class MemoryImages(ImageStore):
     def save(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Keep an image, (H, W, 3)."""
         self._images[file] = Image.fromarray(picture)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
 
     def written(self, files: Iterable[str]) -> dict[str, str]:
-        """Return no digests: there are no files."""
+        """Return no digests, because there are no files."""
         return {}
 
     def get(self, file: str) -> Image.Image:
@@ -36,5 +36,5 @@ class MemoryImages(ImageStore):
         return self._images[file]
 
     def is_saved(self, file: str, digest: str | None = None) -> bool:
-        """Return True if the image is kept."""
+        """Return True if the image is in memory."""
         return file in self._images

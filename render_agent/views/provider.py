@@ -26,7 +26,7 @@ class NextViews:
     seconds: float = 0.0
     """Rendering time."""
     scan: tuple[str, ...] = ()
-    """Notes for the first turn: how the scan was read, and whether the start was moved."""
+    """Notes for the first turn: how the scan was read, and whether the start pose was moved."""
     told: str = ""
     """Text about the scene that replaces views in the first turn."""
 
@@ -39,13 +39,13 @@ class ViewProvider(Protocol):
         ...
 
     def preview(
-        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
+        self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return candidates with the view each would lead to; `now` is what the question is shown."""
+        """Return the candidates, each with the view it would lead to."""
         ...
 
-    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
-        """Return measurements at the places named in a reply, as text; `now` is what the model was shown."""
+    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
+        """Measure the places in a reply, and return the results as text."""
         ...
 
     def restore(self, state: QuestionState) -> None:
@@ -69,11 +69,11 @@ class NoViews(ViewProvider):
         return NextViews((), Camera((0.0, 0.0, 0.0)), None)
 
     def preview(
-        self, state: QuestionState, now: NextViews, candidates: Sequence[Candidate]
+        self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return the candidates without views."""
         return list(candidates)
 
-    def measure(self, state: QuestionState, now: NextViews, places: Sequence[Place]) -> str:
+    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
         """Return no measurements."""
         return ""

@@ -1,4 +1,4 @@
-"""The true scene graph of a scene as text, given instead of views (`--tools graph`)."""
+"""The ground-truth scene graph as text, shown instead of views (`--tools graph`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from render_agent.views.provider import NextViews, NoViews
 
 
 @dataclass(frozen=True)
-class GraphTold(NoViews):
+class SceneGraphViews(NoViews):
     """Shows no views and gives the scene graph as text in the first turn; `facts` are ground-truth facts by scene."""
 
     facts: Mapping[str, Facts]
@@ -24,8 +24,10 @@ class GraphTold(NoViews):
 
     def observe(self, state: QuestionState) -> NextViews:
         """Return no views, and the scene graph in the first turn."""
-        told = "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
-        return replace(super().observe(state), told=told)
+        scene_text = (
+            "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
+        )
+        return replace(super().observe(state), told=scene_text)
 
 
 def scene_graph(facts: Facts, wording: Wording) -> str:
@@ -53,12 +55,13 @@ def scene_graph(facts: Facts, wording: Wording) -> str:
 
 
 def level_size(box: OrientedBox) -> tuple[tuple[float, float, float], float]:
-    """Return the size of a box along its two level axes and its upright axis, in metres, and the first axis's yaw.
+    """Return the size of a box along its two level axes and its upright axis, in metres, and the yaw of the first
+    axis.
 
-    The upright axis is the one nearest to z. Yaw is in degrees in [0, 180), because an axis has no front.
+    The upright axis is the one nearest to z. Yaw is between 0 and 180 degrees, because an axis has no front.
     """
     upright = int(np.abs(box.axes[:, 2]).argmax())
-    first, second = (axis for axis in range(3) if axis != upright)
-    yaw = math.degrees(math.atan2(box.axes[first, 1], box.axes[first, 0])) % 180
+    long_axis, other_axis = (axis for axis in range(3) if axis != upright)
+    yaw = math.degrees(math.atan2(box.axes[long_axis, 1], box.axes[long_axis, 0])) % 180
     size = box.size
-    return (float(size[first]), float(size[second]), float(size[upright])), round(yaw) % 180
+    return (float(size[long_axis]), float(size[other_axis]), float(size[upright])), round(yaw) % 180

@@ -1,4 +1,4 @@
-"""Aids beyond views (`--tools`): none, measurements, or the true scene graph."""
+"""Aids in addition to views (`--tools`): none, measurements, or the ground-truth scene graph."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Toolset(Choice):
 
 
 class Measure(Toolset):
-    """Exact measurements of pixels and points that a reply names."""
+    """Exact measurements of pixels and points named in replies."""
 
     note = "tools: the model could request exact measurements (--tools measure)"
     measures = True
 
 
 class SceneGraph(Toolset):
-    """The true scene graph as text, instead of views."""
+    """The ground-truth scene graph as text, instead of views."""
 
     note = "tools: the model was given the true scene graph and no images (--tools graph)"
     graph = True
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError if the objects of a scene are not annotated."""
+        """Raise SetupError if a scene has no annotated objects."""
         scenes = {question.scene for question in questions}
         facts = load_facts(questions, config.annotations)
         if unknown := sorted(scenes - facts.keys()):

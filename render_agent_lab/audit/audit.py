@@ -21,7 +21,7 @@ from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.chance import FALLBACK_ANSWERS, format_answer, most_frequent_answer
 from render_agent.score.intervals import Estimate, add_holm, make_estimates
-from render_agent.score.means import MACRO, Scored, tally_scores
+from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer
 from render_agent.tasks.mentions import named_categories
 
@@ -185,7 +185,7 @@ def _summarize(
 
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean over question types of a per-question value, with its standard error over scenes."""
-    scored = (Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
+    scored = (AnswerScore(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
     return make_estimates(tally_scores(scored))[MACRO]
 
 

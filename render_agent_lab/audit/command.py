@@ -93,7 +93,7 @@ def audit_command(
 def audit_table(figures: dict[str, Any]) -> Any:
     """Return a table of blind scores by question type and the number of pruned questions."""
     from render_agent.score.intervals import FEW_SCENES
-    from render_agent.score.tables import figure, interval, probability, signed
+    from render_agent.score.tables import figure, format_signed, interval, probability
     from render_agent.util.console import PlainTable
 
     table = PlainTable(
@@ -120,7 +120,7 @@ def audit_table(figures: dict[str, Any]) -> Any:
             str(row["n"]),
             figure(row["chance"]),
             *(figure(entry["score"]) for entry in methods.values()),
-            signed(best["gain"]),
+            format_signed(best["gain"]),
             interval(best["gain_interval"]) or "–",
             probability(best["p_holm"]),
         )

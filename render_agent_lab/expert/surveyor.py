@@ -30,11 +30,11 @@ from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
 from render_agent.tasks.mentions import base_question_type, subjects
 from render_agent.views.measurement import (
+    SceneObject,
     ScenePoint,
-    Thing,
     camera_under,
-    things_at,
-    things_of,
+    objects_at,
+    scene_objects,
     viewpoint,
 )
 from render_agent_lab.expert.policy import Expert, expert
@@ -49,7 +49,9 @@ MEASURED_TYPES = (
 
 STEP_PIXELS = 4  # stride between the pixels tried when searching a view for an object
 
-Target = tuple[str, Thing]  # letter of the option it stands for (empty if none), object to measure
+Target = tuple[
+    str, SceneObject
+]  # letter of the option it stands for (empty if none), object to measure
 
 GAP_PATTERN = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
 SIZE_PATTERN = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"
@@ -91,8 +93,8 @@ class Surveyor:
         eyes, kind = self.guide.eyes, base_question_type(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
-        things: dict[str, list[Thing]] = {}
-        for thing in things_of(eyes.facts[question.scene], eyes.scenes.get(question)):
+        things: dict[str, list[SceneObject]] = {}
+        for thing in scene_objects(eyes.facts[question.scene], eyes.scenes.get(question)):
             things.setdefault(thing.label, []).append(thing)
         named = [things.get(name, []) for name in subjects(question)]
         if not all(named):
@@ -106,20 +108,20 @@ class Surveyor:
         return [[("", target), *chunk] for target in named[0] for chunk in chunks]
 
     def _place(
-        self, question: Question, thing: Thing, views: Sequence[View]
+        self, question: Question, thing: SceneObject, views: Sequence[View]
     ) -> dict[str, int] | list[float]:
         """Return a pixel that shows a thing (the most central one in the first view that does), else its centre."""
         eyes = self.guide.eyes
         assert eyes is not None
         room, scene = eyes.room(question), eyes.scenes.get(question)
-        things = things_of(eyes.facts[question.scene], scene)
+        things = scene_objects(eyes.facts[question.scene], scene)
         for view in dict.fromkeys(views):
             pixels, spots = self._surface(view, room, scene)
             points = np.array([spot.point for spot in spots]).reshape(-1, 3)
             near = np.flatnonzero(
                 (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
             )
-            owners = things_at([spots[k] for k in near], things, scene)
+            owners = objects_at([spots[k] for k in near], things, scene)
             hits = [k for k, owner in zip(near, owners, strict=True) if _is_same(owner, thing)]
             if hits:
                 middle = np.median(pixels[hits], axis=0)
@@ -162,7 +164,7 @@ class Surveyor:
         return np.array(pixels).reshape(-1, 2), spots
 
 
-def _is_same(first: Thing | None, second: Thing) -> bool:
+def _is_same(first: SceneObject | None, second: SceneObject) -> bool:
     return (
         first is not None
         and first.label == second.label

@@ -12,7 +12,7 @@ from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, load_facts, placed
+from render_agent.tasks.ground_truth import Facts, load_facts, place_facts
 from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import named_categories
 from render_agent.views.view_policies.tour import shortest_order, tour
@@ -69,7 +69,7 @@ class NamedObjectsPolicy:
         facts = self.facts.get(question.scene)
         if facts is None:
             return []
-        boxes = placed(facts, scene).boxes
+        boxes = place_facts(facts, scene).boxes
         return [
             TargetBox((name, number), box, 1 / len(boxes[name]))
             for name in named_categories(question)

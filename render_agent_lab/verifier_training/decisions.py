@@ -21,7 +21,7 @@ from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import (
-    NOTHING,
+    NO_FACTS,
     RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
@@ -120,7 +120,7 @@ class DecisionReader:
         """Return `found`, `surface` and `geometry` of a `Decision`, (K,) each."""
         state, space = context.state, context.observation.space
         assert space is not None, "the scan is available"
-        facts = self.geometry.facts.get(state.question.scene, NOTHING)
+        facts = self.geometry.facts.get(state.question.scene, NO_FACTS)
         room = self.geometry.rooms.room(
             state.question.scene, lambda: state.scene, lambda: space, facts
         )

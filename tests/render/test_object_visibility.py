@@ -180,7 +180,9 @@ def sight_of(scene, *boxes, size=(320, 240), renderer=None):
 
 
 def test_unoccluded_object_is_fully_visible():
-    seen = look_at_one(ObjectVisibility(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
+    seen = look_at_one(
+        ObjectVisibility(Rasteriser(1), target(), [TARGET], (640, 480), max_width=640)
+    )
     assert seen.share == pytest.approx(1.0, abs=0.01)
     assert seen.distance == pytest.approx(3.0)
     focal = 240 / math.tan(math.radians(30))
@@ -306,8 +308,10 @@ def test_depth_only_renderers_give_the_same_result():
 
 def test_downscaled_counting_gives_the_full_size_area():
     scene = target()
-    coarse = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), widest=160))
-    fine = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
+    coarse = look_at_one(
+        ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), max_width=160)
+    )
+    fine = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), max_width=640))
     assert coarse.area == pytest.approx(fine.area, rel=0.05)
     assert coarse.share == pytest.approx(fine.share, abs=0.02)
 

@@ -12,7 +12,7 @@ from factories.rooms import BLUE, GREEN, RED
 from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
 
 from render_agent.errors import SetupError
-from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
+from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, wrap_coordinate
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.renderer import BACKGROUND
 from render_agent.scans.camera import Camera, MapCamera
@@ -198,7 +198,7 @@ def test_invalid_texture_coordinates_do_not_crash(rasteriser):
 def test_invalid_texture_coordinates_never_read_out_of_bounds():
     @numba.njit(error_model="numpy")
     def compiled_within(place, wrap):
-        return within(place, wrap)
+        return wrap_coordinate(place, wrap)
 
     places = (np.nan, np.inf, -np.inf, 1e300, -1e300, -1e-20, 2.75)
     assert all(

@@ -16,7 +16,7 @@ from render_agent.report.comparison_text import (
     verdict,
 )
 from render_agent.report.run_facts import facts_line, request_facts
-from render_agent.score.comparison import Side, compare, correct
+from render_agent.score.comparison import Side, compare, correct_p_values
 from render_agent.score.power import plan
 
 TYPES = ("object_counting", "object_abs_distance", "object_size_estimation", "route_planning")
@@ -115,7 +115,7 @@ def test_marks_follow_the_corrected_p_value():
 
 def test_primary_p_is_corrected_for_the_number_of_runs():
     pairs = [pair([0.0, 0.1] * 8, [0.05, 0.1 + shift] * 8) for shift in (0.02, 0.03)]
-    correct(pairs)
+    correct_p_values(pairs)
     assert "Holm-corrected p" in verdict(pairs[0], "A", "B", of_several=True)
 
 

@@ -4,7 +4,7 @@ from factories.benchmarks import FREQUENCY
 
 from render_agent.dialogue.question import Question
 from render_agent.score.chance import frequent_answers
-from render_agent.score.means import Scored, tally_scores
+from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import score_answer
 from render_agent.tasks.question_files import load_questions
 
@@ -14,7 +14,8 @@ def test_most_frequent_answers_reproduce_the_published_baseline():
     answers = frequent_answers(questions)
     assert answers.keys() == {question.id for question in questions}
     means = tally_scores(
-        Scored(q.type, q.dataset, q.scene, 100 * score_answer(q, answers[q.id])) for q in questions
+        AnswerScore(q.type, q.dataset, q.scene, 100 * score_answer(q, answers[q.id]))
+        for q in questions
     ).means
     for name, score in FREQUENCY.items():
         assert means[name] == pytest.approx(score, abs=0.5), name

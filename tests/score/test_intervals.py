@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from render_agent.score.intervals import Estimate, estimates, holm, make_estimates, ratio
-from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally_scores
+from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, AnswerScore, tally_scores
 from render_agent.score.summary import summary
 from render_agent.tasks.question_types import DIRECTION_TYPES, TYPES
 
@@ -77,7 +77,9 @@ def test_samples_are_estimated_independently():
 def test_interval_of_perfect_score_has_width(right, low, high):
     """Wilson's interval counts six scenes as six questions, with the t quantile for five degrees of freedom."""
     rows = [
-        Scored("route_planning", "d", str(scene), right) for scene in range(6) for _ in range(9)
+        AnswerScore("route_planning", "d", str(scene), right)
+        for scene in range(6)
+        for _ in range(9)
     ]
     bounds = summary(rows)["intervals"]["official"]
     assert bounds == pytest.approx([100 * low, 100 * high], abs=0.1)
@@ -92,10 +94,12 @@ def test_score_interval_is_bounded_and_matches_t_in_the_middle():
 
 def test_no_interval_with_few_scenes():
     def rows(count):
-        return [Scored("object_counting", "d", str(scene), scene % 2) for scene in range(count)]
+        return [
+            AnswerScore("object_counting", "d", str(scene), scene % 2) for scene in range(count)
+        ]
 
     assert set(summary(rows(5))["intervals"].values()) == {None}
-    six = [*rows(6), Scored("route_planning", "d", "0", 1.0)]
+    six = [*rows(6), AnswerScore("route_planning", "d", "0", 1.0)]
     result = summary(six)
     assert result["intervals"]["object_counting"] is not None
     assert result["intervals"]["route_planning"] is None
@@ -169,7 +173,7 @@ def test_false_positive_rate_is_5_percent(scenes):
 def test_estimates_do_not_depend_on_answer_order():
     random = np.random.default_rng(9)
     rows = [
-        Scored(name, "d", str(scene), float(random.random() < 0.3 + 0.4 * (scene % 2)))
+        AnswerScore(name, "d", str(scene), float(random.random() < 0.3 + 0.4 * (scene % 2)))
         for scene in range(60)
         for name in TYPES
     ]

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from render_agent.score.means import Scored, tally_scores
+from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.summary import score_figures
 from render_agent.tasks.question_types import TYPES
 
 
 def scores(**types):
     """Return one score per type, each in a separate scene."""
-    return [Scored(name, "d", name, score) for name, score in types.items()]
+    return [AnswerScore(name, "d", name, score) for name, score in types.items()]
 
 
 def test_overall_score_is_the_mean_of_eight_tasks():
@@ -31,8 +31,8 @@ def test_missing_tasks_do_not_count():
 
 
 def test_tasks_have_equal_weight():
-    scored = [Scored("object_counting", "d", "s", 1.0)] * 99
-    scored += [Scored("route_planning", "d", "s", 0.0), Scored("mine", "d", "s", 0.5)]
+    scored = [AnswerScore("object_counting", "d", "s", 1.0)] * 99
+    scored += [AnswerScore("route_planning", "d", "s", 0.0), AnswerScore("mine", "d", "s", 0.5)]
     counted = tally_scores(reversed(scored))
     assert counted.types == ("object_counting", "route_planning", "mine")
     assert counted.means["macro"] == counted.means["mean_of_types"] == 0.5
@@ -46,18 +46,18 @@ def test_means_without_scores_are_none():
 
 
 def test_scenes_are_distinguished_by_dataset():
-    both = [Scored("object_counting", dataset, "1", 1.0) for dataset in "ab"]
+    both = [AnswerScore("object_counting", dataset, "1", 1.0) for dataset in "ab"]
     assert len(tally_scores(both).sums) == 2
 
 
 def test_summaries_by_dataset_and_debiased_subset():
     scored = [
-        Scored("object_counting", "a", "1", 1.0, pruned=True),
-        Scored("object_counting", "a", "2", 0.0, pruned=False),
-        Scored("object_counting", "b", "3", 0.5, pruned=False),
+        AnswerScore("object_counting", "a", "1", 1.0, pruned=True),
+        AnswerScore("object_counting", "a", "2", 0.0, pruned=False),
+        AnswerScore("object_counting", "b", "3", 0.5, pruned=False),
     ]
     result = score_figures(scored)
     assert (result["official"], result["debiased"]["official"]) == (50, 25)
     assert {name: one["official"] for name, one in result["datasets"].items()} == {"a": 50, "b": 50}
     assert result["debiased"]["n"] == 2
-    assert score_figures([Scored("object_counting", "a", "1", 1.0)])["debiased"] is None
+    assert score_figures([AnswerScore("object_counting", "a", "1", 1.0)])["debiased"] is None

@@ -6,7 +6,7 @@ import pytest
 from conftest import test_data
 from factories.metrics import VSI_BENCH
 
-from render_agent.score.means import Scored, tally_scores
+from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.metrics import FirstWord
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.tasks.question_types import CHOICE_TYPES, NUMBER_TYPES, TYPES
@@ -86,7 +86,7 @@ def test_ground_truth_scores_1_on_all_vsibench_questions():
         for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
     ]
     scored = [
-        Scored(
+        AnswerScore(
             row["question_type"],
             row["dataset"],
             row["scene_name"],

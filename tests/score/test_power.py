@@ -10,8 +10,8 @@ from render_agent.errors import UsageError
 from render_agent.score.intervals import estimates
 from render_agent.score.means import MACRO
 from render_agent.score.power import (
+    detectable_difference,
     deviation_interval,
-    difference_seen,
     plan,
     power_of,
     scenes_needed,
@@ -25,7 +25,7 @@ def test_sample_sizes_match_published_tables(effect, pairs):
     assert power_of(effect, 1.0, pairs) >= 0.8
     if pairs > 6:
         assert power_of(effect, 1.0, pairs - 1) < 0.8
-        assert difference_seen(1.0, pairs) == pytest.approx(effect, rel=0.03)
+        assert detectable_difference(1.0, pairs) == pytest.approx(effect, rel=0.03)
 
 
 def test_scenes_needed_reach_80_percent_power():

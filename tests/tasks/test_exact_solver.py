@@ -8,7 +8,7 @@ from render_agent.score.questions import score_answer
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 
 # Questions per type that the official annotations answer exactly.
 EXACT = {
@@ -53,7 +53,7 @@ def test_stand_in_scenes_use_their_annotation_file():
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_bundled_rooms_reproduce_ground_truth():
-    questions = bundled()
+    questions = load_bundled_rooms()
     facts = load_facts(questions)
     for question in questions:
         answer = true_answer(question, facts[question.scene])
@@ -64,7 +64,9 @@ def test_bundled_rooms_reproduce_ground_truth():
 
 
 def test_reworded_question_has_no_computed_answer():
-    questions = bundled() if BUNDLED.is_dir() else pytest.skip("the bundled rooms are missing")
+    questions = (
+        load_bundled_rooms() if BUNDLED.is_dir() else pytest.skip("the bundled rooms are missing")
+    )
     facts = load_facts(questions)
     for question in questions:
         if question.type != "room_size_estimation":

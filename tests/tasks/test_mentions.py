@@ -5,7 +5,7 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 
 ALWAYS = ("object_rel_direction", "object_abs_distance", "object_counting", "obj_appearance_order")
 
@@ -62,7 +62,7 @@ def test_all_vsibench_questions_name_their_objects():
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_every_object_named_in_the_bundled_rooms_has_a_box():
-    questions = bundled()
+    questions = load_bundled_rooms()
     facts = load_facts(questions)
     assert all(
         name in facts[room_question.scene].boxes

@@ -18,7 +18,7 @@ from render_agent.runs.build import build
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.score.means import MACRO, Scored, tally_scores
+from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.question_files import load_questions
@@ -185,7 +185,9 @@ def test_scanqa_openeqa_and_revsi_files(tmp_path):
 
 def test_revsi_task_scores_are_means_over_types():
     kinds = {"object_counting_single": 1.0, "object_counting_multiple": 0.0, "route_planning": 1.0}
-    means = tally_scores([Scored(kind, "d", "s", score) for kind, score in kinds.items()]).means
+    means = tally_scores(
+        [AnswerScore(kind, "d", "s", score) for kind, score in kinds.items()]
+    ).means
     assert (means["object_counting"], means[MACRO]) == (0.5, 0.75)
 
 

@@ -16,7 +16,7 @@ from render_agent.tasks.scan_folders import (
     find_scan,
     missing_scans,
     refuse_missing,
-    searched,
+    search_places,
     with_scans,
 )
 from render_agent.tasks.vsibench import load_vsibench
@@ -115,7 +115,7 @@ def test_missing_scans_error_names_scenes_counts_and_locations(tmp_path):
     questions += [about("arkitscenes", f"4{number:03}") for number in range(20)]
     found = with_scans(questions, roots)
     with pytest.raises(SetupError) as caught:
-        refuse_missing(found, searched(roots))
+        refuse_missing(found, search_places(roots))
     message = str(caught.value)
     for part in (
         *(

@@ -11,7 +11,7 @@ from render_agent.engines.scripted import ReplayPolicy
 from render_agent.engines.scripted.scripted_engine import ScriptedEngine, make_scripted
 from render_agent.options import RunConfig
 from render_agent.runs.read import RunData
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.expert.search import is_wrong_turn
 from training.practice import practise
 
@@ -26,7 +26,11 @@ NO_OPTION = json.dumps({"answer": "under the carpet", "done": True})
 
 
 def asked():
-    return {question.id: question for question in bundled() if question.scene in OPTIONS["scene"]}
+    return {
+        question.id: question
+        for question in load_bundled_rooms()
+        if question.scene in OPTIONS["scene"]
+    }
 
 
 def corrected(folder, engine):

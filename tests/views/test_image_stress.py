@@ -34,7 +34,7 @@ from render_agent.views.stress.mirrored import (
     SIDE_OF_THE_ROOM,
     mirrored_ground_truth,
     names_sides,
-    sides_exchanged,
+    swap_sides,
 )
 from render_agent.views.stress.shuffled import exchanged_scenes
 
@@ -57,8 +57,8 @@ def vsibench():
     ],
 )
 def test_left_and_right_are_swapped(text, other):
-    assert sides_exchanged(text) == other
-    assert sides_exchanged(other) == text
+    assert swap_sides(text) == other
+    assert swap_sides(other) == text
 
 
 def test_mirrored_ground_truth_of_vsibench():
@@ -71,12 +71,12 @@ def test_mirrored_ground_truth_of_vsibench():
         if result is None:
             # The answer to a route question can be mirrored only if its mirror image is an option.
             offered = {text.lower() for text in options.values()}
-            other = sides_exchanged(options[question.ground_truth]).lower()
+            other = swap_sides(options[question.ground_truth]).lower()
             assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
             unknown[question.type] += 1
             continue
-        assert options[result].lower() == sides_exchanged(options[question.ground_truth]).lower()
-        same = sides_exchanged(options[question.ground_truth]) == options[question.ground_truth]
+        assert options[result].lower() == swap_sides(options[question.ground_truth]).lower()
+        same = swap_sides(options[question.ground_truth]) == options[question.ground_truth]
         assert (result == question.ground_truth) == same
         assert (
             mirrored_ground_truth(replace(question, ground_truth=result)) == question.ground_truth

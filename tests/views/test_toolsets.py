@@ -29,8 +29,8 @@ from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent.views.measurement import ScenePoint, measured, things_at, things_of
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
+from render_agent.views.measurement import ScenePoint, measure_places, objects_at, scene_objects
 from render_agent.views.scene_graph import scene_graph
 from render_agent_lab.expert.surveyor import MEASURED_TYPES
 
@@ -56,7 +56,7 @@ def views(viewer):
 
 
 def told(places, viewer, views, facts=FACTS):
-    return measured(places, views, HERE, SCENE, facts, viewer, general())
+    return measure_places(places, views, HERE, SCENE, facts, viewer, general())
 
 
 def pixel_of(point, view, number):
@@ -132,19 +132,19 @@ def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
     ahead = Camera((2.0, 0.0, 1.5), 90.0, -20.0)
     seen = dict(views) | {0: View(0, "ego", "0.png", ahead)}
     places = [pixel_of(floor, seen[0], 0), pixel_of(wall, seen[0], 0), Place(*floor), Place(*wall)]
-    text = measured(places, seen, ahead, SCENE, facts, viewer, general())
+    text = measure_places(places, seen, ahead, SCENE, facts, viewer, general())
     assert text.count("on no object that is known") == 4
     assert "between the closest points" not in text
-    inside = measured([Place(2.0, 2.0, 0.5)], seen, ahead, SCENE, facts, viewer, general())
+    inside = measure_places([Place(2.0, 2.0, 0.5)], seen, ahead, SCENE, facts, viewer, general())
     assert "on table" in inside
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 @pytest.mark.parametrize("name", ["room00", "room05"])
 def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
-    question = next(each for each in bundled() if each.scene == name)
+    question = next(each for each in load_bundled_rooms() if each.scene == name)
     scene = load_scene(question.scan)
-    things = things_of(load_facts([question])[name], scene)
+    things = scene_objects(load_facts([question])[name], scene)
     renderer, start = Rasteriser(), FreeSpace.of(scene).start_position()
     boxed, on_objects, elsewhere = 0, 0, 0
     for yaw in range(0, 360, 90):
@@ -157,11 +157,11 @@ def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
             ScenePoint(point, camera.position, int(piece))
             for point, piece in zip(points, pieces, strict=True)
         ]
-        owned = np.array([thing is not None for thing in things_at(spots, things, scene)])
+        owned = np.array([thing is not None for thing in objects_at(spots, things, scene)])
         floor = (np.abs(scene.points[scene.faces[pieces], 2] - scene.floor) < 1e-3).all(axis=1)
         assert not owned[floor].any()
         named = [ScenePoint(point, camera.position) for point in points[floor][::25]]
-        assert not any(things_at(named, things, scene))
+        assert not any(objects_at(named, things, scene))
         in_box = [
             (np.abs(each.box.local(points[floor])) <= each.box.size / 2 + 0.01).all(axis=1)
             for each in things
@@ -295,7 +295,9 @@ def test_invalid_tool_combinations_are_refused(tmp_path):
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_measuring_policy_matches_oracle(tmp_path):
     scenes = ("room05",)
-    asked = [q for q in bundled() if q.scene in scenes and q.type.startswith(MEASURED_TYPES)]
+    asked = [
+        q for q in load_bundled_rooms() if q.scene in scenes and q.type.startswith(MEASURED_TYPES)
+    ]
     options = {"scene": scenes, "image_size": (160, 120), "tools": "measure"}
     options["id"] = tuple({q.type: q.id for q in asked}.values())
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)

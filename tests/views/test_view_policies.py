@@ -22,9 +22,9 @@ from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import vertical_from_horizontal
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.tasks.ground_truth import load_facts, placed
+from render_agent.tasks.ground_truth import load_facts, place_facts
 from render_agent.tasks.mentions import named_categories
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.views.view_policies.coverage import cover
 from render_agent.views.view_policies.tour import tour
 from render_agent.views.view_policies.view_policy import ViewContext
@@ -36,7 +36,7 @@ from render_agent_lab.oracles.viewpoint_search import (
 )
 
 SIZE = (320, 240)
-QUESTIONS = bundled()
+QUESTIONS = load_bundled_rooms()
 ROOMS = sorted({question.scene for question in QUESTIONS})
 SMALLER = [room for room in ROOMS if room not in ("room01", "room04")]  # quick to load
 
@@ -179,7 +179,7 @@ def test_fixed_policies():
 @pytest.mark.parametrize("room", mostly_slow([ROOMS[2], ROOMS[7]], ROOMS[7]))
 def test_oracle_shows_named_objects_clearly(room):
     context = context_of(room)
-    boxes = placed(load_facts(questions_in(room))[room], context.scene).boxes
+    boxes = place_facts(load_facts(questions_in(room))[room], context.scene).boxes
     names = [name for name, some in boxes.items() for _ in some]
     sight = ObjectVisibility(
         RENDERER, context.scene, [box for some in boxes.values() for box in some], SIZE

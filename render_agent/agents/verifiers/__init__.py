@@ -3,7 +3,7 @@
 Start with `verifier.py`, the base class, then `geometry.py`.
 """
 
-# Value of `--verifier`, without its argument -> class.
+# value of `--verifier`, without its argument -> class
 VERIFIERS = {
     "random": "render_agent.agents.verifiers.random:RandomVerifier",
     "geometry": "render_agent.agents.verifiers.geometry:GeometryVerifier",

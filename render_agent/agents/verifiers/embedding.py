@@ -27,8 +27,8 @@ from render_agent.tasks.mentions import named_categories
 class EmbeddingVerifier(Verifier):
     """Scores a view by the cosine similarity of its embedding to the objects named in the question.
 
-    Each object is embedded as "a photo of a …", and the maximum over objects is used: a view that shows one
-    of two objects well beats a view that shows neither. If the question names no object, its text is embedded.
+    Each object is embedded as "a photo of a …". The score is the maximum over objects, so a view that shows one of
+    two objects well beats a view that shows neither. If the question names no object, its text is embedded.
     """
 
     name = "embedding"
@@ -56,7 +56,7 @@ class EmbeddingVerifier(Verifier):
         All images of a state are embedded in one batch.
 
         Raises:
-            EngineError: Memory does not suffice for a single image.
+            EngineError: There is not enough memory for a single image.
             RunLogError: An image cannot be read.
         """
         assert self.model is not None, "open() must be called first"
@@ -78,14 +78,14 @@ class EmbeddingVerifier(Verifier):
     def _query_embeddings(self, model: Siglip, question: Question) -> Floats:
         """Return the embeddings of a question's text queries, (queries, W); embeddings are cached."""
         queries = text_queries(question)
-        uncached = [text for text in queries if text not in self._texts]
-        if uncached:
-            embeddings = model.texts(uncached).pooled
-            self._texts |= dict(zip(uncached, embeddings, strict=True))
+        new_texts = [text for text in queries if text not in self._texts]
+        if new_texts:
+            embeddings = model.texts(new_texts).pooled
+            self._texts |= dict(zip(new_texts, embeddings, strict=True))
         return np.stack([self._texts[text] for text in queries])
 
 
 def text_queries(question: Question) -> list[str]:
-    """Return the texts that views are compared with."""
+    """Return the texts to compare views with."""
     names = named_categories(question)
     return [f"a photo of a {name}" for name in names] or [question.text]

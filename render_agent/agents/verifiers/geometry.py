@@ -1,7 +1,8 @@
-"""The verifier that uses the scene's geometry: how much new surface a candidate's view shows.
+"""The verifier that scores views by scene geometry: how much new surface a candidate's view shows.
 
 It uses the scene that the camera moves in, even if the model is shown other images (`--image-stress black`, `noise`).
-With `--image-stress shuffled` that is another question's scene, so the boxes of the question's own scene are not used.
+With `--image-stress shuffled`, that scene belongs to another question, so the boxes of the question's own scene are
+not used.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.object_visibility import (
-    LEAST_AREA,
-    LEAST_SHARE,
+    MIN_CLEAR_AREA,
+    MIN_CLEAR_SHARE,
     ObjectSighting,
 )
 from render_agent.render.visibility.room_visibility import (
-    NOTHING,
+    NO_FACTS,
     Rooms,
     RoomVisibility,
     clearly_visible_boxes,
@@ -40,26 +41,26 @@ from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import base_question_type
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-# Privileged information that no model has; recorded in config.json and noted in results.
+# Privileged information that models do not have; recorded in config.json and noted in results.
 KNOWS = "where the named objects are"
 
 NAMED_WEIGHT = 1.0  # for clearly showing all named objects that were not clearly visible before
 SURFACE_WEIGHT = 1.0  # for showing all of the room's visible surface for the first time
-PARTLY_SEEN_WEIGHT = 0.3  # maximum fraction of an object's weight if it is visible, but not clearly
-NEAR_PENALTY = 0.5  # if the whole image is closer than half a metre
+PARTLY_SEEN_WEIGHT = 0.3  # maximum fraction of an object's weight if it is partly visible
+NEAR_PENALTY = 0.5  # if the whole image shows surfaces closer than half a metre
 EMPTY_PENALTY = 0.5  # if the whole image shows unscanned space
 TOLERATED_SHARE = 0.4  # fraction of the image that may be near or empty without penalty
-REPEATED_VIEW_SCORE = -1.0  # for a view that was shown before; lower than any other score
+REPEATED_VIEW_SCORE = -1.0  # for a view that was already shown; lower than any other score
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """What the views so far have shown, and what is still missing.
+    """The surface and objects shown so far, and the objects still missing.
 
     Attributes:
         covered: (points,) mask of the room's surface samples that were visible.
         wanted: Box number -> category of the named objects that were not clearly visible yet.
-        every: True if every object counts (counting questions); otherwise one object per category suffices.
+        every: True for counting questions, in which every object counts; otherwise one object per category suffices.
     """
 
     covered: NDArray[np.bool_]
@@ -108,7 +109,7 @@ class GeometryVerifier(Verifier):
         return annotation_files(config, questions) if self.reads_boxes else ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return the privileged information that the verifier uses: object boxes, if available."""
+        """Return the privileged information that the verifier uses: object boxes, if there are any."""
         if self.argument is not None:
             return {}
         return {"knows": KNOWS if any(self.inputs(config, questions)) else None}
@@ -145,7 +146,7 @@ class GeometryVerifier(Verifier):
         if space is None:
             count = len(candidates)
             return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
-        facts = self.facts.get(state.question.scene, NOTHING)
+        facts = self.facts.get(state.question.scene, NO_FACTS)
         room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
         coverage = self._coverage(room, state.question, context.views)
         gains = [
@@ -178,7 +179,10 @@ class GeometryVerifier(Verifier):
     def _gain(
         self, room: RoomVisibility, coverage: Coverage, view: View, earlier: Sequence[View]
     ) -> Gain:
-        if any(view.file == other.file or _is_same_view(view, other) for other in earlier):
+        if any(
+            view.file == earlier_view.file or _is_same_view(view, earlier_view)
+            for earlier_view in earlier
+        ):
             return Gain(REPEATED_VIEW_SCORE, "shown before")
         if not isinstance(view.camera, Camera):
             return Gain(0.0, "a map shows no new surface")
@@ -203,7 +207,7 @@ class GeometryVerifier(Verifier):
     def _visibility(
         self, coverage: Coverage, sightings: Sequence[ObjectSighting]
     ) -> dict[object, float]:
-        """Return the visibility, 0 to 1, per box if every object counts, otherwise per category."""
+        """Return the visibility, 0 to 1, of each box if every object counts, otherwise of each category."""
         visibility: dict[object, float] = {}
         for (number, label), sighting in zip(coverage.wanted.items(), sightings, strict=True):
             key = number if coverage.every else label
@@ -213,21 +217,25 @@ class GeometryVerifier(Verifier):
     def _sighting_value(self, sighting: ObjectSighting) -> float:
         if sighting.is_clear(self.size):
             return 1.0
-        min_area = LEAST_AREA * self.size[0] * self.size[1]
-        return PARTLY_SEEN_WEIGHT * min(1.0, sighting.share / LEAST_SHARE, sighting.area / min_area)
+        min_area = MIN_CLEAR_AREA * self.size[0] * self.size[1]
+        return PARTLY_SEEN_WEIGHT * min(
+            1.0, sighting.share / MIN_CLEAR_SHARE, sighting.area / min_area
+        )
 
 
-def _is_same_view(view: View, other: View) -> bool:
-    """True if two views have the same kind and camera; never for maps, which also mark the current pose."""
+def _is_same_view(view: View, reference: View) -> bool:
+    """Return True if two views have the same kind and camera. Maps always differ, because they mark the current pose."""
     return isinstance(view.camera, Camera) and (view.kind, view.camera) == (
-        other.kind,
-        other.camera,
+        reference.kind,
+        reference.camera,
     )
 
 
 def _describe_sightings(coverage: Coverage, sightings: Sequence[ObjectSighting]) -> list[str]:
     """Return the visibility of the most visible object of each category, in words."""
-    best: dict[str, float] = {}
+    best_by_category: dict[str, float] = {}
     for label, sighting in zip(coverage.wanted.values(), sightings, strict=True):
-        best[label] = max(best.get(label, 0.0), sighting.share)
-    return [f"sees {label} {share:.0%}" for label, share in best.items() if share >= 0.01]
+        best_by_category[label] = max(best_by_category.get(label, 0.0), sighting.share)
+    return [
+        f"sees {label} {share:.0%}" for label, share in best_by_category.items() if share >= 0.01
+    ]

@@ -18,7 +18,7 @@ from render_agent.options import RunConfig
 
 @dataclass(eq=False)
 class RandomVerifier(Verifier):
-    """Scores candidates at random; the same question, turn and seed give the same scores."""
+    """Scores candidates at random. The same question, turn and seed give the same scores."""
 
     name = "random"
     forms = ("random",)

@@ -1,7 +1,7 @@
 """Fusion of the scores of several verifiers and their members, within one state.
 
-The scale of a member's scores is arbitrary and can differ between states, so only scores of the same member and state are
-comparable. All functions here take a single state, and fused scores of different states must not be compared.
+The scale of a member's scores is arbitrary and can differ between states, so only scores of the same member and state
+are comparable. All functions here process a single state; do not compare fused scores of different states.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> Flo
 def fuse_scores(verdicts: Sequence[Verdict]) -> FloatArray | None:
     """Return one score per candidate, (K,), from the verdicts of all verifiers; None if there are no scores.
 
-    Verifiers have equal weight, divided equally among their members. A missing score is replaced by the mean of
-    the member's other scores.
+    Verifiers have equal weights, which are divided equally among their members. A missing score is replaced by the
+    mean of the member's other scores.
     """
     rows, weights = [], []
     for verdict in verdicts:

@@ -48,7 +48,7 @@ class Siglip:
         files: The model's files.
         model: The model of transformers.
         processor: Its processor.
-        events: Faults that were recovered from, by kind; the reader clears the list.
+        events: Recovered faults, by kind; callers that read the list clear it.
     """
 
     files: LocatedModel
@@ -65,15 +65,15 @@ class Siglip:
         """Embed RGB images in one batch, halving the batch when memory runs out.
 
         Raises:
-            EngineError: Memory does not suffice for a single image.
+            EngineError: There is not enough memory for a single image.
         """
         parts: list[Encoded] = []
         pending = [list(pictures)]
         while pending:
             batch = pending.pop(0)
-            encoded = self._encode_batch(batch)
-            if encoded is not None:
-                parts.append(encoded)
+            embeddings = self._encode_batch(batch)
+            if embeddings is not None:
+                parts.append(embeddings)
                 continue
             if len(batch) == 1:
                 raise EngineError(
@@ -97,7 +97,7 @@ class Siglip:
             max_length=self.model.config.text_config.max_position_embeddings,
             return_tensors="pt",
         )
-        # No attention mask: the model was trained with attention to padding tokens.
+        # No attention mask: the model was trained to attend to padding tokens.
         return self._run(self.model.get_text_features, {"input_ids": tokens["input_ids"]})
 
     def _encode_batch(self, pictures: list[Image]) -> Encoded | None:
@@ -110,7 +110,7 @@ class Siglip:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        free_memory()  # outside the except block, where no traceback references the failed batch
+        free_memory()  # outside the except block, so that no traceback references the failed batch
         return None
 
     def _run(self, model: Any, inputs: dict[str, Any]) -> Encoded:
@@ -123,9 +123,9 @@ class Siglip:
         }
         with torch.inference_mode():
             output = model(**on_device)
-            pooled = torch.nn.functional.normalize(output.pooler_output.float(), dim=-1)
+            pooled_vectors = torch.nn.functional.normalize(output.pooler_output.float(), dim=-1)
             each = output.last_hidden_state.float()
-        return Encoded(pooled.cpu().numpy(), each.cpu().numpy())
+        return Encoded(pooled_vectors.cpu().numpy(), each.cpu().numpy())
 
 
 def find_siglip(model: str) -> LocatedModel:
@@ -135,13 +135,13 @@ def find_siglip(model: str) -> LocatedModel:
         SetupError: The model is not available, or is not a SigLIP model.
     """
     try:
-        located = find_model(model)
+        model_files = find_model(model)
     except SetupError as error:
         raise SetupError(str(error).replace(ALTERNATIVES, "pass a model directory")) from error
-    kind = located.config.get("model_type")
+    kind = model_files.config.get("model_type")
     if kind not in MODEL_TYPES:
         raise SetupError(f"{model} is a {kind} model. Use a SigLIP model such as {DEFAULT_SIGLIP}.")
-    return located
+    return model_files
 
 
 def load_siglip(model: str, device: str = "auto") -> Siglip:
@@ -163,7 +163,7 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     torch_device = choose_device(device)
-    located = fetch_model(find_siglip(model))
+    model_files = fetch_model(find_siglip(model))
     patch_torchvision()
     silence_libraries()
     import torch
@@ -171,10 +171,10 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
 
     dtype = torch.bfloat16 if torch_device.startswith("cuda") else torch.float32
     try:
-        processor = AutoProcessor.from_pretrained(located.folder, **OFFLINE)
-        loaded = AutoModel.from_pretrained(located.folder, dtype=dtype, **WEIGHTS)
+        processor = AutoProcessor.from_pretrained(model_files.folder, **OFFLINE)
+        network = AutoModel.from_pretrained(model_files.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         raise SetupError(
             f"cannot load {model}: {first_line(error)}. Download the model again."
         ) from error
-    return Siglip(located, loaded.to(torch_device).eval(), processor)
+    return Siglip(model_files, network.to(torch_device).eval(), processor)

@@ -84,7 +84,7 @@ class Verdict:
         tokens: Tokens used.
         seconds: Share of the time of the batch.
         calls: Share of the model calls of the batch.
-        events: Faults that were recovered from, by kind.
+        events: Recovered faults, by kind.
     """
 
     scores: FloatArray
@@ -105,14 +105,15 @@ class Case:
 
 @dataclass(eq=False)
 class Verifier(Choice, ABC):
-    """Scores candidate moves. Scores must depend on the state, the candidates and the seed only.
+    """Scores candidate moves. Scores must depend only on the state, the candidates and the seed.
 
     Call `open` before `score`. Verifiers with `uses_model` are called from the engine's thread while no other
     request is running, with all waiting states at once; others are called from the rendering thread.
 
     Attributes:
         name: The value of `--verifier`, before the colon.
-        forms: Accepted spellings of `--verifier`: upper-case words stand for any text, brackets mark optional parts.
+        forms: Accepted spellings of `--verifier`. Upper-case words stand for any text, and brackets mark optional
+            parts.
         needs_views: True if it needs the view that a candidate leads to.
         uses_model: True if it asks a model about each candidate.
         max_images: Largest number of images in a prompt to a model.
@@ -167,7 +168,7 @@ class Verifier(Choice, ABC):
 
     @abstractmethod
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Score the candidates of one state; computations that they share should run once.
+        """Score the candidates of one state. Implementations should run shared computations only once.
 
         Args:
             context: The turn.

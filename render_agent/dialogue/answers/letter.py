@@ -18,7 +18,7 @@ _LETTER = re.compile(
     r"(?!\.[A-Za-z](?![A-Za-z]))"
 )
 
-# "A" before another word is an article and "I" a pronoun, unless the word cannot follow an article.
+# "A" before another word is an article and "I" a pronoun, unless no noun can follow.
 _ARTICLE = re.compile(r"[AaI][ \t]+(?=\w)")
 _NOT_AFTER_ARTICLE = re.compile(
     r"(?:is|are|was|were|has|have|can|could|will|would|should|must|does|seems?|looks?|appears?|matches|fits|because|since"
@@ -27,7 +27,7 @@ _NOT_AFTER_ARTICLE = re.compile(
     re.IGNORECASE,
 )
 
-# What makes a letter a label: a word before it, brackets or emphasis around it, or its position at the start of a line.
+# Signs that a letter is a label: a word before it, brackets or emphasis around it, or the start of a line.
 _OPTION_WORD = re.compile(
     r"(?:\b(?:option|choice|letter|opción|opção|opzione|вариант)|选项|選項|選択肢|보기)[\W_]*\Z",
     re.IGNORECASE,
@@ -35,7 +35,7 @@ _OPTION_WORD = re.compile(
 _OPENING, _CLOSING = frozenset("([{<⟦\"'*_`"), frozenset(")]}>⟧\"'*_`")
 _LABEL_MARK = re.compile(r"[.:;)\]、]|[\W_]*(?:\n|\Z)|[ \t]+[-–—][ \t]")
 
-_SENTENCE = re.compile(r"[\W_]*[A-Za-z][)\]}>⟧\"'*_`]*(?:[.;]|[.:]?[ \t]*\n)")  # a letter alone
+_SENTENCE = re.compile(r"[\W_]*[A-Za-z][)\]}>⟧\"'*_`]*(?:[.;]|[.:]?[ \t]*\n)")  # a single letter
 
 _CONNECTIVE = re.compile(
     r"[\W_]*(?:[,/&+|]|\b(?:or|and|nor|oder|und|ou|et|o|y|e|или|и)\b|或者?|和)[\W_]*"
@@ -53,11 +53,12 @@ _NEGATION_AFTER = re.compile(
     re.IGNORECASE,
 )
 
-CONTEXT = 80  # characters before a letter that are inspected
-MAX_MENTIONS = 40  # in a part of an answer; more are ambiguous anyway
+CONTEXT = 80  # characters inspected before a letter
+MAX_MENTIONS = 40  # per part of an answer; more mentions are ambiguous anyway
 
 
-# How a letter is marked as a label: by its position or its option's text, by brackets or a word such as "option".
+# What marks a letter as a label: "listed" for its position or the option text after it, "enclosed" for brackets or a
+# word such as "option".
 Label = Literal["", "listed", "enclosed"]
 
 
@@ -87,7 +88,7 @@ def letter_in(text: str, texts: Mapping[str, str]) -> str | None:
     if by_text:
         return by_text[0] if len(by_text) == 1 else None
     plain = {letter: _words(option) for letter, option in texts.items()}
-    return read_stated(text, lambda part: _named(part, plain))
+    return read_stated(text, lambda part: _find_options(part, plain))
 
 
 def bare(text: str) -> str:
@@ -95,26 +96,29 @@ def bare(text: str) -> str:
     return text.strip(_DECORATION)
 
 
-def _named(text: str, texts: Mapping[str, str]) -> set[str | None]:
+def _find_options(text: str, texts: Mapping[str, str]) -> set[str | None]:
     """Return the options named in a part of an answer; None for an option that is ruled out or contradicted.
 
-    Labels such as "(B)" count before letters in a sentence and the texts of options; a letter at the beginning counts
-    before texts.
+    Labels such as "(B)" take precedence over letters in a sentence and over option texts. A letter at the start takes
+    precedence over option texts.
     """
-    letters = _letters(text, texts)
+    letters = _find_letters(text, texts)
     if len(letters) > MAX_MENTIONS:
         return {None}
-    named = [mention for mention in letters if mention.label]
-    if named and named[0] is letters[0] and _SENTENCE.match(text):
-        named = [named[0], *(mention for mention in named[1:] if mention.label != "enclosed")]
-    elif not named:
+    mentions = [mention for mention in letters if mention.label]
+    if mentions and mentions[0] is letters[0] and _SENTENCE.match(text):
+        mentions = [
+            mentions[0],
+            *(mention for mention in mentions[1:] if mention.label != "enclosed"),
+        ]
+    elif not mentions:
         is_leading = bool(letters) and not bare(text[: letters[0].start])
-        named = letters if is_leading else letters + _option_texts(text, texts)
+        mentions = letters if is_leading else letters + _find_option_texts(text, texts)
     return {
         None
         if _is_negated(text, mention) or _is_contradicted(text, mention, texts)
         else mention.letter
-        for mention in named
+        for mention in mentions
     }
 
 
@@ -124,19 +128,19 @@ def _is_negated(text: str, mention: _Mention) -> bool:
 
 
 def _is_contradicted(text: str, mention: _Mention, texts: Mapping[str, str]) -> bool:
-    """True if a letter is followed by the text of another option alone."""
+    """Return True if the letter is followed only by the text of another option."""
     words = _words(text[mention.end :]) if mention.by_letter else ""
     return words != "" and words != texts[mention.letter] and words in texts.values()
 
 
-def _letters(text: str, texts: Mapping[str, str]) -> list[_Mention]:
-    """Return the letters of options in a text, in order."""
+def _find_letters(text: str, texts: Mapping[str, str]) -> list[_Mention]:
+    """Return the option letters mentioned in a text, in order."""
     mentions: list[_Mention] = []
     for match in _LETTER.finditer(text):
         letter = match[1].upper()
         own_text = texts.get(letter)
         if own_text is None or _is_article(text, match, own_text):
-            continue  # not a letter of an option
+            continue  # not an option letter
         gap = text[mentions[-1].end : match.start()] if mentions else ""
         follows = 0 < len(gap) <= CONTEXT and _CONNECTIVE.fullmatch(gap) is not None
         label = _label(text, match, own_text) or (
@@ -172,8 +176,8 @@ def _label(text: str, letter: re.Match[str], own_text: str) -> Label:
     return "enclosed" if is_enclosed or _OPTION_WORD.search(before) else ""
 
 
-def _option_texts(text: str, texts: Mapping[str, str]) -> list[_Mention]:
-    """Return where a text contains the words of an option; of overlapping ones, only the longest."""
+def _find_option_texts(text: str, texts: Mapping[str, str]) -> list[_Mention]:
+    """Return the option texts mentioned in a text; if mentions overlap, only the longest."""
     mentions: list[_Mention] = []
     are_lists = any("," in option for option in texts.values())
     for letter, option in sorted(texts.items(), key=lambda item: -len(item[1])):
@@ -186,7 +190,7 @@ def _option_texts(text: str, texts: Mapping[str, str]) -> list[_Mention]:
 
 
 def _phrase(words: str, *, is_list: bool = False) -> re.Pattern[str]:
-    """Return the pattern of whole words in a sentence. A list, such as a route, must not be part of a longer one."""
+    """Return a pattern that matches whole words. A list, such as a route, must not be part of a longer list."""
     before = rf"(?<!{WORD_CHARACTER})(?<![-.]){'(?<!, )' if is_list else ''}"
     after = rf"(?!{WORD_CHARACTER})(?!-)(?![.,][0-9]){'(?! ?,)' if is_list else ''}"
     return re.compile(before + re.escape(words) + after, re.IGNORECASE)

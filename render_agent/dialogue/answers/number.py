@@ -49,43 +49,45 @@ def number_in(text: str) -> str | None:
     "1/2", "1,5" and "none" do not. A repeated number ("2 (two)") counts once.
     """
     text = normalise(text).translate(_SIGNS)
-    return read_stated(_THOUSANDS.sub(_without_separators, text), _stated)
+    return read_stated(_THOUSANDS.sub(_without_separators, text), _find_numbers)
 
 
-def _stated(text: str) -> set[str | None]:
-    """Return the numbers in a part of an answer; None for one that cannot be read.
+def _find_numbers(text: str) -> set[str | None]:
+    """Return the numbers in a part of an answer; None stands for a number that cannot be parsed.
 
-    The results of equations count before other numbers, and numbers in brackets or in feet and inches only if there
+    Results of equations take precedence over other numbers. Numbers in brackets, feet or inches count only if there
     are no others.
     """
     text = _TOLERANCE.sub("", text)
     metric = _CONVERSION.sub("", text)
-    results = [_result(sentence) for sentence in _SENTENCE_END.split(metric)]
+    results = [_equation_result(sentence) for sentence in _SENTENCE_END.split(metric)]
     for part in (" ; ".join(results), _BRACKETED.sub("", metric), metric, text):
-        if numbers := _numbers(part):
+        if numbers := _parse_numbers(part):
             return numbers
     return set()
 
 
-def _result(sentence: str) -> str:
-    """Return what follows the last equals sign; both sides if one value is given in two forms ("1.8 m = 180 cm")."""
-    left, equals, right = sentence.rpartition("=")
-    is_equation = len(_WRITTEN.findall(left)) != 1 or _OPERATION.search(left)
-    return (right if is_equation else sentence) if equals else ""
+def _equation_result(sentence: str) -> str:
+    """Return the text after the last equals sign; the whole sentence if it gives one value in two forms ("1.8 m = 180
+    cm").
+    """
+    expression, equals, value = sentence.rpartition("=")
+    is_equation = len(_WRITTEN.findall(expression)) != 1 or _OPERATION.search(expression)
+    return (value if is_equation else sentence) if equals else ""
 
 
-def _numbers(text: str) -> set[str | None]:
-    written = {_finite(digits) for digits in _WRITTEN.findall(text)}
-    spoken: set[str | None] = {str(SMALL_NUMBERS[word.lower()]) for word in _SPOKEN.findall(text)}
-    if (spoken and _LARGER.search(text)) or _MULTIPLIED.search(text):
+def _parse_numbers(text: str) -> set[str | None]:
+    numerals = {_finite(digits) for digits in _WRITTEN.findall(text)}
+    words: set[str | None] = {str(SMALL_NUMBERS[word.lower()]) for word in _SPOKEN.findall(text)}
+    if (words and _LARGER.search(text)) or _MULTIPLIED.search(text):
         return {None}
-    if written:
-        spoken.discard("1")  # next to digits, "one" is a pronoun, as in "3, with the one behind"
-    return written | spoken
+    if numerals:
+        words.discard("1")  # next to digits, "one" is a pronoun, as in "3, with the one behind"
+    return numerals | words
 
 
 def _finite(digits: str) -> str | None:
-    """Return a number in plain digits; None if it is too large."""
+    """Return a number in plain digits; None if it overflows."""
     number = float(digits)
     if not math.isfinite(number):
         return None

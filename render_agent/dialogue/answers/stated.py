@@ -1,6 +1,6 @@
 """Normalises the text of an answer, and finds the part of it that states the answer.
 
-`read_stated` is the common part of how letters and numbers are read; docs/explanation/scores.md has the whole rule.
+Both letters and numbers are read by `read_stated`; docs/explanation/scores.md states the full rule.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # forms of ASCII characters
+FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full-width ASCII -> ASCII
 _BRACKETS = dict(zip("（）［］｛｝【】〔〕「」『』《》〈〉«»‹›", "()[]{}" + "()" * 8, strict=True))
 _QUOTES = dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'")
 _SPACES = dict.fromkeys(
@@ -27,7 +27,7 @@ _ASCII = str.maketrans(
     }
 )
 
-CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # scripts that put no spaces between words
+CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # scripts without spaces between words
 
 WORD_CHARACTER = rf"[^\W{CJK}]"
 
@@ -38,9 +38,9 @@ _LATEX_MARKS = re.compile(r"\\[()\[\]]|\$+")
 _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=[0-9])\{,\}(?=[0-9])|~")
 _TAGS = re.compile(
     r"</?(?:[A-Za-z][\w-]+|[a-z])\s*/?>|<([A-Z])>(?=[^<]*</\1>)|</[A-Z]>"
-)  # <B> alone is option B
+)  # <B> on its own is option B
 
-# Phrases that announce the answer, in the languages that models tend to reply in.
+# Phrases that announce the answer, in the languages that models often reply in.
 _STATED = re.compile(
     r"(?:\b(?:answer|solution|conclusion|(?:final|best|correct|right|my)\s+(?:choice|option)|antwort|lösung|réponse|respuesta"
     r"|resposta|risposta|antwoord|ответ|cevap|jawaban|đáp án)\b|答案|答え|正解|回答|정답)"
@@ -56,9 +56,9 @@ _REASON = re.compile(
 )
 _SENTENCE_END = re.compile(
     r"\n|(?:(?<![^\W\d_])|(?<=\w[^\W\d_]))[.!?](?=\s|\Z)|[。！？;]"
-)  # not after a lone letter
+)  # not after a single letter
 
-MAX_STATEMENTS = 20  # phrases in a text that are inspected
+MAX_STATEMENTS = 20  # announcing phrases inspected per text
 
 
 def normalise(text: str) -> str:
@@ -73,26 +73,27 @@ def normalise(text: str) -> str:
     return _TAGS.sub(" ", _LATEX_MARKS.sub("", text)).strip()
 
 
-def read_stated(text: str, read: Callable[[str], set[str | None]]) -> str | None:
+def read_stated(text: str, read_part: Callable[[str], set[str | None]]) -> str | None:
     """Read an answer from the part of a text that states it.
 
     Args:
         text: A normalised text.
-        read: Returns the answers in a part of the text; None among them stands for one that does not count.
+        read_part: Returns the answers in a part of the text; None stands for an answer that is invalid or ruled out.
 
     Returns:
-        The only answer in the first part that contains any: what follows a phrase such as "the answer is", up to the
-        end of the sentence; what precedes the reason ("because"); the whole text. None if there are several.
+        The only answer in the first of these parts that contains any: the rest of a sentence after a phrase such as
+        "the answer is"; the text before the reason ("because"); the whole text. None if that part contains several
+        answers.
     """
     for parts in ([*_statements(text)], [_without_reason(text)], [text]):
-        found = {answer for part in parts for answer in read(part)}
-        if found:
-            return found.pop() if len(found) == 1 else None
+        answers = {answer for part in parts for answer in read_part(part)}
+        if answers:
+            return answers.pop() if len(answers) == 1 else None
     return None
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield the contents of boxes, and the rest of each sentence that announces the answer, without the reason."""
+    """Yield the contents of boxes and the rest of each sentence that announces the answer, both without the reason."""
     yield from _BOX.findall(text)
     for phrase in islice(_STATED.finditer(text), MAX_STATEMENTS):
         end = _SENTENCE_END.search(text, _start_of_statement(text, phrase.end()))
@@ -100,7 +101,7 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _start_of_statement(text: str, position: int) -> int:
-    """Skip marks and line breaks between the phrase and the answer ("**Answer:**\\nB")."""
+    """Skip punctuation, markup and line breaks between the phrase and the answer ("**Answer:**\nB")."""
     match = re.compile(r"[\W_]*").match(text, position)
     return match.end() if match else position
 

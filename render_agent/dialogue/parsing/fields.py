@@ -1,4 +1,4 @@
-"""Converts the fields of a reply, which a reply protocol found, into an action."""
+"""Converts the fields found by a reply protocol into an action."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_LISTED = 5  # names or answers listed in a message to the model
 
 _EMPTY = Action()
 
-# Values that stand for others in a description of the format.
+# Placeholders in a description of the reply format.
 _PLACEHOLDER = re.compile(
     r"\s*(?:\.\.\.|…|<[^<>]{2,}>|true\W+false|(?:string|str|number|float|int|integer|bool|boolean|letter)(?:\W+\w+)?)\s*",
     re.IGNORECASE,
 )
-MIN_REPEATED_CHARACTERS = 8  # of a text that counts as a part of the instructions
+MIN_REPEATED_CHARACTERS = 8  # shortest answer that is checked for being a copy of the instructions
 
 
 def read_fields(
@@ -51,15 +51,15 @@ def read_fields(
     values, faults = _values(by_key, form)
     notes = [*faults]
     if answer_text is not None and answer is None:
-        expected = answer_form(question.answer_form, question.options, say)
-        notes.append(say("reply.answer", answer=short(answer_text), form=expected))
+        answer_description = answer_form(question.answer_form, question.options, say)
+        notes.append(say("reply.answer", answer=short(answer_text), form=answer_description))
     unknown = _unknown_names(by_key, form)
     if unknown:
-        listed = ", ".join(map(short, unknown[:MAX_LISTED]))
-        notes.append(say("reply.unknown_fields", names=listed))
+        excerpt = ", ".join(map(short, unknown[:MAX_LISTED]))
+        notes.append(say("reply.unknown_fields", names=excerpt))
         if values.get("done") and answer_text is None:
-            expected = answer_form(question.answer_form, question.options, say)
-            notes.append(say("reply.unnamed_answer", form=expected))
+            answer_description = answer_form(question.answer_form, question.options, say)
+            notes.append(say("reply.unnamed_answer", form=answer_description))
     action = Action(
         **values,
         answer=answer,
@@ -82,7 +82,7 @@ def read_fields(
 
 
 def says_something(fields: Mapping[str, Any], question: Question, form: ReplyForm) -> bool:
-    """Return True if a field has a value other than its default and the example in the instructions.
+    """Return True if any field differs from both its default and the example in the instructions.
 
     An object with placeholders, such as {"answer": "<letter>", "done": true}, only repeats the format.
 
@@ -98,21 +98,21 @@ def says_something(fields: Mapping[str, Any], question: Question, form: ReplyFor
         if name != "reasoning" and isinstance(value, str)
     ):
         return False
-    described = (
+    descriptions = (
         form.say("answer"),
         answer_form(question.answer_form, question.options, form.wording),
     )
     answer = str(by_key.get("answer")).strip()
     if len(answer) >= MIN_REPEATED_CHARACTERS and any(
-        answer.lower() in text.lower() for text in described
+        answer.lower() in text.lower() for text in descriptions
     ):
         return False
-    requested = form.requested_fields
+    requested_fields = form.requested_fields
     for field in form.fields:
         value = by_key.get(field.name)
         if field.name == "reasoning" or _is_empty(value):
             continue
-        is_example = field in requested and value == field.example(form)
+        is_example = field in requested_fields and value == field.example(form)
         is_default = field.parse is not None and field.parse(value) == getattr(
             _EMPTY, field.attribute
         )
@@ -128,8 +128,8 @@ def _by_key(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_names(by_key: Mapping[str, Any], form: ReplyForm) -> list[str]:
-    known = {field.name for field in form.fields}
-    return [name for name, value in by_key.items() if name not in known and not _is_empty(value)]
+    names = {field.name for field in form.fields}
+    return [name for name, value in by_key.items() if name not in names and not _is_empty(value)]
 
 
 def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
@@ -149,13 +149,15 @@ def _values(by_key: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any],
         value = by_key.get(field.name)
         if field.parse is None or _is_empty(value):
             continue
-        parsed = field.parse(value)
-        if parsed is None:
+        result = field.parse(value)
+        if result is None:
             say = form.wording
-            expected = say(f"reply.{field.expected}", kinds=", ".join(KINDS), places=MAX_PLACES)
-            faults.append(say("reply.field", field=field.name, form=expected, value=short(value)))
+            description = say(f"reply.{field.expected}", kinds=", ".join(KINDS), places=MAX_PLACES)
+            faults.append(
+                say("reply.field", field=field.name, form=description, value=short(value))
+            )
         else:
-            values[field.attribute] = parsed
+            values[field.attribute] = result
     return values, faults
 
 

@@ -44,13 +44,13 @@ def find_objects(
 ) -> list[JsonObject] | Malformed:
     """Return the JSON objects in a text in order, or why there is none.
 
-    Objects inside other objects are not returned, and neither are those that cannot be repaired.
+    Nested objects and objects beyond repair are not returned.
 
     Args:
         text: A reply without thinking.
         names: Names of fields in lower case; an invalid object is repaired only if it has one of them.
         wording: Templates of the reason.
-        is_complete: False if the text was cut off: the closing brackets of its last object are then not completed.
+        is_complete: False if the text was cut off; missing closing brackets of its last object are then not added.
     """
     text = text.rstrip()
     if not text:
@@ -77,10 +77,10 @@ def find_objects(
                 is_whole = extent.is_closed or (
                     extent.is_whole and (is_complete or extent.end < len(text))
                 )
-                repaired = repair(extent, names) if is_whole else None
-                if repaired is not None:
-                    objects.append(JsonObject(repaired, start, is_repaired=True))
-                if repaired is not None or extent.is_closed:
+                repaired_fields = repair(extent, names) if is_whole else None
+                if repaired_fields is not None:
+                    objects.append(JsonObject(repaired_fields, start, is_repaired=True))
+                if repaired_fields is not None or extent.is_closed:
                     end, cut_off = extent.end, False
             if cut_off:
                 fault = wording("reply.cut_off")
@@ -92,20 +92,20 @@ def find_objects(
     return objects or Malformed(fault)
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """Strip <think> blocks, and a code fence if it encloses the whole reply."""
     reply = without_thinking(text).strip()
-    fenced = _FENCED.fullmatch(reply)
-    return fenced[1] if fenced else reply
+    match = _FENCED.fullmatch(reply)
+    return match[1] if match else reply
 
 
 def _is_cut_off(error: json.JSONDecodeError, text: str) -> bool:
-    """True if the error is due to the end of the text."""
+    """Return True if parsing failed at the end of the text."""
     remainder = text[error.pos : error.pos + 6]
     ends_in_literal = any(word.startswith(remainder) for word in ("true", "false", "null"))
     return ends_in_literal or error.msg.startswith("Unterminated")
 
 
 def _integer(digits: str) -> int | float:
-    """Parse an integer; a float if it has 20 digits or more, because int() raises beyond 4,300."""
+    """Parse an integer; as a float from 20 digits on, because int() raises beyond 4,300."""
     return int(digits) if len(digits) < 20 else float(digits)

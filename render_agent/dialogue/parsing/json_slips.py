@@ -1,7 +1,7 @@
-"""Repairs JSON objects with slips in their syntax, such as a trailing comma, by the library json-repair.
+"""Repairs JSON objects with syntax slips, such as a trailing comma, using the json-repair library.
 
-The library guesses if a text is ambiguous. It therefore sees strings as opaque numbers only, and a repair is accepted only
-if it preserves all strings, words and numbers in their order, so that nothing but punctuation changed.
+The library guesses if a text is ambiguous. It therefore sees strings only as opaque numbers, and a repair is accepted
+only if it preserves all strings, words and numbers in order, that is, if it changes nothing but punctuation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from render_agent.dialogue.parsing.pairs import merge_pairs
 
 MAX_REPAIR_CHARACTERS = 100_000  # per reply
 MAX_SOURCE_CHARACTERS = (
-    2_000  # without the contents of strings; the library takes quadratic time on hostile texts
+    2_000  # without string contents; the library takes quadratic time on hostile text
 )
 
 _CLOSING_QUOTES = {
@@ -36,7 +36,7 @@ _BEFORE_VALUE = frozenset("{[(,:")
 _STARTS_PROSE = re.compile(r"\s*[^\s,:}\])\"'“‘＂「，：｝］/#`<]")
 _PARTIAL_LITERAL = re.compile(r"(?<!\w)(?:tr?u?|fa?l?s?|nu?l?|no?n?)\Z", re.IGNORECASE)
 
-_OPEN, _CLOSE = "\ue000", "\ue001"  # around the index of a string in a source
+_OPEN, _CLOSE = "\ue000", "\ue001"  # delimiters of a string's index in a source
 _STRING = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"} | {
@@ -49,11 +49,11 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A JSON object in a text, from its opening brace on, without regard to slips.
+    """The extent of a JSON object in a text, with or without syntax slips.
 
     Attributes:
-        source: The object with the indices of its strings in place of their contents, without comments, and with ASCII
-            brackets, separators and quotes.
+        source: The object without comments, with string contents replaced by indices, and with ASCII brackets,
+            separators and quotes.
         strings: The contents of its strings.
         end: Index after its last character.
         is_closed: True if it has its closing brace.
@@ -70,13 +70,14 @@ class Extent:
 def find_extent(text: str, start: int, max_characters: int = MAX_REPAIR_CHARACTERS) -> Extent:
     """Return the extent of the object that starts at an index.
 
-    An object without closing brace extends to a line that cannot be part of it, a closing tag, a fence, an opening brace
-    after a value, or the maximum number of characters.
+    An object without a closing brace ends at a line that cannot be part of it, a closing tag, a fence, an opening
+    brace after a value, or after `max_characters`.
     """
     source: list[str] = []
     strings: list[str] = []
     depth, position, previous = 0, start, ""
-    prose: tuple[int, int] | None = None  # where a line begins that cannot be part of the object
+    # Start and end of a line that cannot be part of the object.
+    prose: tuple[int, int] | None = None
     limit = min(len(text), start + max_characters)
     is_whole = limit == len(text)
     while position < limit:
@@ -95,12 +96,12 @@ def find_extent(text: str, start: int, max_characters: int = MAX_REPAIR_CHARACTE
             continue
         if text.startswith(("//", "#", "/*"), position):
             closing = "*/" if text.startswith("/*", position) else "\n"
-            found = text.find(closing, position, limit)
-            if found < 0 and closing == "*/":
+            index = text.find(closing, position, limit)
+            if index < 0 and closing == "*/":
                 is_whole = False
                 break
             source.append(" ")
-            position = limit if found < 0 else found + len(closing) * (closing == "*/")
+            position = limit if index < 0 else index + len(closing) * (closing == "*/")
             continue
         if (character == "{" and previous and previous not in _BEFORE_VALUE) or text.startswith(
             ("</", "```"), position
@@ -130,7 +131,7 @@ def find_extent(text: str, start: int, max_characters: int = MAX_REPAIR_CHARACTE
 
 
 def repair(extent: Extent, names: Collection[str]) -> dict[str, Any] | None:
-    """Return the repaired object; None if it has none of these names or if its meaning is in doubt."""
+    """Return the repaired object; None if it has none of these names or is ambiguous."""
     source = extent.source
     words = {text.strip().lower() for text in (*extent.strings, *re.findall(r"\w+", source))}
     if len(source) > MAX_SOURCE_CHARACTERS or not words & set(names):
@@ -143,12 +144,12 @@ def repair(extent: Extent, names: Collection[str]) -> dict[str, Any] | None:
         json.dumps(value, ensure_ascii=False)
     ):
         return None
-    restored: dict[str, Any] = _with_strings(value, extent.strings)
-    return restored
+    result: dict[str, Any] = _with_strings(value, extent.strings)
+    return result
 
 
 def _end_of_string(text: str, start: int, limit: int) -> int | None:
-    """Return the index of the quote that ends the string which begins at an index."""
+    """Return the index of the quote that closes the string starting at `start`."""
     closing = _CLOSING_QUOTES[text[start]]
     position = start + 1
     while position < limit:
@@ -162,7 +163,7 @@ def _end_of_string(text: str, start: int, limit: int) -> int | None:
 
 
 def _follows_string(text: str, position: int) -> bool:
-    """Return True if a quote before this index ends a string, rather than being part of it."""
+    """Return True if a quote before this position would close a string rather than belong to it."""
     while position < len(text) and text[position].isspace():
         position += 1
     return position >= len(text) or text[position] in _AFTER_STRING
@@ -176,7 +177,7 @@ def _unescape(text: str) -> str:
 
 
 def _with_strings(value: Any, strings: tuple[str, ...]) -> Any:
-    """Return a value with the contents of its strings."""
+    """Put the contents of strings back into a value."""
     if isinstance(value, str):
         return _STRING.sub(lambda index: strings[int(index[1])], value)
     if isinstance(value, dict):
@@ -188,7 +189,7 @@ def _with_strings(value: Any, strings: tuple[str, ...]) -> Any:
 
 
 def _tokens(source: str) -> list[str]:
-    """Return the strings, words and numbers of a source, without regard to punctuation and spelling of literals."""
+    """Return the strings, words and numbers of a source, ignoring punctuation and the spelling of literals."""
     return [_canonical(token) for token in _TOKEN.findall(source.replace("\\", " "))]
 
 

@@ -1,4 +1,4 @@
-"""Names that an object contains several times."""
+"""Handles duplicate names in JSON objects."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class Repeated(list[Any]):
-    """Two different values of a name that an object contains several times."""
+    """Two different values given for the same name in a JSON object."""
 
 
 def merge_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return values by name; if a name has different values, two of them as `Repeated`. Empty values do not count."""
-    merged: dict[str, Any] = {}
+    """Return values by name, ignoring empty ones; different values for a name become a `Repeated`."""
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        earlier = merged.get(name)
+        earlier = values.get(name)
         if earlier is None or earlier == "":
-            merged[name] = value
+            values[name] = value
         elif value not in (None, "") and value != earlier and not isinstance(earlier, Repeated):
-            merged[name] = Repeated((earlier, value))
-    return merged
+            values[name] = Repeated((earlier, value))
+    return values

@@ -1,4 +1,4 @@
-"""Parses replies in JSON: from the text of a reply to the action that it asks for."""
+"""Parses JSON replies into actions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from render_agent.dialogue.parsing.tool_calls import unwrap, xml_calls
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import FIELDS, Action, FinishReason, Malformed, ReplyForm
 
-MAX_OBJECTS = 100  # that say something; further ones are ignored
+MAX_OBJECTS = 100  # objects with content that are considered; further ones are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyParser:
     """Parses the replies to one question.
 
-    The last object that says something is the reply. If several objects request different steps, the first of them is
-    the reply. Objects with different answers contradict each other.
+    The last object with content is the reply. If objects request different steps, the first of these is the reply.
+    Objects with different answers contradict each other.
 
     Attributes:
         question: The question, which determines the form of its answer.
@@ -38,27 +38,27 @@ class ReplyParser:
 
         Args:
             text: The reply as returned by the engine.
-            finish_reason: `length` if the reply was cut off, so that its last object must not be completed.
+            finish_reason: `length` if the reply was cut off; its last object is then not completed.
 
         Returns:
             The action, or why the reply could not be parsed.
         """
         try:
             text, is_complete = without_thinking(text), finish_reason != "length"
-            found = self._objects(text, is_complete=is_complete)
-            if isinstance(found, Malformed) and '{\\"' in text:  # JSON inside a JSON string
-                unescaped = self._objects(text.replace('\\"', '"'), is_complete=is_complete)
-                found = (
-                    found
-                    if isinstance(unescaped, Malformed)
-                    else [replace(o, is_repaired=True) for o in unescaped]
+            objects = self._objects(text, is_complete=is_complete)
+            if isinstance(objects, Malformed) and '{\\"' in text:  # JSON inside a JSON string
+                inner_objects = self._objects(text.replace('\\"', '"'), is_complete=is_complete)
+                objects = (
+                    objects
+                    if isinstance(inner_objects, Malformed)
+                    else [replace(o, is_repaired=True) for o in inner_objects]
                 )
-            return found if isinstance(found, Malformed) else self._choose(found)
+            return objects if isinstance(objects, Malformed) else self._choose(objects)
         except RecursionError:
             return Malformed(self.form.wording("reply.nested"))
 
     def _objects(self, text: str, *, is_complete: bool) -> list[JsonObject] | Malformed:
-        """Return the objects with fields of a reply in order of the text; if there are none, the last object."""
+        """Return the objects that have reply fields, in text order; if none has any, the last object."""
         names = frozenset(field.name for field in FIELDS if field.name != "reasoning")
         calls = xml_calls(text, is_complete=is_complete)
         for call, end in reversed(calls):
@@ -69,16 +69,16 @@ class ReplyParser:
                 return objects
             objects = []
         whole = sorted([*(call for call, _ in calls), *objects], key=lambda entry: entry.start)
-        return [*_unwrapped(whole, names)] or whole[-1:]
+        return [*_unwrap_objects(whole, names)] or whole[-1:]
 
     def _choose(self, objects: Sequence[JsonObject]) -> Action | Malformed:
-        """Return the reading of the object that counts, completed by the only answer of all objects."""
+        """Parse the object that counts, and fill in the answer that all objects agree on."""
         say = self.form.wording
-        saying = (
+        candidates = (
             entry for entry in objects if says_something(entry.fields, self.question, self.form)
         )
-        stating = [*islice(saying, MAX_OBJECTS)] or [objects[-1]]
-        readings = [read_fields(entry.fields, self.question, self.form) for entry in stating]
+        entries = [*islice(candidates, MAX_OBJECTS)] or [objects[-1]]
+        readings = [read_fields(entry.fields, self.question, self.form) for entry in entries]
         answers: dict[str, Action | Malformed] = {}
         steps: list[tuple[object, Action | Malformed]] = []
         for reading in readings:
@@ -91,22 +91,22 @@ class ReplyParser:
             texts = [short(reading.answer_text) for reading in answers.values()]
             reason = say("reply.contradictory", answers=", ".join(texts[:MAX_LISTED]))
             return Malformed(reason, readings[-1].answer_text)
-        chosen = steps[0][1] if steps else readings[-1]
-        if isinstance(chosen, Malformed):
-            return chosen
-        answer = next(iter(answers.values()), chosen)
+        choice = steps[0][1] if steps else readings[-1]
+        if isinstance(choice, Malformed):
+            return choice
+        answer = next(iter(answers.values()), choice)
         notes = [say("reply.several_steps", steps=len(steps))] if len(steps) > 1 else []
         return structs.replace(
-            chosen,
+            choice,
             answer=answer.answer,
             answer_text=answer.answer_text,
-            notes=(*chosen.notes, *notes),
-            repaired=any(entry.is_repaired for entry in stating),
+            notes=(*choice.notes, *notes),
+            repaired=any(entry.is_repaired for entry in entries),
         )
 
 
-def _unwrapped(objects: Sequence[JsonObject], names: Collection[str]) -> Iterator[JsonObject]:
-    """Yield the objects that have fields of a reply, taken out of tool calls and lists of steps."""
+def _unwrap_objects(objects: Sequence[JsonObject], names: Collection[str]) -> Iterator[JsonObject]:
+    """Yield the objects with reply fields, extracted from tool calls and lists of steps."""
     for entry in objects:
         for fields in unwrap(entry.fields, names):
             is_wrapped = fields is not entry.fields
@@ -114,7 +114,7 @@ def _unwrapped(objects: Sequence[JsonObject], names: Collection[str]) -> Iterato
 
 
 def _step(reading: Action | Malformed) -> object:
-    """Return what a reply would have done, as a key; None if it only states an answer."""
+    """Return a key for what the reply would have done; None if it only states an answer."""
     if isinstance(reading, Malformed):
         return reading.reason
     if not (reading.moves or reading.measure or reading.done or reading.view is not None):

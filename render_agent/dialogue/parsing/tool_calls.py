@@ -1,6 +1,6 @@
-"""Reads tool calls that models write as text, although replies were requested as JSON.
+"""Reads tool calls that models write as text although JSON was requested.
 
-Chat templates teach models several forms: JSON with a name and arguments (Hermes, Mistral, Llama), and XML with one
+Chat templates teach models several formats: JSON with a name and arguments (Hermes, Mistral, Llama), and XML with one
 element per parameter (Qwen3-Coder, GLM, Claude).
 """
 
@@ -17,7 +17,7 @@ from render_agent.util.safe_parse import parse_json
 
 MAX_DEPTH = 4  # levels of wrapping, such as {"tool_calls": [{"function": {"arguments": {…}}}]}
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input")
-MAX_CALLS = 100  # in a reply; further ones are ignored, because only the first is carried out
+MAX_CALLS = 100  # per reply; further calls are ignored, because only the first is carried out
 
 _CALL = re.compile(r"<(function|invoke)\b[^<>]*>|<(tool_call)>\s*+[\w.-]*+\s*+(?=<arg_key>)")
 _PARAMETER = re.compile(
@@ -29,11 +29,11 @@ _PARAMETER_END = re.compile(r"</parameter>|</arg_value>")
 
 
 def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
-    """Return the calls in XML with the indices after them.
+    """Return the XML calls in a text, each with the index after it.
 
     Args:
         text: A reply without thinking.
-        is_complete: False if the text was cut off: a call without its closing tag is then not read.
+        is_complete: False if the text was cut off; a call without a closing tag is then ignored.
     """
     calls: list[tuple[JsonObject, int]] = []
     position = 0
@@ -49,19 +49,19 @@ def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
 
 
 def unwrap(value: object, names: Collection[str], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects that contain fields of a reply: the value itself, or else those inside it.
+    """Yield the objects with reply fields: the value itself, or else those nested in it.
 
     Args:
         value: A JSON value.
         names: Names of the fields, except `reasoning`, in lower case.
-        depth: Number of values that contain this one.
+        depth: Nesting depth of the value.
     """
     inner: Iterable[object] = value if isinstance(value, list) else ()
     if isinstance(value, Mapping):
         by_key = {key.strip().lower(): item for key, item in value.items()}
         if by_key.keys() & set(names):
             yield value
-        elif "properties" not in by_key:  # a JSON schema describes fields and has none
+        elif "properties" not in by_key:  # JSON schemas describe reply fields but contain none
             inner = (_arguments(key, item) for key, item in by_key.items() if key != "reasoning")
     if depth < MAX_DEPTH:
         for item in islice(inner, MAX_CALLS):
@@ -69,7 +69,7 @@ def unwrap(value: object, names: Collection[str], depth: int = 0) -> Iterator[Ma
 
 
 def _arguments(key: str, value: object) -> object:
-    """Return the value of a key of a tool call, whose arguments may be JSON in a string."""
+    """Return a value of a tool call; arguments may be JSON in a string."""
     if key not in ARGUMENT_KEYS or not isinstance(value, str):
         return value
     try:
@@ -79,7 +79,7 @@ def _arguments(key: str, value: object) -> object:
 
 
 def parameters(body: str) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of a call in XML: name and text."""
+    """Yield the name and text of each parameter of an XML call."""
     for chunk in _PARAMETER_END.split(body)[:-1]:
         if parameter := _PARAMETER.search(chunk):
             name, value = parameter[1] or parameter[3], (parameter[2] or parameter[4] or "").strip()
@@ -87,7 +87,7 @@ def parameters(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _json_or_text(value: str) -> Any:
-    """Return a list or an object; other values remain text, because fields accept it."""
+    """Parse a list or an object; keep any other value as text, which all fields accept."""
     try:
         return parse_json(value) if value.startswith(("[", "{")) else value
     except ValueError:

@@ -1,4 +1,4 @@
-"""Draw the camera's path on a map: a field-of-view wedge and a number at every stop."""
+"""Draws the camera's path on a map: a field-of-view wedge and a number at every stop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MapPose:
 
 @dataclass(slots=True)
 class Mark:
-    """The disc with the numbers of all stops at one place; it is moved aside if the place is crowded."""
+    """The disc with the numbers of all stops at one place. It is moved aside if the place is crowded."""
 
     stops: list[MapPose]
     last: bool
@@ -67,7 +67,7 @@ class Mark:
 
     @property
     def half(self) -> tuple[float, float]:
-        """Half of the width and height in pixels."""
+        """Half the width and height in pixels."""
         radius = (RADIUS_HERE_PIXELS if self.last else RADIUS_PIXELS) * self.scale
         return max(
             radius, font(round(self.text_pixels)).getlength(self.label) / 2 + 0.55 * radius
@@ -84,7 +84,7 @@ def draw_trail(image: Image.Image, plot: PlotArea, stops: Sequence[MapPose]) -> 
     if not stops:
         return
     marks = arrange_marks(stops, plot, unit(*image.size))
-    part, corner = plot.clipped(image)
+    part, corner = plot.crop(image)
     layer = Image.new("RGBA", (part.width * SMOOTH, part.height * SMOOTH), (*PAPER, 0))
     _Shapes(layer, corner, unit(*image.size)).draw(stops, marks)
     part = Image.alpha_composite(part.convert("RGBA"), layer.reduce(SMOOTH)).convert("RGB")
@@ -127,9 +127,9 @@ def arrange_marks(stops: Sequence[MapPose], plot: PlotArea, scale: float) -> lis
     marks = _group_stops(stops, scale)
     inside = (plot.left, plot.top, plot.right, plot.bottom)
     for index, mark in enumerate(marks[1:], 1):
-        occupied = [other.box(other.spot) for other in marks[:index]]
-        places = [other.place for other in marks if other is not mark]
-        boxes = occupied + [(*place, *place) for place in places]
+        obstacles = [earlier.box(earlier.spot) for earlier in marks[:index]]
+        places = [earlier.place for earlier in marks if earlier is not mark]
+        boxes = obstacles + [(*place, *place) for place in places]
         free = (
             spot
             for spot in _spots(mark)
@@ -159,12 +159,17 @@ def _contains(outer: Box, box: Box) -> bool:
     return box[0] >= outer[0] and box[1] >= outer[1] and box[2] <= outer[2] and box[3] <= outer[3]
 
 
-def _overlap(box: Box, other: Box) -> bool:
-    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+def _overlap(box: Box, other_box: Box) -> bool:
+    return (
+        box[0] < other_box[2]
+        and other_box[0] < box[2]
+        and box[1] < other_box[3]
+        and other_box[1] < box[3]
+    )
 
 
 def _shade(stop: MapPose, stops: Sequence[MapPose]) -> Colour:
-    """Return the colour of a stop: lighter with age, and a separate one for the last."""
+    """Return the colour of a stop: lighter for older stops, and a separate one for the last."""
     if stop is stops[-1]:
         return HERE
     age = (stops[-1].number - stop.number - 1) / max(stops[-1].number - stops[0].number - 1, 1)
@@ -181,7 +186,7 @@ def _brightness(colour: Colour) -> float:
 
 
 class _Shapes:
-    """Draws wedges, path and discs on a layer that is SMOOTH times larger, with its corner at a given pixel."""
+    """Draws wedges, path and discs on a layer that is SMOOTH times larger and starts at a given pixel."""
 
     def __init__(self, layer: Image.Image, corner: tuple[int, int], scale: float) -> None:
         self.pen = ImageDraw.Draw(layer)
@@ -194,9 +199,11 @@ class _Shapes:
             self.pen.polygon(self.wedge(stop, stops), fill=(*_shade(stop, stops), 90))
         self.line([stop.place for stop in stops], RECENT, 2, halo=4.5)
         for stop in stops:
-            last = stop is stops[-1]
+            is_last = stop is stops[-1]
             edge = self.wedge(stop, stops)
-            self.stroke(edge, _shade(stop, stops), 2.6 if last else 1.6, halo=5 if last else 3.4)
+            self.stroke(
+                edge, _shade(stop, stops), 2.6 if is_last else 1.6, halo=5 if is_last else 3.4
+            )
         for mark in reversed(marks):
             shade = _shade(mark.stops[-1], stops)
             if mark.spot != mark.place:
@@ -204,13 +211,13 @@ class _Shapes:
                 self.disc(mark.place, 3, INK)
             self.pill(mark, shade)
 
-    def at(self, pixel: Pixel) -> Pixel:
+    def to_layer(self, pixel: Pixel) -> Pixel:
         """Convert a pixel of the image to the layer."""
         return (pixel[0] - self.corner[0]) * SMOOTH, (pixel[1] - self.corner[1]) * SMOOTH
 
     def wedge(self, stop: MapPose, stops: Sequence[MapPose]) -> list[Pixel]:
         """Return the corners of a stop's wedge on the layer."""
-        u, v = self.at(stop.place)
+        u, v = self.to_layer(stop.place)
         reach = (WEDGE_HERE_PIXELS if stop is stops[-1] else WEDGE_PIXELS) * self.scale
         steps = 16
         angles = [
@@ -222,15 +229,17 @@ class _Shapes:
 
     def stroke(self, corners: list[Pixel], colour: Colour, width: float, *, halo: float) -> None:
         """Draw a closed line on the layer with a white outline."""
-        closed = [*corners, *corners[:2]]
+        outline = [*corners, *corners[:2]]
         for shade, wide in ((PAPER, halo), (colour, width)):
-            self.pen.line(closed, fill=(*shade, 255), width=round(wide * self.scale), joint="curve")
+            self.pen.line(
+                outline, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
+            )
 
     def line(self, places: Sequence[Pixel], colour: Colour, width: float, *, halo: float) -> None:
         """Draw an open line through pixels of the image with a white outline."""
         if len(places) < 2:
             return
-        corners = [self.at(place) for place in places]
+        corners = [self.to_layer(place) for place in places]
         for shade, wide in ((PAPER, halo), (colour, width)):
             self.pen.line(
                 corners, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
@@ -238,12 +247,12 @@ class _Shapes:
 
     def disc(self, pixel: Pixel, radius: float, colour: Colour) -> None:
         """Draw a dot at a pixel of the image."""
-        self.pen.circle(self.at(pixel), radius * self.scale, fill=(*colour, 255))
+        self.pen.circle(self.to_layer(pixel), radius * self.scale, fill=(*colour, 255))
 
     def pill(self, mark: Mark, colour: Colour) -> None:
         """Draw the background of a mark's numbers, with a white outline."""
         left, top, right, bottom = mark.box(mark.spot)
-        box = (*self.at((left, top)), *self.at((right, bottom)))
+        box = (*self.to_layer((left, top)), *self.to_layer((right, bottom)))
         self.pen.rounded_rectangle(
             box,
             radius=(bottom - top) / 2 * SMOOTH,

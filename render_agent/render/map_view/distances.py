@@ -10,79 +10,79 @@ from render_agent.render.rasteriser.kernels import kernel
 
 
 @kernel
-def squared_distances(marked: Any) -> Any:
+def squared_distances(marks: Any) -> Any:
     """Return the squared distance in pixels, (H, W), from each pixel to the nearest marked one, (H, W) bool.
 
-    If no pixel is marked, it is (H + W) squared. Exact and linear in time (Meijster, Roerdink and Hesselink 2000, "A
-    general algorithm for computing distance transforms in linear time").
+    If no pixel is marked, all distances are (H + W) squared. Exact and linear in time (Meijster, Roerdink and Hesselink
+    2000, "A general algorithm for computing distance transforms in linear time").
     """
-    height, width = marked.shape
+    height, width = marks.shape
     far = height + width
     along = np.empty((height, width), np.int64)  # distance to the nearest mark in the column
     for row in range(height):
         for column in range(width):
             above = along[row - 1, column] + 1 if row else far
-            along[row, column] = 0 if marked[row, column] else min(above, far)
+            along[row, column] = 0 if marks[row, column] else min(above, far)
     for row in range(height - 2, -1, -1):
         for column in range(width):
             along[row, column] = min(along[row, column], along[row + 1, column] + 1)
     distances = np.empty((height, width))
-    squares, nearest, first = np.empty((3, width), np.int64)
+    squares, sites, starts = np.empty((3, width), np.int64)
     for row in range(height):
         for column in range(width):
             squares[column] = along[row, column] ** 2
-        # Columns whose marks are nearest to some pixels of the row, and the first of those pixels.
-        last = 0
-        nearest[0] = first[0] = 0
+        # Columns whose marks are nearest to some pixels of the row, and the first of these pixels.
+        top = 0
+        sites[0] = starts[0] = 0
         for column in range(1, width):
-            while last >= 0 and (
-                (first[last] - nearest[last]) ** 2 + squares[nearest[last]]
-                > (first[last] - column) ** 2 + squares[column]
+            while top >= 0 and (
+                (starts[top] - sites[top]) ** 2 + squares[sites[top]]
+                > (starts[top] - column) ** 2 + squares[column]
             ):
-                last -= 1
+                top -= 1
             begin = 0
-            if last >= 0:
-                other = nearest[last]
-                between = column**2 - other**2 + squares[column] - squares[other]
-                begin = 1 + between // (2 * (column - other))
+            if top >= 0:
+                site = sites[top]
+                crossing = column**2 - site**2 + squares[column] - squares[site]
+                begin = 1 + crossing // (2 * (column - site))
             if begin < width:
-                last += 1
-                nearest[last], first[last] = column, begin
+                top += 1
+                sites[top], starts[top] = column, begin
         for column in range(width - 1, -1, -1):
-            distances[row, column] = (column - nearest[last]) ** 2 + squares[nearest[last]]
-            if column == first[last]:
-                last -= 1
+            distances[row, column] = (column - sites[top]) ** 2 + squares[sites[top]]
+            if column == starts[top]:
+                top -= 1
     return distances
 
 
 @kernel
 def downscale(
-    colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, each: Any
+    colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, subpixels: Any
 ) -> Any:
     """Downscale an image by n with lines and cut faces painted over it; return (H, W, 3) uint8.
 
     Args:
         colours: (n H, n W, 3) uint8.
         lines: (n H, n W) bool, pixels with the colour of section lines.
-        faces: (H, W) bool, pixels whose other subpixels have the colour of cut faces.
+        faces: (H, W) bool, pixels whose remaining subpixels have the colour of cut faces.
         line_colour: RGB.
         face_colour: RGB.
-        each: A tuple of n arbitrary values. Its length is a compile-time constant, which makes the inner loops three
+        subpixels: A tuple of n arbitrary values. Its length is a compile-time constant, which makes the inner loops three
             times faster.
     """
     height, width = faces.shape
     picture = np.empty((height, width, 3), np.uint8)
-    times = len(each)
+    times = len(subpixels)
     count = times * times
     for row in range(height):
         for column in range(width):
-            crossed = 0
+            num_lines = 0
             for v in range(times):
                 for u in range(times):
-                    crossed += lines[times * row + v, times * column + u]
+                    num_lines += lines[times * row + v, times * column + u]
             for channel in range(3):
                 total = count // 2  # rounds the division
-                if not crossed and not faces[row, column]:  # the common case
+                if not num_lines and not faces[row, column]:  # the common case
                     for v in range(times):
                         for u in range(times):
                             total += colours[times * row + v, times * column + u, channel]

@@ -15,9 +15,9 @@ from render_agent.scans.scene import Scene
 from render_agent.scans.solid import surface_points
 
 HEAD_HEIGHT_METRES = 2.0  # height of the cut above the floor
-# Minimum distance between cut and ceiling, for lamps and uneven ceilings.
+# Minimum distance between cut and ceiling, to allow for lamps and uneven ceilings.
 UNDER_CEILING_METRES = 0.35
-# Minimum height of a ceiling above its floor; less is the top of an open scan.
+# Minimum height of a ceiling above its floor; anything lower is the top of an open scan.
 ROOM_HEIGHT_METRES = 1.8
 ONE_STOREY_METRES = 4.0  # scans up to this height have one storey
 SLICE_METRES, CELL_METRES = 0.1, 0.1  # bin height of the level histogram, and cell size for areas
@@ -64,9 +64,9 @@ def _levels(scene: Scene) -> tuple[float, ...]:
     smooth = np.convolve(area, np.ones(3), "same")
     levels = [scene.floor]
     for index in np.flatnonzero(smooth >= LEVEL_SHARE * smooth.max()):
-        around = smooth[max(index - 1, 0) : index + 2]
+        window = smooth[max(index - 1, 0) : index + 2]
         level = float(edges[index] + SLICE_METRES / 2)
-        if smooth[index] == around.max() and level > levels[-1] + 2 * SLICE_METRES:
+        if smooth[index] == window.max() and level > levels[-1] + 2 * SLICE_METRES:
             levels.append(level)
     return tuple(levels)
 
@@ -89,8 +89,8 @@ def _cloud_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floatin
     low = points.min(axis=0)
     cells = np.floor((points - low) / (CELL_METRES, CELL_METRES, SLICE_METRES)).astype(np.int64)
     spans = cells.max(axis=0) + 1
-    filled = np.unique((cells[:, 2] * spans[1] + cells[:, 1]) * spans[0] + cells[:, 0])
-    heights = low[2] + (filled // (spans[0] * spans[1]) + 0.5) * SLICE_METRES
+    occupied = np.unique((cells[:, 2] * spans[1] + cells[:, 1]) * spans[0] + cells[:, 0])
+    heights = low[2] + (occupied // (spans[0] * spans[1]) + 0.5) * SLICE_METRES
     return heights, np.full(len(heights), CELL_METRES * CELL_METRES)
 
 
@@ -135,17 +135,17 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
     for corner in (1, 2):
         count += above[faces[:, corner]]
     crossing = faces[(count == 1) | (count == 2)]
-    # Both crossed edges meet in the corner that is alone on its side of the cut.
+    # Both crossed edges meet at the corner that is alone on its side of the cut.
     is_apex = above[crossing] == (above[crossing].sum(axis=1) == 1)[:, None]
     first = is_apex.argmax(axis=1)
     rows = np.arange(len(crossing))
-    apex, *others = (
+    apex, *corners = (
         scene.points[crossing[rows, (first + step) % 3]].astype(np.float64) for step in range(3)
     )
     ends = []
-    for other in others:
-        share = (height - apex[:, 2]) / (other[:, 2] - apex[:, 2])
-        ends.append(apex + share[:, None] * (other - apex))
+    for base in corners:
+        share = (height - apex[:, 2]) / (base[:, 2] - apex[:, 2])
+        ends.append(apex + share[:, None] * (base - apex))
     return np.stack(ends, axis=1)
 
 
@@ -160,9 +160,9 @@ def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
         return np.empty((0, 1, 3))
     columns = cell_keys(points * (1, 1, 0), COLUMN_METRES)
     below = points[:, 2] < camera.height
-    crossed = np.intersect1d(columns[below], columns[~below])
+    crossing_columns = np.intersect1d(columns[below], columns[~below])
     near = np.abs(points[:, 2] - camera.height) < SLAB_METRES
-    near &= np.isin(columns, crossed)
+    near &= np.isin(columns, crossing_columns)
     cells = np.floor(points[near, :2] / camera.metres_per_pixel).astype(np.int64)
     _, first = np.unique(cells, axis=0, return_index=True)
     one_each: FloatArray = points[near][first][:, None]

@@ -36,8 +36,8 @@ from render_agent.scans.scene import Scene
 
 MARGIN_SHARE = 0.02  # free share of the plot on each side of the room
 
-# Spacing of grid lines in metres: the first that separates them by TICK_SPACE_PIXELS. The small steps are only used
-# if less than two metres are shown.
+# Spacing of grid lines in metres: the first that separates them by TICK_SPACE_PIXELS. Small steps are used only if less
+# than two metres are shown.
 STEPS_METRES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 SMALL_STEPS_METRES = (0.1, 0.2, 0.5)
 TICK_SPACE_PIXELS = 26.0  # minimum distance between grid lines
@@ -45,14 +45,14 @@ TICK_SPACE_PIXELS = 26.0  # minimum distance between grid lines
 
 @dataclass(frozen=True, eq=False)
 class FloorPlan:
-    """The part of a map that does not change: the image, (H, W, 3) uint8, with grid and axes, and its camera."""
+    """The fixed part of a map: the image, (H, W, 3) uint8, with grid and axes, and its camera."""
 
     picture: NDArray[np.uint8]
     camera: MapCamera
 
 
 class TopView:
-    """Draws maps of one size. The part without the camera is drawn once per scene and storey."""
+    """Draws maps of one size. The fixed part is drawn only once per scene and storey."""
 
     def __init__(self, renderer: Renderer, size: tuple[int, int]) -> None:
         self.renderer = renderer
@@ -107,7 +107,7 @@ class TopView:
         lines = section_lines(scene, fine_camera, large)
         faces = np.zeros(self.size[::-1], bool)
         if lines.any():
-            crossed, scanned = _any_of_block(lines), _any_of_block(np.isfinite(frame.depth))
+            line_mask, surface_mask = _any_of_block(lines), _any_of_block(np.isfinite(frame.depth))
             higher = surface_above_cut(self.renderer, scene, camera, ceiling, self.size)
             reach = wall_reach(scene, camera.height)
             nearest_faces = (
@@ -116,9 +116,11 @@ class TopView:
             facing = level_face_orientation(
                 scene, camera, ceiling, nearest_faces[::SMOOTH, ::SMOOTH]
             )
-            faces = cut_faces(crossed, scanned, higher, facing, camera.metres_per_pixel, reach)
-        each = (0,) * SMOOTH
-        image_array = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
+            faces = cut_faces(
+                line_mask, surface_mask, higher, facing, camera.metres_per_pixel, reach
+            )
+        subpixels = (0,) * SMOOTH
+        image_array = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, subpixels)
         x_ticks, y_ticks, step = _ticks(camera, plot, self.size)
         draw_grid(image_array, plot, x_ticks, y_ticks)
         image = Image.fromarray(image_array)

@@ -35,10 +35,10 @@ def unit(width: int, height: int) -> float:
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
-    """Return PIL's built-in font, `size` pixels high, so that no system font is needed."""
-    loaded = ImageFont.load_default(size)
-    assert isinstance(loaded, ImageFont.FreeTypeFont)
-    return loaded
+    """Return PIL's built-in font, `size` pixels high, which does not depend on system fonts."""
+    result = ImageFont.load_default(size)
+    assert isinstance(result, ImageFont.FreeTypeFont)
+    return result
 
 
 def write(
@@ -75,7 +75,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """The part of a map that shows the room, as pixel edges; the axis labels are around it."""
+    """The part of a map that shows the room, as pixel edges. The axis labels are around it."""
 
     left: int
     top: int
@@ -84,7 +84,7 @@ class PlotArea:
 
     @classmethod
     def inside(cls, width: int, height: int) -> PlotArea:
-        """Return the plot of an image of this size, which leaves space for labels and the scale bar."""
+        """Return the plot area of an image of this size, which leaves space for labels and the scale bar."""
         scale = unit(width, height)
         return cls(
             round(42 * scale),
@@ -98,8 +98,8 @@ class PlotArea:
         """Width and height in pixels."""
         return self.right - self.left, self.bottom - self.top
 
-    def clipped(self, image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
-        """Return the plot's part of an image, and its top left pixel."""
+    def crop(self, image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
+        """Return the part of an image inside the plot area, and its top left pixel."""
         box = (self.left, self.top, self.right, self.bottom)
         return image.crop(box), (self.left, self.top)
 
@@ -122,8 +122,8 @@ def draw_grid(picture: NDArray[np.uint8], plot: PlotArea, x_ticks: Ticks, y_tick
                 if vertical
                 else np.s_[line, plot.left : plot.right]
             )
-            tinted = picture[pixels] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
-            picture[pixels] = np.rint(tinted)
+            tint = picture[pixels] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
+            picture[pixels] = np.rint(tint)
 
 
 def axes(image: Image.Image, plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:
@@ -152,7 +152,9 @@ def axes(image: Image.Image, plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> 
 
 
 def scale_bar(image: Image.Image, plot: PlotArea, metres: float, pixels: float) -> float:
-    """Draw a scale bar of `metres`, `pixels` long, with its label, above the plot's right end; return where the label starts."""
+    """Draw a scale bar of `metres`, `pixels` long, with its label, above the right end of the plot. Return the pixel
+    column where the label starts.
+    """
     scale = unit(*image.size)
     draw = ImageDraw.Draw(image)
     right, row = plot.right - 1, plot.top / 2
@@ -173,12 +175,12 @@ def key(
     fill: Colour,
     edge: Colour,
 ) -> None:
-    """Draw the key of cut faces above the plot's left end: a square in their colours and its meaning.
+    """Draw the key of cut faces above the left end of the plot: a square in their colours, and its meaning.
 
     Args:
         image: Image to draw on.
         plot: The plot.
-        labels: From longest to shortest; the first one that fits is used, and nothing is drawn if none does.
+        labels: Label texts from longest to shortest. The first that fits is used; if none fits, nothing is drawn.
         end: Pixel column where the key must end.
         fill: Colour of cut faces.
         edge: Colour of section lines.

@@ -1,7 +1,7 @@
-"""Divide a scene into blocks of neighbouring primitives, and find the blocks a camera can see.
+"""Divides a scene into blocks of neighbouring primitives, and finds the blocks that a camera can see.
 
 Faces and points are sorted along a Morton curve and divided into blocks of equal count. Blocks whose bounding box is
-outside the image are culled. The others are drawn front to back, so that occluded blocks can be skipped, too. A mesh
+outside the image are culled. The others are drawn front to back, so that occluded blocks can be skipped as well. A mesh
 block has its own copies of the vertices that its faces use, contiguous in memory.
 """
 
@@ -84,7 +84,7 @@ class Visible:
 
 
 def mesh_blocks(scene: Scene) -> MeshBlocks:
-    """Divide the mesh of a scene into blocks; raises RenderError like `valid_faces`."""
+    """Divide the mesh of a scene into blocks. Raises RenderError like `valid_faces`."""
     points = np.ascontiguousarray(scene.points, np.float32)
     faces = valid_faces(scene)
     low, scale = grid_of(scene.bounds)
@@ -113,14 +113,14 @@ def cloud_blocks(scene: Scene) -> CloudBlocks:
     boxes = _boxes(points, starts)
     radii = splat_radii(points, starts, boxes)
     reach = radii[:, None] * np.sqrt(2)
-    around = np.hstack([boxes[:, :3] - reach, boxes[:, 3:] + reach])
-    return CloudBlocks(points, scene.colours[order], order, radii, around)
+    padded_boxes = np.hstack([boxes[:, :3] - reach, boxes[:, 3:] + reach])
+    return CloudBlocks(points, scene.colours[order], order, radii, padded_boxes)
 
 
-def visible_boxes(boxes: FloatArray, projected: Projection, width: int, height: int) -> Visible:
+def visible_boxes(boxes: FloatArray, view: Projection, width: int, height: int) -> Visible:
     """Return the potentially visible boxes out of (b, 6) in metres, world frame, nearest first."""
     blocks, rectangles, nearest = _cull(
-        boxes, projected.matrix, projected.perspective, projected.near, width, height
+        boxes, view.matrix, view.perspective, view.near, width, height
     )
     order = np.argsort(-nearest, kind="stable")
     return Visible(blocks[order], rectangles[order], nearest[order])
@@ -136,24 +136,24 @@ def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
     """
     total = len(order)
     blocks = (total + size - 1) // size
-    renumbered = np.empty((total, 3), np.int32)
+    new_faces = np.empty((total, 3), np.int32)
     sources = np.empty(total * 3, np.int32)
-    first = np.zeros(blocks + 1, np.int32)
+    first_vertex = np.zeros(blocks + 1, np.int32)
     owner = np.full(count, -1, np.int32)
     number = np.empty(count, np.int32)
-    used = 0
+    num_vertices = 0
     for i in range(total):
         block = i // size
         for corner in range(3):
             vertex = faces[order[i], corner]
             if owner[vertex] != block:
                 owner[vertex] = block
-                number[vertex] = used
-                sources[used] = vertex
-                used += 1
-            renumbered[i, corner] = number[vertex]
-        first[block + 1] = used
-    return renumbered, sources[:used].copy(), first
+                number[vertex] = num_vertices
+                sources[num_vertices] = vertex
+                num_vertices += 1
+            new_faces[i, corner] = number[vertex]
+        first_vertex[block + 1] = num_vertices
+    return new_faces, sources[:num_vertices].copy(), first_vertex
 
 
 @kernel

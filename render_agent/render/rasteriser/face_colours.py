@@ -1,4 +1,4 @@
-"""Colour the faces in a depth buffer, pixel by pixel, from textures and vertex colours."""
+"""Colours the faces in a depth buffer, pixel by pixel, from textures and vertex colours."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import numpy as np
 
 from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 from render_agent.render.rasteriser.mipmaps import (
-    NO_PICTURE,
+    NO_IMAGE,
     detail_at,
-    picture_plane,
     place_at,
     show_texels,
     texel_at,
-    within,
+    texture_plane,
+    wrap_coordinate,
 )
 from render_agent.render.rasteriser.zbuffer import corner_normals, homogeneous_corners
 
-# Pixels of a row that share a mip level, computed at their middle; GPUs use 2 x 2.
+# Pixels of a row that share a mip level, computed at their middle; GPUs use 2 x 2 pixels.
 SAME_DETAIL_PIXELS = 8
-FACES_KEPT = 2048  # cached planes of faces; few enough to fit in the CPU cache
+CACHED_FACES = 2048  # cached planes of faces; few enough to fit in the CPU cache
 
 
 @inlined_kernel
-def _keep(table: Any, row: Any, first: Any, values: Any) -> None:
-    """Store three vectors in a row of a table, starting at column `first`."""
+def _store_vectors(table: Any, row: Any, column: Any, values: Any) -> None:
+    """Store three vectors in a row of a table, starting at column `column`."""
     for i in range(3):
         for axis in range(3):
-            table[row, first + 3 * i + axis] = values[i][axis]
+            table[row, column + 3 * i + axis] = values[i][axis]
 
 
 @inlined_kernel
-def _kept(table: Any, row: Any, first: Any) -> Any:
-    """Return the three vectors stored by `_keep`."""
+def _load_vectors(table: Any, row: Any, column: Any) -> Any:
+    """Return the three vectors stored by `_store_vectors`."""
     return (
-        (table[row, first], table[row, first + 1], table[row, first + 2]),
-        (table[row, first + 3], table[row, first + 4], table[row, first + 5]),
-        (table[row, first + 6], table[row, first + 7], table[row, first + 8]),
+        (table[row, column], table[row, column + 1], table[row, column + 2]),
+        (table[row, column + 3], table[row, column + 4], table[row, column + 5]),
+        (table[row, column + 6], table[row, column + 7], table[row, column + 8]),
     )
 
 
@@ -59,11 +59,11 @@ def colour_faces(
     # Unpacked here, because passing a tuple updates the reference count of each array, which costs more than a texel.
     starts, scales, materials = pages.starts, pages.scales, pages.materials
     first_level, wraps, uv = pages.first, pages.wraps, pages.uv
-    pictured = len(materials) > 0
-    tinted = len(pages.tints) > 0
+    has_textures = len(materials) > 0
+    has_tints = len(pages.tints) > 0
     # Most faces occur again in the next row.
-    owners = np.full(FACES_KEPT, -1, np.int32)
-    planes = np.empty((FACES_KEPT, 18 if pictured else 9), np.float64)
+    owners = np.full(CACHED_FACES, -1, np.int32)
+    planes = np.empty((CACHED_FACES, 18 if has_textures else 9), np.float64)
     width = keys.shape[1]
     places, details = np.empty((2, width), np.uint64), np.empty(width, np.int64)
     for row in range(first_row, last_row):
@@ -77,10 +77,10 @@ def colour_faces(
             begin, face = end, nearest[row, end]
             while end < width and nearest[row, end] == face:
                 end += 1
-            material = materials[face] if pictured and face >= 0 else -1
-            if pictured and material < 0:
+            material = materials[face] if has_textures and face >= 0 else -1
+            if has_textures and material < 0:
                 for column in range(begin, end):
-                    details[column] = NO_PICTURE
+                    details[column] = NO_IMAGE
             if face < 0:
                 for column in range(begin, end):
                     for channel in range(3):
@@ -91,20 +91,20 @@ def colour_faces(
             for channel in range(3):
                 tone = vertex_colours[a, channel]
                 flat &= tone == vertex_colours[b, channel] and tone == vertex_colours[c, channel]
-            if flat:  # a single colour, as all faces of generated rooms have
+            if flat:  # a single colour, as on all faces of generated rooms
                 for column in range(begin, end):
                     for channel in range(3):
                         colours[row, column, channel] = vertex_colours[a, channel]
                 continue
-            slot = np.uint64(face % FACES_KEPT)
+            slot = np.uint64(face % CACHED_FACES)
             if owners[slot] != face:
                 owners[slot] = face
                 normals = corner_normals(homogeneous_corners(vertices, faces, face, matrix))
-                _keep(planes, slot, 0, normals)
+                _store_vectors(planes, slot, 0, normals)
                 if material >= 0:
-                    _keep(planes, slot, 9, picture_plane(normals, faces, face, uv))
+                    _store_vectors(planes, slot, 9, texture_plane(normals, faces, face, uv))
             if material >= 0:
-                plane = _kept(planes, slot, 9)
+                plane = _load_vectors(planes, slot, 9)
                 finest, coarsest = first_level[material], first_level[material + 1] - 1
                 wrap_s, wrap_t = wraps[material, 0], wraps[material, 1]
                 for first in range(begin, end, SAME_DETAIL_PIXELS):
@@ -119,17 +119,17 @@ def colour_faces(
                     far_wide, far_tall = scales[level, 0], scales[level, 1]
                     for column in range(first, last):
                         s, t, _ = place_at(plane, column + 0.5, v)
-                        s, t = within(s, wrap_s), within(t, wrap_t)
+                        s, t = wrap_coordinate(s, wrap_s), wrap_coordinate(t, wrap_t)
                         details[column] = detail
                         places[0, column] = texel_at(start, row_of, wide, tall, s, t)
                         places[1, column] = texel_at(far_start, far_row, far_wide, far_tall, s, t)
-                if not tinted:
+                if not has_tints:
                     continue
-            painted = pages.tints if material >= 0 else vertex_colours
+            tints = pages.tints if material >= 0 else vertex_colours
             for corner in range(3):
                 for channel in range(3):
-                    shades[corner, channel] = painted[faces[face, corner], channel]
-            (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = _kept(planes, slot, 0)
+                    shades[corner, channel] = tints[faces[face, corner], channel]
+            (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = _load_vectors(planes, slot, 0)
             for column in range(begin, end):
                 u = column + 0.5
                 wa, wb = a0 * u + (a1 * v + a2), b0 * u + (b1 * v + b2)
@@ -148,8 +148,8 @@ def colour_faces(
         for column in range(width):
             face = nearest[row, column]
             nearest[row, column] = order[max(face, 0)] if face >= 0 else -1
-        if pictured:
+        if has_textures:
             show_texels(
                 pages.texels, starts, places, details,
-                tinted, pages.light, pages.levels, colours[row],
+                has_tints, pages.light, pages.levels, colours[row],
             )  # fmt: skip

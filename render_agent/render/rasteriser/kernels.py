@@ -1,8 +1,8 @@
 """Compiler settings of the rasteriser's kernels, and their cache folder.
 
 Compiled kernels are cached in the user's cache folder (override: `NUMBA_CACHE_DIR`), in a folder named after a hash of
-all kernel sources: numba detects changes in a kernel's own file, but not in functions that it calls in other files. If
-the folder is not writable, every process compiles the kernels again.
+all kernel sources, because numba detects changes in a kernel's own file but not in functions that it calls in other
+files. If the folder is not writable, every process compiles the kernels again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if FOLDER is not None:
     numba.config.CACHE_DIR = str(FOLDER)
 
 
-def is_kept(name: str) -> bool:
+def is_cached(name: str) -> bool:
     """Return True if a compiled kernel is in the cache."""
     return FOLDER is not None and any(FOLDER.glob(f"*/*.{name}-*.nbi"))
 
@@ -63,7 +63,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "num
 def kernel(function: Function) -> Function:
     """Compile `function` for this CPU; it runs without the GIL.
 
-    Floating-point operations keep their exact order (no fastmath), so that all threads and runs give identical bits.
+    Floating-point operations keep their order (no fastmath), so that all threads and runs give bit-identical results.
     Division follows IEEE 754, as in numpy.
     """
     return cast(Function, numba.njit(cache=FOLDER is not None, **OPTIONS)(function))
@@ -72,14 +72,14 @@ def kernel(function: Function) -> Function:
 def inlined_kernel(function: Function) -> Function:
     """Compile `function` into each kernel that calls it.
 
-    For functions called once per pixel with many arrays, where passing them costs more than the work itself.
+    For functions called once per pixel with so many arrays that passing them costs more than the work itself.
     """
     return cast(Function, numba.njit(inline="always", **OPTIONS)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def fetched_soon(_: Any, array: Any, index: Any) -> Any:
-    """Prefetch the element at an index of an array, (n,), into the CPU cache; out-of-range indices are harmless."""
+def prefetch(_: Any, array: Any, index: Any) -> Any:
+    """Prefetch the element at an index of an array, (n,), into the CPU cache. Out-of-range indices are harmless."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(array)(context, builder, arguments[0]).data

@@ -1,9 +1,9 @@
 """Textures: mip levels, and trilinear filtering of the texel shown by a pixel.
 
-Each level is half as wide and high as the previous one. Its texels are averages in linear light, not of sRGB levels, so
-that a chequered floor keeps its brightness in the distance. Filtering between texels and levels uses sRGB levels, as
-GPUs do. The mip level follows from the derivatives of the texture coordinates on the plane of the face: with
-s = S·p / D·p, where p = (u, v, 1) is a pixel and S, D are constant on a face, ds/du = (S_u - s D_u) / D·p
+Each level has half the width and height of the previous one. Its texels are averages in linear light rather than of
+sRGB levels, so that a chequered floor keeps its brightness in the distance. Filtering between texels and levels uses
+sRGB levels, as GPUs do. The mip level follows from the derivatives of the texture coordinates on the plane of the face:
+with s = S·p / D·p, where p = (u, v, 1) is a pixel and S, D are constant on a face, ds/du = (S_u - s D_u) / D·p
 (Heckbert 1989).
 """
 
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.rasteriser.kernels import fetched_soon, inlined_kernel, kernel
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel, prefetch
 from render_agent.scans.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, to_linear, to_srgb
 from render_agent.scans.texture import Material, Texture, Wrap
 
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
 REPEAT, CLAMP = 0, 1
 
-NO_PICTURE = -1  # instead of a mip level, for pixels without a texture
+NO_IMAGE = -1  # instead of a mip level, for pixels without a texture
 NO_HOLES = -1.0  # alpha cutoff of a material without holes
-# Pixels ahead whose texels are prefetched; memory latency takes half of the time.
-FETCHED_AHEAD = 24
+# Pixels ahead whose texels are prefetched; without this, memory latency takes half of the time.
+PREFETCH_PIXELS = 24
 LANES = np.uint64(0x00FF00FF00FF00FF)
 HALVES = np.uint64(0x0080008000800080)
 
@@ -63,7 +63,7 @@ class Texturing(NamedTuple):
 def texturing(
     texture: Texture | None, sources: NDArray[np.int32], order: NDArray[np.int32]
 ) -> Texturing:
-    """Return the textures of a scene for the kernels; empty without any.
+    """Return the textures of a scene for the kernels; empty if it has none.
 
     Args:
         texture: Texture of the scene, or None.
@@ -71,24 +71,24 @@ def texturing(
         order: The scene's index of each face, (m,).
     """
     all_materials = () if texture is None else texture.materials
-    textured = [part for part in all_materials if part.picture is not None]
-    chains = [mip_levels(part) for part in textured]
+    textured_materials = [part for part in all_materials if part.picture is not None]
+    chains = [mip_levels(part) for part in textured_materials]
     flat = [
         _with_margin(level, part)
-        for part, chain in zip(textured, chains, strict=True)
+        for part, chain in zip(textured_materials, chains, strict=True)
         for level in chain
     ]
     sizes = np.array([level.shape for level in flat], np.int64).reshape(-1, 2)
     starts = np.cumsum([0, *sizes.prod(axis=1)])
     uv, tints = np.zeros((1, 2), np.float32), np.zeros((0, 3), np.uint8)
     materials = np.empty(0, np.int32)
-    if texture is not None and textured:
+    if texture is not None and textured_materials:
         uv = np.ascontiguousarray(texture.uv[sources], np.float32)
         if texture.vertex_tints is not None:
             tints = np.ascontiguousarray(texture.vertex_tints[sources])
-        numbers = {id(part): number for number, part in enumerate(textured)}
-        renumbered = np.array([numbers.get(id(part), -1) for part in all_materials], np.int32)
-        materials = renumbered[texture.face_materials[order]]
+        numbers = {id(part): number for number, part in enumerate(textured_materials)}
+        material_numbers = np.array([numbers.get(id(part), -1) for part in all_materials], np.int32)
+        materials = material_numbers[texture.face_materials[order]]
     return Texturing(
         uv,
         tints,
@@ -97,8 +97,10 @@ def texturing(
         np.column_stack([starts[:-1], sizes[:, 1]]).astype(np.uint64),
         (256 * (sizes[:, ::-1] - 2)).astype(np.float64),
         np.cumsum([0, *map(len, chains)]).astype(np.int64),
-        np.array([[WRAPS[way] for way in part.wrap] for part in textured], np.int64).reshape(-1, 2),
-        np.array([alpha_cutoff(part) for part in textured], np.float64),
+        np.array(
+            [[WRAPS[way] for way in part.wrap] for part in textured_materials], np.int64
+        ).reshape(-1, 2),
+        np.array([alpha_cutoff(part) for part in textured_materials], np.float64),
         LIGHT_OF_LEVEL,
         LEVEL_OF_LIGHT,
     )
@@ -140,10 +142,10 @@ def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
 
 
 @kernel
-def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -> None:
+def _halve(picture: Any, light: Any, levels: Any, by_alpha: Any, smaller: Any) -> None:
     """Write the next mip level: area-weighted averages in linear light.
 
-    With `weighted`, texels also count by their alpha, so that the colour of holes does not bleed.
+    With `by_alpha`, texels are also weighted by their alpha, so that the colour of holes does not bleed.
     """
     height, width = picture.shape[0], picture.shape[1]
     rows, columns = smaller.shape[0], smaller.shape[1]
@@ -160,7 +162,7 @@ def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -
                 for c in range(int(left), min(int(np.ceil(right)), width)):
                     area = upright * (min(c + 1.0, right) - max(np.float64(c), left))
                     alpha += area * picture[r, c, 3]
-                    if weighted:
+                    if by_alpha:
                         area *= picture[r, c, 3] + 0.001
                     total += area
                     for channel in range(3):
@@ -172,7 +174,7 @@ def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -
 
 
 @inlined_kernel
-def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
+def texture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
     """Return S, T and D of a face, (3,) each: the pixel p has texture coordinates (S·p, T·p) / D·p.
 
     `normals` are the cross products of the face's homogeneous corners, (3,) each (see zbuffer).
@@ -189,7 +191,7 @@ def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
 
 
 @inlined_kernel
-def within(place: Any, wrap: Any) -> Any:
+def wrap_coordinate(place: Any, wrap: Any) -> Any:
     """Return a texture coordinate wrapped to 0 to 1; NaN and infinity give 0."""
     if wrap == REPEAT:
         place -= np.floor(place)
@@ -209,14 +211,14 @@ def _lanes(texel: Any) -> Any:
 
 
 @inlined_kernel
-def mix(one: Any, other: Any, part: Any) -> Any:
-    """Blend two texels in lanes; `part` is the weight of `other`, from 0 to 256."""
-    return ((one * (np.uint64(256) - part) + other * part + HALVES) >> np.uint64(8)) & LANES
+def mix(texel: Any, other_texel: Any, part: Any) -> Any:
+    """Blend two texels in lanes; `part` is the weight of `other_texel`, from 0 to 256."""
+    return ((texel * (np.uint64(256) - part) + other_texel * part + HALVES) >> np.uint64(8)) & LANES
 
 
 @inlined_kernel
 def _log2(value: Any) -> Any:
-    """Return log2 of a positive number, accurate to 0.01: its exponent, and a parabola in between."""
+    """Return log2 of a positive number, accurate to 0.01, from its exponent and a parabola."""
     bits = np.float32(value).view(np.int32)
     share = (bits & 0x7FFFFF) * 1.1920929e-07
     return (bits >> 23) - 127 + share * (1.3465 - 0.3465 * share)
@@ -226,7 +228,7 @@ def _log2(value: Any) -> Any:
 def place_at(plane: Any, u: Any, v: Any) -> Any:
     """Return the texture coordinates of a face at a pixel (u, v), and 1 / D·p; NaN or inf if the face is edge-on."""
     (s0, s1, s2), (t0, t1, t2), (d0, d1, d2) = plane
-    # Parenthesised so that the terms constant within a row are computed once.
+    # Parenthesised so that terms that are constant within a row are computed once.
     scale = 1.0 / (d0 * u + (d1 * v + d2))
     return (s0 * u + (s1 * v + s2)) * scale, (t0 * u + (t1 * v + t2)) * scale, scale
 
@@ -267,13 +269,13 @@ def bilinear(texels: Any, place: Any, row: Any) -> Any:
     """Return the bilinear blend, in lanes (see `_lanes`), of four texels; for `place` see `texel_at`."""
     across, down = place & np.uint64(255), place >> np.uint64(8) & np.uint64(255)
     at = place >> np.uint64(16)
-    both = (across * down + np.uint64(128)) >> np.uint64(8)
+    blend = (across * down + np.uint64(128)) >> np.uint64(8)
     # The four weights add up to 256, so no lane overflows its 16 bits.
     return (
-        _lanes(texels[at]) * (np.uint64(256) - across - down + both)
-        + _lanes(texels[at + np.uint64(1)]) * (across - both)
-        + _lanes(texels[at + row]) * (down - both)
-        + _lanes(texels[at + row + np.uint64(1)]) * both
+        _lanes(texels[at]) * (np.uint64(256) - across - down + blend)
+        + _lanes(texels[at + np.uint64(1)]) * (across - blend)
+        + _lanes(texels[at + row]) * (down - blend)
+        + _lanes(texels[at + row + np.uint64(1)]) * blend
         + HALVES
     ) >> np.uint64(8) & LANES
 
@@ -281,11 +283,11 @@ def bilinear(texels: Any, place: Any, row: Any) -> Any:
 @kernel
 def show_texels(
     texels: Any, starts: Any, places: Any, details: Any,
-    tinted: Any, light: Any, levels: Any, colours: Any,
+    is_tinted: Any, light: Any, levels: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Write the texture colours of a row of pixels, (w, 3) uint8; if `tinted`, multiply the existing colours by them.
+    """Write the texture colours of a row of pixels, (w, 3) uint8; if `is_tinted`, multiply the existing colours by them.
 
-    A separate loop, so that everything it needs stays in CPU registers.
+    This is a separate loop, so that all its values stay in CPU registers.
 
     Args:
         texels: See Texturing.
@@ -293,15 +295,15 @@ def show_texels(
         places: (2, w) uint64, positions in the finer and the coarser level; see `texel_at`.
         details: (w,) int64, the finer level times 512 plus the weight of the coarser one (0 to 256); NO_PICTURE for
             pixels that stay as they are.
-        tinted: Whether to multiply in linear light.
+        is_tinted: True to multiply the existing colours, in linear light.
         light: See Texturing.
         levels: See Texturing.
         colours: (w, 3) uint8, modified in place.
     """
     for column in range(len(colours)):
-        ahead = min(column + FETCHED_AHEAD, len(colours) - 1)
-        fetched_soon(texels, places[0, ahead] >> np.uint64(16))
-        fetched_soon(texels, places[1, ahead] >> np.uint64(16))
+        next_column = min(column + PREFETCH_PIXELS, len(colours) - 1)
+        prefetch(texels, places[0, next_column] >> np.uint64(16))
+        prefetch(texels, places[1, next_column] >> np.uint64(16))
         detail = details[column]
         if detail < 0:
             continue
@@ -310,10 +312,10 @@ def show_texels(
         if share:
             coarser = bilinear(texels, places[1, column], starts[level + np.uint64(1), 1])
             texel = mix(texel, coarser, share)
-        shown = (texel & np.uint64(255), texel >> np.uint64(32), texel >> np.uint64(16))
+        channels = (texel & np.uint64(255), texel >> np.uint64(32), texel >> np.uint64(16))
         for channel in range(3):
-            value = shown[channel] & np.uint64(255)
-            if tinted:
+            value = channels[channel] & np.uint64(255)
+            if is_tinted:
                 product = light[value] * light[colours[column, channel]]
                 colours[column, channel] = levels[np.int64(product * (len(levels) - 1) + 0.5)]
             else:
@@ -326,10 +328,15 @@ def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     s, t, scale = place_at(plane, u, v)
     starts, scales, first = pages.starts, pages.scales, pages.first
     level, share = detail_at(scales, first[material], first[material + 1] - 1, plane, s, t, scale)
-    s, t = within(s, pages.wraps[material, 0]), within(t, pages.wraps[material, 1])
+    s, t = (
+        wrap_coordinate(s, pages.wraps[material, 0]),
+        wrap_coordinate(t, pages.wraps[material, 1]),
+    )
     texel = finer = np.uint64(0)
-    for one in (level, level + np.int64(share > np.uint64(0))):
-        row = starts[one, 1]
-        place = texel_at(starts[one, 0], row, scales[one, 0], scales[one, 1], s, t)
+    for mip_level in (level, level + np.int64(share > np.uint64(0))):
+        row = starts[mip_level, 1]
+        place = texel_at(
+            starts[mip_level, 0], row, scales[mip_level, 0], scales[mip_level, 1], s, t
+        )
         finer, texel = texel, bilinear(pages.texels, place, row)
     return np.float64(mix(finer, texel, share) >> np.uint64(48)) < pages.cutoffs[material]

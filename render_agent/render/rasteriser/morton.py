@@ -13,7 +13,7 @@ CELLS_PER_AXIS = 1024  # ten bits per axis, giving 30-bit codes
 
 
 @kernel
-def _spread(value: Any) -> Any:
+def _spread_bits(value: Any) -> Any:
     """Insert two zero bits between the ten bits of `value`."""
     value = (value | (value << 16)) & 0x030000FF
     value = (value | (value << 8)) & 0x0300F00F
@@ -27,7 +27,7 @@ def _code(x: Any, y: Any, z: Any, low: Any, scale: Any) -> Any:
     i = np.int64(min(max((x - low[0]) * scale[0], 0.0), top))
     j = np.int64(min(max((y - low[1]) * scale[1], 0.0), top))
     k = np.int64(min(max((z - low[2]) * scale[2], 0.0), top))
-    return np.uint32(_spread(i) | (_spread(j) << 1) | (_spread(k) << 2))
+    return np.uint32(_spread_bits(i) | (_spread_bits(j) << 1) | (_spread_bits(k) << 2))
 
 
 @kernel

@@ -1,11 +1,11 @@
-"""Draw points into a depth buffer, and fill the gaps between them.
+"""Draws points into a depth buffer, and fills the gaps between them.
 
-The buffer is that of `zbuffer`. Points are squares that face the camera. Those of a cloud whose colours were not captured
-are discs along the surface instead, because shapes are all that such a cloud shows; its sparse points are smaller if they
-are near, where large discs would hide what is between them. A square or disc has the depth of its point plus an offset that grows from its centre
-outwards, so that a pixel shows the nearest point rather than whichever is minimally closer to the camera. Ties go to the
-point that comes first in block order. Then two passes examine the eight neighbours of each pixel: if at least five
-are clearly in front of it, the pixel is a gap and takes the farthest of those.
+The buffer is that of `zbuffer`. Points are squares that face the camera. Points of a cloud without captured colours are
+discs along the surface instead, because such a cloud shows only shapes. Its sparse points are drawn smaller if they are
+near, because large discs would hide the space between them. A square or disc has the depth of its point plus an offset
+that grows from its centre outwards, so that a pixel shows the nearest point rather than one that is marginally closer
+to the camera. Ties go to the first point in block order. Then two passes examine the eight neighbours of each pixel: if
+at least five are clearly in front of it, the pixel is a gap and takes the farthest of those.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.blocks import POINTS_PER_BLOCK, CloudBlocks, cloud_blocks
 from render_agent.render.rasteriser.kernels import kernel
-from render_agent.render.rasteriser.zbuffer import clear, hidden
+from render_agent.render.rasteriser.zbuffer import clear, is_hidden
 from render_agent.scans.camera import FloatArray
 from render_agent.scans.scene import Scene
 
 ENOUGH_NEIGHBOURS = 5  # neighbours in front that make a pixel a gap
-# Relative depth difference that is clearly in front in perspective (if above two splats).
+# Relative depth difference, in perspective, that is clearly in front (if more than two splats).
 GAP_SHARE = 0.03
 # Splats with at most this half side, at their nearest, are drawn from the next coarser level.
 FINE_PIXELS = 1.0
@@ -69,7 +69,7 @@ def draw_points(
         axes[0, axis] = (m[0, axis] - perspective * width / 2 * m[3, axis]) / scale
         axes[1, axis] = (m[1, axis] - perspective * height / 2 * m[3, axis]) / scale
     for i in range(len(blocks)):
-        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
+        if is_hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
         radius = radii[blocks[i]]
         closest = radius * scale * (block_keys[i] if perspective else 1.0)
@@ -110,7 +110,7 @@ def draw_points(
                     u, v, half, depth, perspective, n0, n1, n2, scale, point, first_row, last_row, keys, nearest
                 )  # fmt: skip
                 continue
-            # A one-pixel square has no outer part to set back.
+            # a one-pixel square has no outer part to push back
             back = 0.0
             if half > 0.5:
                 outer = 1.0 / (depth + radius) if perspective else -depth - radius
@@ -133,12 +133,12 @@ def _square(
         dv = row + 0.5 - v
         for column in range(left, right):
             du = column + 0.5 - u
-            here = np.float32(key - back * (du * du + dv * dv))
-            seen = keys[row, column]
+            pixel_key = np.float32(key - back * (du * du + dv * dv))
+            old_key = keys[row, column]
             before = nearest[row, column]
-            # Branchless, because which squares are hidden is unpredictable.
-            wins = (here > seen) | ((here == seen) & (point < before))
-            keys[row, column] = here if wins else seen
+            # branchless, because hidden squares cannot be predicted
+            wins = (pixel_key > old_key) | ((pixel_key == old_key) & (point < before))
+            keys[row, column] = pixel_key if wins else old_key
             nearest[row, column] = point if wins else before
 
 
@@ -163,7 +163,7 @@ def _disc(
     for row in range(top, bottom):
         for column in range(left, right):
             if abs(column + 0.5 - u) <= 0.5 and abs(row + 0.5 - v) <= 0.5:
-                here = np.float32(1.0 / depth if perspective else -depth)
+                pixel_key = np.float32(1.0 / depth if perspective else -depth)
             else:
                 if perspective:
                     a, b = (column + 0.5 - width / 2) / scale, (row + 0.5 - height / 2) / scale
@@ -177,14 +177,14 @@ def _disc(
                     if n2 == 0.0:
                         continue
                     z = depth - (n0 * a + n1 * b) / n2
-                squared = a * a + b * b + (z - depth) * (z - depth)
-                if not squared <= radius * radius:
+                squared_distance = a * a + b * b + (z - depth) * (z - depth)
+                if not squared_distance <= radius * radius:
                     continue
-                z += squared / (2.0 * radius)
-                here = np.float32(1.0 / z if perspective else -z)
-            seen = keys[row, column]
-            if here > seen or (here == seen and point < nearest[row, column]):
-                keys[row, column] = here
+                z += squared_distance / (2.0 * radius)
+                pixel_key = np.float32(1.0 / z if perspective else -z)
+            old_key = keys[row, column]
+            if pixel_key > old_key or (pixel_key == old_key and point < nearest[row, column]):
+                keys[row, column] = pixel_key
                 nearest[row, column] = point
 
 
@@ -202,19 +202,19 @@ def _in_front(key: Any, perspective: Any, step: Any) -> Any:
 @kernel
 def fill_gaps(
     keys: Any, nearest: Any, perspective: Any, step: Any, first_row: Any, last_row: Any,
-    filled_keys: Any, filled: Any,
+    filled_keys: Any, filled_nearest: Any,
 ) -> None:  # fmt: skip
     """Write one band of the buffer with the gaps between points filled.
 
     `step` is the smallest depth difference, in metres, that is clearly in front. Reads `keys` and `nearest`, and writes
-    `filled_keys` and `filled`, all (H, W).
+    `filled_keys` and `filled_nearest`, all (H, W).
     """
     height, width = keys.shape
     for row in range(first_row, last_row):
         for column in range(width):
             key = keys[row, column]
             filled_keys[row, column] = key
-            filled[row, column] = nearest[row, column]
+            filled_nearest[row, column] = nearest[row, column]
             limit = _in_front(key, perspective, step)
             # Five of eight neighbours cannot all be corners, so one of these four must be in front.
             if (
@@ -225,19 +225,19 @@ def fill_gaps(
             ):
                 continue
             count = 0
-            furthest = np.float32(np.inf)
+            farthest_key = np.float32(np.inf)
             source = nearest[row, column]
             for r in range(max(row - 1, 0), min(row + 2, height)):
                 for c in range(max(column - 1, 0), min(column + 2, width)):
-                    other = keys[r, c]
-                    if other > limit:
+                    neighbour_key = keys[r, c]
+                    if neighbour_key > limit:
                         count += 1
-                        if other < furthest:
-                            furthest = other
+                        if neighbour_key < farthest_key:
+                            farthest_key = neighbour_key
                             source = nearest[r, c]
             if count >= ENOUGH_NEIGHBOURS:
-                filled_keys[row, column] = furthest
-                filled[row, column] = source
+                filled_keys[row, column] = farthest_key
+                filled_nearest[row, column] = source
 
 
 @kernel
@@ -267,11 +267,11 @@ def colour_points(
             nearest[row, column] = order[point]
 
 
-FEWER = 4  # points of a level that are merged into one point of the next
+MERGED_POINTS = 4  # points of a level that are merged into one point of the next level
 LEVELS = 5  # including level 0; a block's 512 points become two on the last level
-# Points farther apart than this many splat radii are not averaged: they are on other surfaces.
+# Points more than this many splat radii apart are not averaged, because they are on different surfaces.
 REACH_RADII = 2.0
-AT_A_TIME = 1 << 20  # points merged at a time, to bound memory
+CHUNK_POINTS = 1 << 20  # points merged at a time, to bound memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +279,7 @@ class CloudLevels:
     """All levels of detail of a cloud, concatenated.
 
     Attributes:
-        blocks: The cloud's blocks; on each level a block has FEWER times fewer points than on the previous one.
+        blocks: The cloud's blocks. On each level, a block has 1/FEWER of the points of the previous level.
         points: (3, n) float32, metres.
         normals: (3, n) int8, see Scene; (3, 0) if the colours were captured.
         colours: (n, 3) uint8.
@@ -303,7 +303,7 @@ def cloud_levels(scene: Scene) -> CloudLevels:
     level_indices, colours = [indices], [blocks.colours]
     for level in range(LEVELS - 1):
         reach = REACH_RADII * 2**level * blocks.radii
-        indices, shades = _next(blocks.points, indices, shades, reach)
+        indices, shades = _coarser_level(blocks.points, indices, shades, reach)
         level_indices.append(indices)
         colours.append(np.rint(shades).astype(np.uint8))
     all_indices = np.concatenate(level_indices)
@@ -320,7 +320,7 @@ def cloud_levels(scene: Scene) -> CloudLevels:
     )
 
 
-def _next(
+def _coarser_level(
     points: NDArray[np.float32],
     indices: NDArray[np.int64],
     shades: NDArray[np.float32],
@@ -330,23 +330,23 @@ def _next(
 
     `reach` is the distance in metres, per block (b,), beyond which points are on other surfaces.
     """
-    count = -(-len(indices) // FEWER)
+    count = -(-len(indices) // MERGED_POINTS)
     representatives, means = np.empty(count, np.int64), np.empty((count, 3), np.float32)
-    for first in range(0, count, AT_A_TIME):
-        part = np.arange(first * FEWER, min(first + AT_A_TIME, count) * FEWER)
-        # The last group may be smaller; its last point is repeated.
-        fours = np.minimum(part, len(indices) - 1).reshape(-1, FEWER)
+    for first in range(0, count, CHUNK_POINTS):
+        part = np.arange(first * MERGED_POINTS, min(first + CHUNK_POINTS, count) * MERGED_POINTS)
+        # The last group may be smaller, so its last point is repeated.
+        fours = np.minimum(part, len(indices) - 1).reshape(-1, MERGED_POINTS)
         places = points[:, indices[fours]]
         distances = ((places - places.mean(axis=2, keepdims=True)) ** 2).sum(axis=0)
         nearest = distances.argmin(axis=1)
         rows = slice(first, first + len(fours))
         representatives[rows] = indices[fours[np.arange(len(fours)), nearest]]
-        chosen = representatives[rows]
-        gaps = ((places - points[:, chosen, None]) ** 2).sum(axis=0)
-        near = gaps <= (reach[chosen // POINTS_PER_BLOCK] ** 2)[:, None]
+        parents = representatives[rows]
+        gaps = ((places - points[:, parents, None]) ** 2).sum(axis=0)
+        near = gaps <= (reach[parents // POINTS_PER_BLOCK] ** 2)[:, None]
         total = (shades[fours] * near[:, :, None]).sum(axis=1)
         means[rows] = total / near.sum(axis=1)[:, None]
     return representatives, means
 
 
-assert POINTS_PER_BLOCK % FEWER ** (LEVELS - 1) == 0
+assert POINTS_PER_BLOCK % MERGED_POINTS ** (LEVELS - 1) == 0

@@ -24,7 +24,7 @@ from render_agent.render.rasteriser.blocks import (
 )
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
-from render_agent.render.rasteriser.kernels import is_kept
+from render_agent.render.rasteriser.kernels import is_cached
 from render_agent.render.rasteriser.point_splats import CloudLevels, cloud_levels
 from render_agent.render.renderer import BACKGROUND, Frame, check_size
 from render_agent.scans.camera import Camera, MapCamera
@@ -33,30 +33,30 @@ from render_agent.scans.scene import Scene
 from render_agent.util.display import stage
 
 ROWS_PER_BAND = 64  # rows that one thread draws at a time; small enough to stay in the CPU cache
-LONE_ROWS_PER_BAND = 256  # the same for a mesh if a single thread draws
+LONE_ROWS_PER_BAND = 256  # the same for a mesh that is drawn by a single thread
 
 Band = tuple[int, int]
 
 
-# Kind of scan -> name of the kernel that is compiled last when such a scan is drawn.
+# kind of scan -> name of the kernel that is compiled last when such a scan is drawn
 KINDS = {"mesh": "colour_faces", "cloud": "colour_points", "splat": "draw_band"}
 
 
 def prepare(first_scene: Callable[[], Scene]) -> None:
     """Compile the kernels for a scene with a progress message, if they are not cached.
 
-    Done before the run, because compilation in a drawing thread would delay Ctrl-C.
+    Call it before the run, because compilation in a drawing thread would delay Ctrl-C.
 
     Args:
-        first_scene: Returns the scene; only called if the kernels of some kind are not cached.
+        first_scene: Returns the scene; only called if the kernels of any kind are not cached.
     """
-    uncached = [kind for kind, last in KINDS.items() if not is_kept(last)]
-    if not uncached:
+    missing_kinds = [kind for kind, kernel_name in KINDS.items() if not is_cached(kernel_name)]
+    if not missing_kinds:
         return
     scene = first_scene()
     kind = "cloud" if scene.is_cloud else "mesh"
     kind = kind if scene.gaussians is None else "splat"
-    if kind in uncached:
+    if kind in missing_kinds:
         with stage("compiling the renderer's kernels (first use only)", announced=True):
             compile_kernels(kind)
 
@@ -64,7 +64,7 @@ def prepare(first_scene: Callable[[], Scene]) -> None:
 class Rasteriser:
     """Draws meshes, point clouds and splats with compiled kernels; see `Renderer`. Thread-safe.
 
-    A scene's blocks are built when it is first drawn and live as long as the scene. Splats are drawn on the GPU if gsplat
+    A scene's blocks are built when it is first drawn, and freed with the scene. Splats are drawn on the GPU if gsplat
     is installed and works. `colourless` draws the same frames without colours in half the time.
 
     Args:
@@ -83,9 +83,9 @@ class Rasteriser:
 
     def colourless(self) -> Rasteriser:
         """Return a renderer that shares this one's state and omits the colours of a mesh's frames."""
-        other = copy(self)
-        other._coloured = False
-        return other
+        renderer = copy(self)
+        renderer._coloured = False
+        return renderer
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Draw the scene as seen by the camera.
@@ -95,11 +95,11 @@ class Rasteriser:
         """
         check_size(width, height)
         if scene.gaussians is not None:
-            with self._building:  # their renderer reuses its buffers
+            with self._building:  # the splat renderer reuses its buffers
                 if not self._splats:
                     self._splats.append(gpu_renderer() or GaussianRasteriser(self._run_in_parts))
                 return self._splats[0].draw(scene, camera, width, height)
-        projected = projection(camera, width, height)
+        view = projection(camera, width, height)
         with self._building:
             blocks = self._blocks.get(scene)
             if blocks is None:
@@ -107,8 +107,8 @@ class Rasteriser:
                     cloud_levels(scene) if scene.is_cloud else mesh_blocks(scene)
                 )
         if isinstance(blocks, MeshBlocks):
-            return self._mesh(blocks, projected, width, height)
-        return self._cloud(blocks, projected, focal_scale(camera, height), width, height)
+            return self._mesh(blocks, view, width, height)
+        return self._cloud(blocks, view, focal_scale(camera, height), width, height)
 
     prepare = staticmethod(prepare)
 
@@ -120,17 +120,17 @@ class Rasteriser:
             renderer.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
-        seen = visible_boxes(mesh.boxes, view, width, height)
+        visible = visible_boxes(mesh.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
-        coloured = self._coloured
+        with_colours = self._coloured
 
         def band(rows: Band) -> None:
             zbuffer.draw_faces(
                 mesh.vertices, mesh.faces, mesh.order, mesh.first_vertex, FACES_PER_BLOCK,
-                seen.blocks, seen.rectangles, seen.nearest,
+                visible.blocks, visible.rectangles, visible.nearest,
                 view.matrix, view.perspective, view.near, mesh.pages, *rows, keys, nearest,
             )  # fmt: skip
-            if not coloured:
+            if not with_colours:
                 zbuffer.name_faces(mesh.order, view.perspective, *rows, keys, nearest)
                 return
             face_colours.colour_faces(
@@ -138,15 +138,15 @@ class Rasteriser:
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip
 
-        # With one thread use fewer bands, because faces in two bands are projected twice.
+        # With one thread, use fewer bands, because faces in two bands are projected twice.
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
         self._run_in_parts(band, height, rows)
-        return Frame(colours if coloured else _NO_COLOURS, keys, nearest)
+        return Frame(colours if with_colours else _NO_COLOURS, keys, nearest)
 
     def _cloud(
         self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int
     ) -> Frame:
-        seen = visible_boxes(cloud.blocks.boxes, view, width, height)
+        visible = visible_boxes(cloud.blocks.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
         other_keys, other_nearest, _ = _buffers(width, height)
         radii = cloud.blocks.radii
@@ -156,7 +156,7 @@ class Rasteriser:
         def draw(rows: Band) -> None:
             point_splats.draw_points(
                 cloud.points, cloud.normals, cloud.starts, cloud.blocks.radii, typical, POINTS_PER_BLOCK,
-                seen.blocks, seen.rectangles, seen.nearest,
+                visible.blocks, visible.rectangles, visible.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip
 
@@ -201,7 +201,9 @@ def _buffers(
 
 
 def compile_kernels(*kinds: str) -> None:
-    """Compile the kernels for these kinds of scan (default: all), or load them from the cache, by drawing tiny scenes."""
+    """Compile the kernels for these kinds of scan (by default, all) by drawing tiny scenes, or load them from the
+    cache.
+    """
     corners = np.array([[1, -1, 0], [1, 1, 0], [1, 0, 1]], np.float32)
     bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
     plain = Scene("cloud", corners, np.full((3, 3), 128, np.uint8), None, 0.0, 1.0, bounds)

@@ -1,4 +1,4 @@
-"""Choose the size of a cloud's splats, block by block, from the distances between neighbours."""
+"""Chooses the size of a cloud's splats, block by block, from the distances between neighbours."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.scans.camera import FloatArray
 
-NEIGHBOUR = 8  # spacing is the distance to this nearest neighbour
+NEIGHBOUR = 8  # the spacing is the distance to this nearest neighbour
 SAMPLES_PER_BLOCK = 9
-WINDOW_BLOCKS = 32  # blocks on either side along the curve that are searched for neighbours
+WINDOW_BLOCKS = 32  # blocks on either side along the curve in which neighbours are searched
 RADIUS_SPACINGS = 1.0  # half the side of a splat in spacings
-ALONE_METRES = 0.02  # half the side of splats in clouds with too few points to measure a spacing
+FALLBACK_METRES = 0.02  # half the side of splats in clouds with too few points to measure a spacing
 
-# A block's splats differ from the median block's by at most SPREAD_RATIO. They may be up to FAR_RATIO larger if they
-# stay below FAR_METRES, because walls far from the scanner are sparse.
+# Splat sizes of a block differ from those of the median block by a factor of at most SPREAD_RATIO. They may be up to
+# FAR_RATIO times larger if they stay below FAR_METRES, because walls far from the scanner are sparse.
 SPREAD_RATIO = 4.0
 FAR_RATIO = 16.0
 FAR_METRES = 0.12
@@ -28,8 +28,8 @@ def splat_radii(
 ) -> FloatArray:
     """Return half the side of each block's splats, (b,) metres.
 
-    Scans are dense near the scanner and sparse far from it, so each block has its own radius. The radius of blocks with
-    only stray points is limited by the others.
+    Scans are dense near the scanner and sparse far from it, so each block has its own radius. Other blocks limit the
+    radius of blocks with only stray points.
 
     Args:
         points: (3, n) metres, in block order.
@@ -37,11 +37,11 @@ def splat_radii(
         boxes: Bounding box of each block, (b, 6).
     """
     if points.shape[1] <= NEIGHBOUR:
-        return np.full(len(starts) - 1, ALONE_METRES)
+        return np.full(len(starts) - 1, FALLBACK_METRES)
     distances = _block_spacings(points, starts, boxes)
     valid = distances[distances > 0]
     if not len(valid):
-        return np.full(len(starts) - 1, ALONE_METRES)
+        return np.full(len(starts) - 1, FALLBACK_METRES)
     middle = float(np.median(valid))
     max_radius = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
     radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, max_radius)
@@ -86,11 +86,13 @@ def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
             x, y, z = np.float64(points[0, i]), np.float64(points[1, i]), np.float64(points[2, i])
             best[:] = np.inf
             _search(points, starts[block], starts[block + 1], x, y, z, best)
-            for other in range(
+            for neighbour_block in range(
                 max(0, block - WINDOW_BLOCKS), min(blocks, block + WINDOW_BLOCKS + 1)
             ):
-                if other != block and _gap(boxes[other], x, y, z) < best[-1]:
-                    _search(points, starts[other], starts[other + 1], x, y, z, best)
+                if neighbour_block != block and _gap(boxes[neighbour_block], x, y, z) < best[-1]:
+                    _search(
+                        points, starts[neighbour_block], starts[neighbour_block + 1], x, y, z, best
+                    )
             squared_distances[sample] = best[-1]
         spacings[block] = np.sqrt(np.median(squared_distances))
     return spacings

@@ -1,9 +1,9 @@
-"""Draw triangles into a depth buffer.
+"""Draws triangles into a depth buffer.
 
 For each pixel the buffer has a key that increases towards the camera (1 / depth in perspective, -depth in a map; both
-are linear in the image) and the position of its triangle in block order. A triangle covers a pixel if the pixel's centre
-is inside: in each row from its left edge up to, but excluding, its right edge. Both edges are computed from their upper
-end downwards, so that two triangles with a common edge leave no gap, whatever their order. Equal keys go to the
+are linear in the image) and the position of its triangle in block order. A triangle covers a pixel if the pixel's
+centre is inside: in each row, from the left edge up to but excluding the right edge. Edges are computed from their
+upper end downwards, so that two triangles with a common edge leave no gap, whatever their order. Equal keys go to the
 face with the lower index in the scene. Colours are computed afterwards, once per pixel; see `face_colours`.
 
 A band is a range of rows. Bands are drawn independently, so that threads share no pixels.
@@ -18,10 +18,10 @@ import numpy as np
 from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 from render_agent.render.rasteriser.mipmaps import (
     is_hole,
-    picture_plane,
+    texture_plane,
 )
 
-# From this width on, the pixels of a row are drawn with SIMD; it is slower for fewer.
+# Rows at least this wide are drawn with SIMD, which is slower for fewer pixels.
 WIDE_PIXELS = 12
 
 
@@ -35,11 +35,11 @@ def clear(keys: Any, nearest: Any, first_row: Any, last_row: Any) -> None:
 
 
 @kernel
-def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -> Any:
+def is_hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -> Any:
     """Return True if a block can be skipped in a band.
 
     This is the case if its rectangle (see Visible) does not overlap the band, or if all pixels there already show
-    something nearer than `key`, the nearest that the block can be.
+    something nearer than `key`, the block's nearest possible key.
     """
     limit = np.float32(key + 1e-6 * abs(key))
     for row in range(max(rectangle[0], first_row), min(rectangle[1], last_row)):
@@ -52,8 +52,8 @@ def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -
 
 
 @kernel
-def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out: Any) -> Any:
-    """Write u, v, key and depth of vertices first … last-1 to the rows of `out`."""
+def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, rows: Any) -> Any:
+    """Write u, v, key and depth of vertices first … last-1 to the rows of `rows`."""
     a0, a1, a2, a3 = m[0, 0], m[0, 1], m[0, 2], m[0, 3]
     b0, b1, b2, b3 = m[1, 0], m[1, 1], m[1, 2], m[1, 3]
     d0, d1, d2, d3 = m[3, 0], m[3, 1], m[3, 2], m[3, 3]
@@ -63,10 +63,10 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out
         z = np.float64(vertices[2, first + i])
         depth = d0 * x + d1 * y + d2 * z + d3
         scale = 1.0 / depth if perspective else 1.0
-        out[0, i] = (a0 * x + a1 * y + a2 * z + a3) * scale
-        out[1, i] = (b0 * x + b1 * y + b2 * z + b3) * scale
-        out[2, i] = scale if perspective else -depth
-        out[3, i] = depth
+        rows[0, i] = (a0 * x + a1 * y + a2 * z + a3) * scale
+        rows[1, i] = (b0 * x + b1 * y + b2 * z + b3) * scale
+        rows[2, i] = scale if perspective else -depth
+        rows[3, i] = depth
 
 
 @inlined_kernel
@@ -126,10 +126,10 @@ def _fill_wide(
     ties = 0
     for i in range(len(keys)):
         key = np.float32(min(max(start + (left + i) * ku, low), high))
-        seen = keys[i]
-        ties += key == seen
-        keys[i] = key if key > seen else seen
-        nearest[i] = face if key > seen else nearest[i]
+        old_key = keys[i]
+        ties += key == old_key
+        keys[i] = key if key > old_key else old_key
+        nearest[i] = face if key > old_key else nearest[i]
     if ties:
         for i in range(len(keys)):
             key = np.float32(min(max(start + (left + i) * ku, low), high))
@@ -162,7 +162,7 @@ def _fill(
         left, right = _columns(row, x0, y0, x1, y1, x2, y2, keys.shape[1])
         if left >= right:
             continue
-        # Many small faces cover no pixel centre; compute the gradient only when it is needed.
+        # Many small faces cover no pixel centre, so the gradient is computed only when needed.
         if np.isnan(ku):
             ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
             kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
@@ -175,8 +175,8 @@ def _fill(
             continue
         for column in range(left, right):
             key = np.float32(min(max(start + column * ku, low), high))
-            seen = keys[row, column]
-            if key < seen or (key == seen and order[face] >= order[nearest[row, column]]):
+            old_key = keys[row, column]
+            if key < old_key or (key == old_key and order[face] >= order[nearest[row, column]]):
                 continue
             if material >= 0 and is_hole(pages, material, plane, column + 0.5, row + 0.5):
                 continue
@@ -209,7 +209,7 @@ def homogeneous_corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
 
 
 @kernel
-def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
+def _clip(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
     """Clip a triangle at the near plane; write u, v and key of the result to `polygon`, (4, 3), and return its size.
 
     `corners` are three tuples of homogeneous pixel and depth. A clipped edge is always computed from its near end, so
@@ -237,14 +237,14 @@ def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
 
 
 @kernel
-def _covering(
+def _find_covering_faces(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
     top: Any, bottom: Any, width: Any, covering: Any,
 ) -> Any:  # fmt: skip
     """Write the faces out of start … stop-1 that may cover a pixel to `covering`; return their number.
 
-    These have a pixel centre within their bounding rectangle, or intersect the near plane. In a dense scan most faces
-    are between pixel centres. The loop is branchless to avoid mispredictions.
+    Such a face has a pixel centre within its bounding rectangle, or intersects the near plane. In a dense scan most
+    faces are between pixel centres. The loop is branchless to avoid mispredictions.
     """
     count = 0
     for face in range(start, stop):
@@ -270,7 +270,7 @@ def _draw_cut(
     pages: Any, material: Any, plane: Any,
 ) -> None:  # fmt: skip
     """Draw the part of a triangle that is beyond the near plane."""
-    for third in range(2, _clipped(corners, near, perspective, polygon)):
+    for third in range(2, _clip(corners, near, perspective, polygon)):
         _fill(
             polygon[0, 0], polygon[0, 1], polygon[0, 2],
             polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
@@ -313,12 +313,12 @@ def draw_faces(
     plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     holes = pages.cutoffs.max() >= 0.0 if len(pages.materials) else False
     for i in range(len(blocks)):
-        if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
+        if is_hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
         start = blocks[i] * block_size
         base = first_vertex[blocks[i]]
         _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
-        count = _covering(
+        count = _find_covering_faces(
             faces, start, min(start + block_size, len(faces)), base, local, near,
             np.float64(first_row), np.float64(last_row), width, covering,
         )  # fmt: skip
@@ -328,7 +328,7 @@ def draw_faces(
             if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
                 material = pages.materials[face]
                 corners = homogeneous_corners(vertices, faces, face, matrix)
-                plane = picture_plane(corner_normals(corners), faces, face, pages.uv)
+                plane = texture_plane(corner_normals(corners), faces, face, pages.uv)
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 corners = homogeneous_corners(vertices, faces, face, matrix)
                 _draw_cut(
@@ -361,23 +361,23 @@ def name_faces(
 
 
 @kernel
-def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered: Any) -> None:
-    """Mark the pixels, (H, W) bool, that some faces of a mesh cover in perspective, ignoring holes in textures.
+def cover(vertices: Any, faces: Any, face_indices: Any, matrix: Any, near: Any, mask: Any) -> None:
+    """Mark the pixels, (H, W) bool, that the given faces of a mesh cover in perspective, ignoring holes in textures.
 
     Args:
         vertices: (3, n) metres.
         faces: (m, 3).
-        which: Indices of the faces to draw.
+        face_indices: Indices of the faces to draw.
         matrix: See Projection.
         near: See Projection.
-        covered: (H, W) bool, overwritten.
+        mask: (H, W) bool, overwritten.
     """
-    covered[:] = False
-    height, width = covered.shape
+    mask[:] = False
+    height, width = mask.shape
     polygon = np.empty((4, 3), np.float64)
-    for face in which:
+    for face in face_indices:
         corners = homogeneous_corners(vertices, faces, face, matrix)
-        for third in range(2, _clipped(corners, near, True, polygon)):
+        for third in range(2, _clip(corners, near, True, polygon)):
             triangle = _by_row(
                 polygon[0, 0], polygon[0, 1], 0.0,
                 polygon[third - 1, 0], polygon[third - 1, 1], 0.0,
@@ -389,7 +389,7 @@ def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered
                 for row in range(top, bottom):
                     left, right = _columns(row, x0, y0, x1, y1, x2, y2, width)
                     for column in range(left, right):
-                        covered[row, column] = True
+                        mask[row, column] = True
 
 
 @inlined_kernel

@@ -1,1 +1,1 @@
-"""Visibility: how much of an object or of the surface of a room a camera sees. Start with `object_visibility.py`."""
+"""Visibility: how much of an object, or of a room's surface, a camera sees. Start with `object_visibility.py`."""

@@ -1,16 +1,16 @@
-"""Assign the pieces of a scene's surface to object boxes, depending on the viewpoint.
+"""Assigns the pieces of a scene's surface to object boxes, depending on the viewpoint.
 
 A piece of surface (a face with all its corners, or a point) belongs to a box that contains it, with a tolerance of
-MARGIN_METRES. Surfaces that the object touches do not belong to it: the floor below it, the wall behind it, the table it
-stands on. Such a surface continues outside the box and is visible through the box only from the inner side of the
-box face along which it runs, whereas the object's own surface there is visible from the outer side. So for each side
-of the box, surface along it is searched (within SHELL_METRES of the side, up to RING_METRES outside the box).
-Pieces in the box at the same height then only count for cameras beyond that side. If the orientation of a mesh's
-faces is known, those that face into the box never count.
+MARGIN_METRES. Surfaces that the object touches do not belong to it: the floor below it, the wall behind it, the table
+it stands on. Such a surface continues outside the box. It is visible through the box only from the inner side of the
+box face along which it runs, whereas the object's own surface there is visible from the outer side. For each side of
+the box, the code therefore searches for surface along it (within SHELL_METRES of the side, up to RING_METRES outside
+the box). Pieces in the box at the same height then count only for cameras beyond that side. If the orientation of a
+mesh's faces is known, faces that point into the box never count.
 
-If several boxes contain a piece, the smallest gets it: books are not part of their shelf, and a chair is not part of
-the table it is pushed under. Boxes up to SIMILAR_VOLUME_RATIO times as large get it, too, such as a bed and the
-blanket that covers it.
+If several boxes contain a piece, it belongs to the smallest: books are not part of their shelf, and a chair is not part
+of the table it is pushed under. It also belongs to boxes up to SIMILAR_VOLUME_RATIO times as large, such as a bed and
+the blanket on it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import FloatArray, Vector
 from render_agent.scans.scene import Scene
 
-MARGIN_METRES = 0.01  # surface may exceed its box by this: scans are warped and boxes are tight
-CLOUD_MARGIN_METRES = 0.05  # a place this close to a point of a cloud is on its surface
-# Surface this close to a side, on the inside, may belong to what the object touches.
+# Surface may extend beyond its box by this much, because scans are warped and boxes are tight.
+MARGIN_METRES = 0.01
+CLOUD_MARGIN_METRES = 0.05  # a place this close to a point of a cloud is on the cloud's surface
+# Surface this close to a side, on the inside, may belong to something that the object touches.
 SHELL_METRES = 0.02
 THIN_SHARE = 1 / 3  # maximum shell as a share of the box's thickness, for flat objects such as rugs
 RING_METRES = 0.1  # distance around a box in which touching surfaces are searched
 MIN_RING_SHARE = 0.05  # share of that ring that must be surface along the side
 ROUGHNESS_METRES = 0.004  # height tolerance between surface in the box and in the ring
 PARALLEL_COSINE = 0.7  # a face is parallel to a side if the cosine of their normals exceeds this
-SIMILAR_VOLUME_RATIO = 2.0  # boxes whose volumes differ by less share what is in both
+SIMILAR_VOLUME_RATIO = 2.0  # boxes whose volumes differ by less share the surface inside both
 
 # Bits: lower sides of axes 0, 1, 2, then upper sides.
 SIDES = np.array([1, 2, 4, 8, 16, 32], np.int16)
 NEVER_BIT = 64  # the piece counts for no camera
 BIT_COMBINATIONS = 128
 
-# Orientation is inferred from level faces at the floor, at most FLOOR_METRES above it and less than UNDERSIDE_METRES
-# below it, where the underside of a slab begins: if SURE_SHARE of their area faces the same way, all faces of the mesh
+# Orientation is inferred from level faces at the floor: at most FLOOR_METRES above it, and less than UNDERSIDE_METRES
+# below it, where the underside of a slab begins. If SURE_SHARE of their area faces the same way, all faces of the mesh
 # are assumed to be oriented consistently.
 FLOOR_METRES, UNDERSIDE_METRES, SURE_SHARE = 0.1, 0.03, 0.8
 
@@ -85,7 +86,7 @@ class BoxSurfaces:
         normals: FloatArray | None,
         boxes: Sequence[OrientedBox],
         *,
-        oriented: bool = False,
+        is_oriented: bool = False,
     ) -> BoxSurfaces:
         """Assign pieces of surface to boxes.
 
@@ -93,7 +94,7 @@ class BoxSurfaces:
             corners: Corners of each piece, (p, c, 3) metres.
             normals: Unit normals, (p, 3), or None for points.
             boxes: The boxes.
-            oriented: Whether the normals are known to point out of the objects.
+            is_oriented: True if the normals are known to point out of the objects.
         """
         groups = np.zeros(len(corners) + 1, np.int32)
         rows: list[tuple[tuple[int, int], ...]] = [()]
@@ -108,14 +109,16 @@ class BoxSurfaces:
                 )
                 near = near[overlaps]
             near_normals = None if normals is None else normals[near]
-            neighbourhood = _BoxNeighbourhood(corners[near], near_normals, box, oriented=oriented)
+            neighbourhood = _BoxNeighbourhood(
+                corners[near], near_normals, box, is_oriented=is_oriented
+            )
             inside = near[neighbourhood.inside]
             pairs = (
                 groups[inside].astype(np.int64) * BIT_COMBINATIONS
                 + neighbourhood.touched_sides()[neighbourhood.inside]
             )
-            kinds, which = np.unique(pairs, return_inverse=True)
-            groups[inside] = len(rows) + which
+            kinds, indices = np.unique(pairs, return_inverse=True)
+            groups[inside] = len(rows) + indices
             rows += [
                 (*rows[int(kind) // BIT_COMBINATIONS], (number, int(kind) % BIT_COMBINATIONS))
                 for kind in kinds
@@ -140,15 +143,15 @@ class BoxSurfaces:
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
         facing = _face_orientation(scene, corners, normals)
         return cls.holding(
-            corners, facing * normals if facing else normals, boxes, oriented=bool(facing)
+            corners, facing * normals if facing else normals, boxes, is_oriented=bool(facing)
         )
 
     def seen_from(self, position: Vector) -> NDArray[np.bool_]:
-        """Return which group counts for which box, (groups, boxes) bool, seen from a position in metres."""
+        """Return which groups count for which boxes, (groups, boxes) bool, seen from a position in metres."""
         local = self._local(position)
-        beyond = np.concatenate([local < -self._half, local > self._half], axis=1)
-        hidden = (NEVER_BIT | (~beyond * SIDES).sum(axis=1)).astype(np.int16)
-        counts: NDArray[np.bool_] = (self._sides >= 0) & ((self._sides & hidden) == 0)
+        is_beyond = np.concatenate([local < -self._half, local > self._half], axis=1)
+        hidden_bits = (NEVER_BIT | (~is_beyond * SIDES).sum(axis=1)).astype(np.int16)
+        counts: NDArray[np.bool_] = (self._sides >= 0) & ((self._sides & hidden_bits) == 0)
         if not counts.shape[1]:
             return counts
         volumes = np.where(counts, self._volumes, np.inf)
@@ -156,7 +159,7 @@ class BoxSurfaces:
         return counts
 
     def owners(self, pieces: NDArray[np.integer[Any]], position: Vector) -> NDArray[np.intp]:
-        """Return the number of the smallest box that each piece, (p,), counts for from a position; -1 if none."""
+        """Return the number of the smallest box that each piece, (p,), counts for, seen from a position; -1 if none."""
         counts = self.seen_from(position)[self.groups[pieces]]
         if not counts.shape[1]:
             return np.full(len(pieces), -1)
@@ -165,8 +168,8 @@ class BoxSurfaces:
 
     def distances(self, position: Vector) -> FloatArray:
         """Return the distance from a position to the closest point of each box, (boxes,) metres."""
-        beyond = np.maximum(np.abs(self._local(position)) - self._half, 0)
-        distances: FloatArray = np.sqrt((beyond**2).sum(axis=1))
+        gaps = np.maximum(np.abs(self._local(position)) - self._half, 0)
+        distances: FloatArray = np.sqrt((gaps**2).sum(axis=1))
         return distances
 
     def _local(self, position: Vector) -> FloatArray:
@@ -180,7 +183,8 @@ class BoxSurfaces:
 
 
 def nearest_piece(scene: Scene, point: FloatArray) -> int | None:
-    """Return the face (mesh) or point (cloud) closest to `point`, (3,) metres; None if none is at the point.
+    """Return the index of the face (mesh) or point (cloud) closest to `point`, (3,) metres; None if there is no surface
+    at the point.
 
     Raises:
         RenderError: A face refers to a vertex that does not exist.
@@ -197,8 +201,8 @@ def nearest_piece(scene: Scene, point: FloatArray) -> int | None:
     targets = np.broadcast_to(point, (len(corners), 3))
     closest = corners[:, 0] if scene.faces is None else closest_point(corners, targets)
     distances = np.linalg.norm(closest - point, axis=1)
-    nearest = int(distances.argmin())
-    return int(candidates[nearest]) if distances[nearest] <= reach else None
+    index = int(distances.argmin())
+    return int(candidates[index]) if distances[index] <= reach else None
 
 
 class _BoxNeighbourhood:
@@ -210,7 +214,7 @@ class _BoxNeighbourhood:
         normals: FloatArray | None,
         box: OrientedBox,
         *,
-        oriented: bool,
+        is_oriented: bool,
     ) -> None:
         local = (corners.reshape(-1, 3) - box.centre) @ box.axes.T
         coordinates = np.ascontiguousarray(local.reshape(corners.shape).transpose(1, 2, 0))
@@ -224,10 +228,10 @@ class _BoxNeighbourhood:
         if normals is not None:
             local_normals = (normals @ box.axes.T).T
             self.flat = np.abs(local_normals) > PARALLEL_COSINE
-            self.normals = local_normals if oriented else None
+            self.normals = local_normals if is_oriented else None
 
     def touched_sides(self) -> NDArray[np.int16]:
-        """Return, for each piece, the bits of the sides along which it belongs to what the box touches."""
+        """Return, for each piece, the bits of the sides along which it belongs to something that the box touches."""
         bits = np.zeros(len(self.inside), np.int16)
         for axis in range(3):
             for upper in (False, True):
@@ -238,8 +242,8 @@ class _BoxNeighbourhood:
                     & (high <= MARGIN_METRES + ROUNDING_METRES)
                 )
                 low, high = low[candidates], high[candidates]
-                others = [other for other in range(3) if other != axis]
-                heights = self._ring_heights(candidates, (low + high) / 2, others)
+                level_axes = [level_axis for level_axis in range(3) if level_axis != axis]
+                heights = self._ring_heights(candidates, (low + high) / 2, level_axes)
                 if heights is not None:
                     level = (low >= heights[0] - ROUGHNESS_METRES) & (
                         high <= heights[1] + ROUGHNESS_METRES
@@ -258,24 +262,24 @@ class _BoxNeighbourhood:
         return -self.high[axis] - self.half[axis], -self.low[axis] - self.half[axis]
 
     def _ring_heights(
-        self, pieces: NDArray[np.intp], height: FloatArray, others: list[int]
+        self, pieces: NDArray[np.intp], height: FloatArray, level_axes: list[int]
     ) -> tuple[float, float] | None:
-        """Return the height range of the surface that continues outside the box along a side; None if none does.
+        """Return the height range of surface that continues outside the box along a side; None if there is none.
 
         Args:
             pieces: Indices of the pieces along the side, (k,).
             height: Heights of their middles, (k,) metres.
-            others: The two axes parallel to the side.
+            level_axes: The two axes parallel to the side.
         """
-        low, high = self.low[others][:, pieces], self.high[others][:, pieces]
-        half = self.half[others][:, None]
+        low, high = self.low[level_axes][:, pieces], self.high[level_axes][:, pieces]
+        half = self.half[level_axes][:, None]
         near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=0)
-        beyond = near & ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=0)
-        if not beyond.any():
+        outside = near & ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=0)
+        if not outside.any():
             return None
-        low, high, height = low[:, beyond], high[:, beyond], height[beyond]
-        cut = np.minimum(high, half + RING_METRES) - np.maximum(low, -half - RING_METRES)
-        weights = np.maximum(cut, 1e-3).prod(axis=0)
+        low, high, height = low[:, outside], high[:, outside], height[outside]
+        overlap = np.minimum(high, half + RING_METRES) - np.maximum(low, -half - RING_METRES)
+        weights = np.maximum(overlap, 1e-3).prod(axis=0)
         ring = float((2 * half + 2 * RING_METRES).prod() - (2 * half).prod())
         if weights.sum() < MIN_RING_SHARE * ring:
             return None
@@ -287,7 +291,7 @@ class _BoxNeighbourhood:
 
 
 def _face_orientation(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
-    """Return 1 if the faces of a mesh face out of objects, -1 if they face inwards, 0 if unknown."""
+    """Return 1 if the faces of a mesh point out of objects, -1 if they point inwards, 0 if unknown."""
     heights = corners[:, :, 2] - scene.floor
     floor = ((heights > -UNDERSIDE_METRES) & (heights < FLOOR_METRES)).all(axis=1)
     floor &= np.abs(normals[:, 2]) > PARALLEL_COSINE

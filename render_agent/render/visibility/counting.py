@@ -1,4 +1,6 @@
-"""Compiled kernels that count pixels and points for visibility; import lazily, because numba is slow to load."""
+"""Compiled kernels that count pixels and points for visibility. Import this module lazily, because numba is slow to
+load.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from render_agent.render.rasteriser.zbuffer import cover
 
 
 @inlined_kernel
-def _placed(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: Any) -> Any:
+def _project_point(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: Any) -> Any:
     """Return the pixel (u, v) and depth of a point, (3,); the depth is 0 if the point is outside the image or reach.
 
-    Arguments are as in `mark_shown`.
+    For the arguments see `mark_shown`.
     """
     a, b, c = point[0] - pose[0, 3], point[1] - pose[1, 3], point[2] - pose[2, 3]
     depth = a * pose[0, 2] + b * pose[1, 2] + c * pose[2, 2]
@@ -32,9 +34,9 @@ def _placed(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: A
 
 @kernel
 def may_add(visible: Any, points: Any, pose: Any, side: Any, focal: Any, reach: Any) -> Any:
-    """Return True if an image of `side` × `side` pixels could show any point that is not yet marked."""
+    """Return True if an image of `side` × `side` pixels could show a point that is not marked yet."""
     for i in range(len(points)):
-        if not visible[i] and _placed(points[i], pose, focal, reach, side, side)[2] > 0:
+        if not visible[i] and _project_point(points[i], pose, focal, reach, side, side)[2] > 0:
             return True
     return False
 
@@ -59,17 +61,17 @@ def mark_shown(
     for i in range(len(points)):
         if visible[i]:
             continue
-        u, v, depth = _placed(points[i], pose, focal, reach, width, height)
+        u, v, depth = _project_point(points[i], pose, focal, reach, width, height)
         if not depth > 0:
             continue
         # The farthest of the four surrounding pixels, because a slanted surface has several depths.
         left, top = max(int(np.floor(u - 0.5)), 0), max(int(np.floor(v - 0.5)), 0)
         right, below = min(left + 1, width - 1), min(top + 1, height - 1)
-        farthest = max(
+        surface_depth = max(
             max(depths[top, left], depths[top, right]),
             max(depths[below, left], depths[below, right]),
         )
-        visible[i] = np.isfinite(farthest) and depth <= farthest * per_metre + slack
+        visible[i] = np.isfinite(surface_depth) and depth <= surface_depth * per_metre + slack
 
 
 @kernel
@@ -129,38 +131,45 @@ def tally_pixels(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
         count: Number of groups.
     """
     areas, angles = np.zeros(count), np.zeros(count)
-    last, area, total = 0, 0.0, 0.0  # running totals of the current group
+    current, area, total = 0, 0.0, 0.0  # running totals of the current group
     for pixel in range(len(pieces)):
         group = groups[pieces[pixel]]
-        if group != last:
-            areas[last], angles[last] = area, total
-            last, area, total = group, areas[group], angles[group]
+        if group != current:
+            areas[current], angles[current] = area, total
+            current, area, total = group, areas[group], angles[group]
         if group:
             area += 1.0
             if len(angle):
                 total += angle[pixel]
-    areas[last], angles[last] = area, total
+    areas[current], angles[current] = area, total
     return areas, angles
 
 
 @kernel
 def angle_of_faces(
-    points: Any, faces: Any, which: Any, matrix: Any, near: Any, width: Any, height: Any, focal: Any
+    points: Any,
+    faces: Any,
+    face_indices: Any,
+    matrix: Any,
+    near: Any,
+    width: Any,
+    height: Any,
+    focal: Any,
 ) -> Any:
-    """Return the solid angle, in steradians, of the pixels covered by some faces of a mesh drawn alone.
+    """Return the solid angle, in steradians, of the pixels covered by the given faces of a mesh, drawn alone.
 
     Args:
         points: (n, 3) metres.
         faces: (m, 3).
-        which: Indices of the faces to draw, all with finite corners.
+        face_indices: Indices of the faces to draw, all with finite corners.
         matrix: See Projection.
         near: See Projection.
         width: Image width in pixels.
         height: Image height in pixels.
         focal: Focal length in pixels.
     """
-    covered = np.empty((height, width), np.bool_)
-    cover(points.T, faces, which, matrix, near, covered)
+    mask = np.empty((height, width), np.bool_)
+    cover(points.T, faces, face_indices, matrix, near, mask)
     # The angles are symmetric, so one quadrant is enough.
     angles = np.empty(((height + 1) // 2, (width + 1) // 2))
     for row in range(len(angles)):
@@ -173,6 +182,6 @@ def angle_of_faces(
     for row in range(height):
         beside = min(row, height - 1 - row)
         for column in range(width):
-            if covered[row, column]:
+            if mask[row, column]:
                 total += angles[beside, min(column, width - 1 - column)]
     return total

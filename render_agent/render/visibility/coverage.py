@@ -1,7 +1,7 @@
-"""The share of a room's visible surface that was seen.
+"""Computes the share of a room's visible surface that was seen.
 
-The surface is sampled with points of equal area. A point is visible if it can be seen within REACH_METRES from free
-places spread over the floor, at two heights. Surface that cannot be seen from the room, such as the inside of a
+The surface is sampled with points of equal area. A point is visible if it can be seen from within REACH_METRES, from
+free places spread over the floor and at two heights. Surface that cannot be seen from the room, such as the inside of a
 cabinet or the outside of a wall, does not count.
 """
 
@@ -26,7 +26,7 @@ REACH_METRES = 6.0  # surface farther away does not count as seen
 VIEWPOINTS = 12  # free places, spread by farthest-point sampling, that define the visible surface
 HEIGHTS_METRES = (1.6, 0.9)  # alternating heights of these places above the floor
 STEP_METRES = 0.4  # spacing of candidate places
-SIDE_PIXELS = 96  # side of the six square images per place
+SIDE_PIXELS = 96  # side of the six square images at each place
 # Depth tolerance of visible points: constant and per metre.
 SLACK_METRES, SLACK_PER_METRE = 0.05, 0.01
 CELL_METRES = 0.05  # one point of a cloud per cell of this size represents its surface
@@ -61,7 +61,7 @@ class Surface:
         return visible
 
     def _may_add(self, visible: NDArray[np.bool_], camera: Camera) -> bool:
-        """Return True if an image of SIDE_PIXELS could show a point within reach that is not yet marked."""
+        """Return True if an image of SIDE_PIXELS could show a point within reach that is not marked yet."""
         from render_agent.render.visibility.counting import may_add
 
         focal = camera.focal(SIDE_PIXELS)
@@ -80,12 +80,12 @@ def sample_surface(
 ) -> FloatArray:
     """Sample points on the surface within a scene's bounds, (n, 3) metres. Deterministic.
 
-    Each represents the same area of a mesh, or one occupied cell of CELL_METRES of a cloud.
+    Each point represents the same area of a mesh, or one occupied cell of CELL_METRES of a cloud.
 
     Args:
         scene: The scene.
         count: Maximum number of points.
-        samples: Dense samples of a cloud's surface, (s, 3) metres, if they exist already.
+        samples: Dense samples of a cloud's surface, (s, 3) metres, if they already exist.
     """
     rng = np.random.default_rng(0)
     if scene.faces is None:
@@ -101,25 +101,27 @@ def sample_surface(
     if not len(ends) or not ends[-1]:
         return np.empty((0, 3))
     # Stratified sampling: one sample in each of `count` equal parts of the area.
-    sampled = (np.arange(count) + rng.random(count)) / count * ends[-1]
-    which = np.minimum(np.searchsorted(ends, sampled), len(ends) - 1)
-    first, second = np.sqrt(rng.random(count)), rng.random(count)
-    weights = np.stack([1 - first, first * (1 - second), first * second], axis=1)
-    points = np.einsum("nc,ncx->nx", weights, scene.points[scene.faces[which]].astype(np.float64))
+    positions = (np.arange(count) + rng.random(count)) / count * ends[-1]
+    face_indices = np.minimum(np.searchsorted(ends, positions), len(ends) - 1)
+    u, v = np.sqrt(rng.random(count)), rng.random(count)
+    weights = np.stack([1 - u, u * (1 - v), u * v], axis=1)
+    points = np.einsum(
+        "nc,ncx->nx", weights, scene.points[scene.faces[face_indices]].astype(np.float64)
+    )
     slack = np.array([[-1e-6], [1e-6]])
     inside_samples: FloatArray = points[inside_box(points, scene.bounds + slack)]
     return inside_samples
 
 
 def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[Vector]:
-    """Return free places over the floor, in metres, each as far as possible from the previous ones."""
+    """Return free places on the floor, in metres, each as far as possible from the previous ones."""
     low, high = space.bounds
     x, y = (np.arange(low[axis] + STEP_METRES / 2, high[axis], STEP_METRES) for axis in (0, 1))
     level = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
     floors = np.column_stack([level, np.full(len(level), space.floor)])
     level = level[space.tree.query(floors, distance_upper_bound=STEP_METRES)[0] < STEP_METRES]
-    first = space.start_position()
-    chosen = [tuple(map(float, first))]
+    start = space.start_position()
+    positions = [tuple(map(float, start))]
     heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS_METRES]
     candidates = [
         places[
@@ -131,6 +133,8 @@ def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[Vector]:
         places = candidates[number % len(candidates)]
         if not len(places):
             continue
-        distances = np.min([((places - position) ** 2).sum(axis=1) for position in chosen], axis=0)
-        chosen.append(tuple(map(float, places[int(distances.argmax())])))
-    return [(x, y, z) for x, y, z in chosen]
+        distances = np.min(
+            [((places - position) ** 2).sum(axis=1) for position in positions], axis=0
+        )
+        positions.append(tuple(map(float, places[int(distances.argmax())])))
+    return [(x, y, z) for x, y, z in positions]

@@ -25,19 +25,18 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
 
-MAX_WIDTH_PIXELS = 320  # default width at which pixels are counted, at most
+MAX_WIDTH_PIXELS = 320  # maximum width, by default, at which pixels are counted
 ALONE_PIXELS = 160  # approximate size at which an object is drawn alone
 # Objects that extend farther from the image centre (tangent) are drawn in six images.
 MAX_TANGENT = 1.5
-FAR_ABOVE_METRES = 1e4  # viewpoint above a map's cut: so far that everything is seen from above
+FAR_ABOVE_METRES = 1e4  # viewpoint above a map's cut, so far that everything is seen from above
 
-# An object is clearly visible if at least this share of it, and this share of the image's pixels, show it.
-#
-# Chosen by looking at the bundled rooms: with less than a quarter visible, cut off or occluded, a stove is a line
-# above a sofa and a chair a corner of its seat. From 0.3 on, people recognise objects and their positions. An area
-# of 0.002 of 640x480 is 25 x 25 pixels, slightly less than one token of a vision model; at half of that a wall clock
-# is still recognisable, a keyboard is not.
-LEAST_SHARE, LEAST_AREA = 0.3, 0.002
+# An object is clearly visible if at least this share of it, and this share of the image's pixels, show it. The values
+# were chosen by inspecting the bundled rooms. With less than a quarter visible, a stove is a line above a sofa, and a
+# chair a corner of its seat. From 0.3 on, people recognise objects and their positions. An area of 0.002 of 640x480 is
+# 25 x 25 pixels, slightly less than one token of a vision model; at half of that, a wall clock is still recognisable
+# but a keyboard is not.
+MIN_CLEAR_SHARE, MIN_CLEAR_AREA = 0.3, 0.002
 
 
 class ObjectSighting(Struct, frozen=True, array_like=True):
@@ -47,7 +46,8 @@ class ObjectSighting(Struct, frozen=True, array_like=True):
         view: Number of the view in its question.
         box: Number of the box.
         area: Pixels that show it.
-        share: Visible share, 0 to 1: its solid angle in the view relative to that without occlusion or image edges.
+        share: Visible share, 0 to 1: its solid angle in the view relative to its solid angle without occlusion and
+            image edges.
         distance: Metres from the camera to the closest point of the box.
     """
 
@@ -63,18 +63,18 @@ class ObjectSighting(Struct, frozen=True, array_like=True):
         Share and area are rounded to three decimals and a tenth of a pixel.
         """
         return (
-            round(self.share, 3) >= LEAST_SHARE
-            and round(self.area, 1) >= LEAST_AREA * size[0] * size[1]
+            round(self.share, 3) >= MIN_CLEAR_SHARE
+            and round(self.area, 1) >= MIN_CLEAR_AREA * size[0] * size[1]
         )
 
 
 class ObjectVisibility:
-    """Measures the visibility of objects in views of a scene; used by the thread that owns the renderer.
+    """Measures the visibility of objects in views of a scene. Use it in the thread that owns the renderer.
 
     Args:
         renderer: Draws the scene.
         scene: The scene.
-        boxes: All known objects, in the scene's frame; surface in several boxes belongs to the smallest.
+        boxes: All known objects, in the scene's frame. Surface in several boxes belongs to the smallest.
         size: Width and height of the images that areas refer to.
         widest: Maximum width in pixels at which pixels are counted.
     """
@@ -85,33 +85,35 @@ class ObjectVisibility:
         scene: Scene,
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
-        widest: int = MAX_WIDTH_PIXELS,
+        max_width: int = MAX_WIDTH_PIXELS,
     ) -> None:
         self.renderer = renderer
         self.scene = scene
         self.boxes = list(boxes)
         self.size = size
-        shrink = min(1.0, widest / size[0])
+        shrink = min(1.0, max_width / size[0])
         self.counted = max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
         self._surfaces = BoxSurfaces.of(scene, boxes)
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
 
-    def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[ObjectSighting]:
+    def look(
+        self, camera: Camera, box_numbers: Sequence[int] | None = None
+    ) -> list[ObjectSighting]:
         """Return the visibility of boxes from a camera.
 
         Args:
             camera: The camera.
-            which: Numbers of the boxes; None for all.
+            box_numbers: Numbers of the boxes; None for all.
 
         Raises:
             RenderError: The scene cannot be drawn.
         """
         areas, angles = self.count(self.frame(camera), camera)
-        numbers = range(len(self.boxes)) if which is None else which
+        numbers = range(len(self.boxes)) if box_numbers is None else box_numbers
         return self.sightings(areas, angles, camera.position, numbers)
 
     def frame(self, camera: Camera) -> Frame:
-        """Draw the frame in which pixels are counted; raise RenderError if it cannot be drawn."""
+        """Draw the frame in which pixels are counted. Raises RenderError if it cannot be drawn."""
         return self.renderer.draw(self.scene, camera, *self.counted)
 
     def count(self, frame: Frame, camera: Camera) -> tuple[FloatArray, FloatArray]:
@@ -132,22 +134,22 @@ class ObjectVisibility:
         return self._sums(frame, coarse, above, np.empty(0))[0]
 
     def sightings(
-        self, areas: FloatArray, angles: FloatArray, position: Vector, which: Iterable[int]
+        self, areas: FloatArray, angles: FloatArray, position: Vector, box_numbers: Iterable[int]
     ) -> list[ObjectSighting]:
-        """Return the visibility of the boxes `which`, as of view 0.
+        """Return the visibility of the boxes `box_numbers`, recorded as view 0.
 
         Args:
             areas: Pixels of each box in views from one position, (boxes,).
             angles: Solid angle of each box in these views, (boxes,) steradians.
             position: Metres, world frame.
-            which: Numbers of the boxes.
+            box_numbers: Numbers of the boxes.
 
         Raises:
             RenderError: An object cannot be drawn alone.
         """
         counts, distances = self._surfaces.seen_from(position), self._surfaces.distances(position)
         sightings = []
-        for number in which:
+        for number in box_numbers:
             area, share = float(areas[number]), 0.0
             if area:
                 total_angle = self._unoccluded_angle(counts[:, number], number, position)
@@ -156,7 +158,7 @@ class ObjectVisibility:
         return sightings
 
     def cameras(self, view: View) -> list[tuple[ObjectVisibility, Camera]]:
-        """Return the cameras whose images form a view, each with a Sight for its image size.
+        """Return the cameras whose images form a view, each with an `ObjectVisibility` for its image size.
 
         There are four for `around`, each in a quarter of the image; other views have one.
         """
@@ -164,15 +166,17 @@ class ObjectVisibility:
         if view.kind != "around":
             return [(self, view.camera)]
         quarter = self.with_size(cell_size(self.size))
-        return [(quarter, each) for each in around_cameras(camera_ahead(view.camera, self.size))]
+        return [
+            (quarter, camera) for camera in around_cameras(camera_ahead(view.camera, self.size))
+        ]
 
     def with_size(self, size: tuple[int, int]) -> ObjectVisibility:
-        """Return a Sight for images of another size, with the same downscaling."""
-        other = copy(self)
+        """Return an `ObjectVisibility` for images of another size, with the same downscaling."""
+        resized = copy(self)
         shrink = self.counted[0] / self.size[0]
-        other.size = size
-        other.counted = max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
-        return other
+        resized.size = size
+        resized.counted = max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
+        return resized
 
     def _sums(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector, angle: FloatArray
@@ -190,7 +194,9 @@ class ObjectVisibility:
     def _assign_pixels(
         self, frame: Frame, camera: Camera | MapCamera
     ) -> tuple[BoxSurfaces, NDArray[np.int32]]:
-        """Assign the surface points at the pixels to boxes; return them and each pixel's point number, -1 for none."""
+        """Assign the surface points at the pixels to boxes. Return the assignment and each pixel's point number, -1 for
+        none.
+        """
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
         surfaces = BoxSurfaces.holding(points[:, None], None, self.boxes)
@@ -202,7 +208,7 @@ class ObjectVisibility:
         """Return the solid angle of an object seen from a position without occlusion.
 
         Args:
-            groups: (groups,) bool, which groups count as the object from there.
+            groups: (groups,) bool, the groups that count as the object from there.
             number: Number of its box.
             position: Metres, world frame.
         """
@@ -210,14 +216,14 @@ class ObjectVisibility:
         views = cameras_around(self._grown[number], position)
         if scene.faces is not None:
             return sum(self._faces_angle(pieces, *view) for view in views)
-        alone = replace(
+        object_scene = replace(
             scene,
             points=scene.points[pieces],
             colours=scene.colours[pieces],
             bounds=self._grown[number].bounds,
             gaussians=scene.gaussians and scene.gaussians.where(pieces),
         )
-        return sum(self._cloud_angle(alone, *view) for view in views)
+        return sum(self._cloud_angle(object_scene, *view) for view in views)
 
     def _faces_angle(
         self, faces: NDArray[np.intp], camera: Camera, width: int, height: int

@@ -1,4 +1,4 @@
-"""The surface that cameras at one place see: depth is drawn once in all directions, then tested for each camera."""
+"""Computes the surface seen by cameras at one place: draws depth once in all directions, then tests it for each camera."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def visible_points(
     points: FloatArray,
     reach: float = math.inf,
 ) -> NDArray[np.bool_]:
-    """Return which camera sees which surface point, (k, n).
+    """Return which cameras see which surface points, (k, n).
 
     Args:
         scene: The scene.
@@ -41,20 +41,20 @@ def visible_points(
     """
     from render_agent.render.visibility.counting import mark_in_frustums, mark_shown
 
-    first = cameras[0]
+    reference = cameras[0]
     tilt = max(abs(camera.pitch) for camera in cameras)
-    elevation = math.radians(min(tilt + first.vertical_fov / 2, MAX_ELEVATION_DEGREES))
-    steepness = math.sqrt(2) * math.tan(elevation)  # reaches this elevation in the corners, too
+    elevation = math.radians(min(tilt + reference.vertical_fov / 2, MAX_ELEVATION_DEGREES))
+    steepness = math.sqrt(2) * math.tan(elevation)  # this elevation is also reached in the corners
     size = SIDE_PIXELS, math.ceil(SIDE_PIXELS * steepness)
     field = math.degrees(2 * math.atan(size[1] / size[0]))
     limits = reach, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-    around = np.zeros(len(points), bool)
+    in_panorama = np.zeros(len(points), bool)
     for yaw in YAWS_DEGREES:
-        side = Camera(first.position, yaw, 0.0, field)
+        side = Camera(reference.position, yaw, 0.0, field)
         depth = without_colours(renderer).draw(scene, side, *size).depth
-        mark_shown(around, points, side.pose, depth, side.focal(size[1]), *limits)
-    tangent = math.tan(math.radians(first.vertical_fov) / 2)
+        mark_shown(in_panorama, points, side.pose, depth, side.focal(size[1]), *limits)
+    tangent = math.tan(math.radians(reference.vertical_fov) / 2)
     poses = np.array([camera.pose for camera in cameras])
     visible = np.zeros((len(cameras), len(points)), bool)
-    mark_in_frustums(visible, around, points, poses, tangent * aspect, tangent)
+    mark_in_frustums(visible, in_panorama, points, poses, tangent * aspect, tangent)
     return visible

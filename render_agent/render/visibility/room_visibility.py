@@ -17,12 +17,12 @@ from render_agent.render.visibility.object_visibility import ObjectSighting, Obj
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.tasks.mentions import named_categories
 
-MAX_OPEN_ROOMS = 8  # rooms whose scene stays in memory; results are kept for all rooms
+MAX_OPEN_ROOMS = 8  # rooms whose scenes stay in memory; results are kept for all rooms
 NEAR_METRES = 0.5  # surface closer than this along the optical axis fills the image
-NOTHING: Facts = Facts({}, 0.0, {})  # for scenes without ground truth
+NO_FACTS: Facts = Facts({}, 0.0, {})  # for scenes without ground truth
 
 Pose = tuple[str, Camera | MapCamera]
 """Kind and camera of a view."""
@@ -52,7 +52,7 @@ class PoseVisibility:
 
 
 class RoomVisibility:
-    """A scene and its ground truth; used by the thread that owns the renderers passed to its methods.
+    """A scene and its ground truth. Use it in the thread that owns the renderers passed to its methods.
 
     Args:
         scene: The scene.
@@ -72,39 +72,41 @@ class RoomVisibility:
         self.space: Callable[[], FreeSpace] | None = space
         self.facts = facts
         self.size = size
-        self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
-        self._boxes = [box for some in facts.boxes.values() for box in some]
+        self.labels = [
+            label.lower() for label, category_boxes in facts.boxes.items() for _ in category_boxes
+        ]
+        self._boxes = [box for category_boxes in facts.boxes.values() for box in category_boxes]
         self._sight: ObjectVisibility | None = None
         self._surface: Surface | None = None
         self._looks: dict[Pose, PoseVisibility] = {}
 
     def look(self, view: View, renderer: Renderer) -> PoseVisibility:
-        """Return what a view shows; it is rendered once."""
+        """Return what a view shows. Each view is rendered only once."""
         pose = view.kind, view.camera
         if pose not in self._looks:
             self._looks[pose] = self._new_look(view, renderer)
         return self._looks[pose]
 
     def sightings(
-        self, view: View, which: Sequence[int], renderer: Renderer
+        self, view: View, box_numbers: Sequence[int], renderer: Renderer
     ) -> list[ObjectSighting]:
-        """Return the visibility of each of the boxes `which` in a view; maps have none.
+        """Return the visibility of each of the boxes `box_numbers` in a view; empty for maps.
 
         For `around`, the four directions are added up.
         """
         camera = view.camera
-        if not which or not isinstance(camera, Camera):
-            return [ObjectSighting(view.number, number) for number in which]
+        if not box_numbers or not isinstance(camera, Camera):
+            return [ObjectSighting(view.number, number) for number in box_numbers]
         look = self.look(view, renderer)
-        if missing := [number for number in which if number not in look.sightings]:
+        if missing_numbers := [number for number in box_numbers if number not in look.sightings]:
             new = self._objects(renderer).sightings(
-                look.areas, look.angles, camera.position, missing
+                look.areas, look.angles, camera.position, missing_numbers
             )
             look.sightings |= {sighting.box: sighting for sighting in new}
-        return [structs.replace(look.sightings[number], view=view.number) for number in which]
+        return [structs.replace(look.sightings[number], view=view.number) for number in box_numbers]
 
     def areas(self, view: View, renderer: Renderer) -> FloatArray:
-        """Return the pixels of a view that show each box, (boxes,); includes maps."""
+        """Return the number of pixels of a view that show each box, (boxes,). Maps count too."""
         return self.look(view, renderer).areas
 
     def covered_by(self, view: View, renderer: Renderer) -> NDArray[np.bool_]:
@@ -116,24 +118,24 @@ class RoomVisibility:
         if look.covered is None:  # rendered before the visible surface was computed
             frames = self._objects(renderer).cameras(view)
             look.covered = _covered_points(
-                surface, [(each, sight.frame(each)) for sight, each in frames]
+                surface, [(camera, sight.frame(camera)) for sight, camera in frames]
             )
         return look.covered
 
     def covered(self, views: Iterable[View], renderer: Renderer) -> NDArray[np.bool_]:
         """Return which points of the room's visible surface are shown by any of the views, (points,) bool."""
-        covered = np.zeros(len(self._points(renderer).points), bool)
+        mask = np.zeros(len(self._points(renderer).points), bool)
         for view in dict.fromkeys(views):
-            covered |= self.covered_by(view, renderer)
-        return covered
+            mask |= self.covered_by(view, renderer)
+        return mask
 
     def coverage(self, views: Iterable[View], renderer: Renderer) -> float:
         """Return the share of the room's visible surface shown by any of the views."""
-        covered = self.covered(views, renderer)
-        return float(covered.mean()) if len(covered) else 0.0
+        mask = self.covered(views, renderer)
+        return float(mask.mean()) if len(mask) else 0.0
 
     def close(self) -> None:
-        """Release the scene; results are kept."""
+        """Release the scene but keep the results."""
         self.scene = self.space = self._sight = None
 
     def open(self, scene: Callable[[], Scene], space: Callable[[], FreeSpace]) -> None:
@@ -145,13 +147,13 @@ class RoomVisibility:
         objects = self._objects(renderer)
         if isinstance(view.camera, MapCamera):
             return PoseVisibility(objects.map_areas(view.camera), np.zeros(len(self._boxes)))
-        frames = [(sight, each, sight.frame(each)) for sight, each in objects.cameras(view)]
-        counted = [sight.count(frame, each) for sight, each, frame in frames]
+        frames = [(sight, pose, sight.frame(pose)) for sight, pose in objects.cameras(view)]
+        counts = [sight.count(frame, pose) for sight, pose, frame in frames]
         depth = np.concatenate([frame.depth.ravel() for *_, frame in frames])
         near = depth[depth < NEAR_METRES]
         look = PoseVisibility(
-            sum((areas for areas, _ in counted[1:]), counted[0][0]),
-            sum((angles for _, angles in counted[1:]), counted[0][1]),
+            sum((areas for areas, _ in counts[1:]), counts[0][0]),
+            sum((angles for _, angles in counts[1:]), counts[0][1]),
             len(near) / len(depth),
             float(np.median(near)) if len(near) else float("inf"),
             float(np.isinf(depth).mean()),
@@ -163,7 +165,7 @@ class RoomVisibility:
         return look
 
     def _objects(self, renderer: Renderer) -> ObjectVisibility:
-        """Return the Sight of the room, created on first use because it sorts the whole surface."""
+        """Return the `ObjectVisibility` of the room, created on first use because it sorts the whole surface."""
         if self._sight is None:
             assert self.scene is not None, "the room is open"
             self._sight = ObjectVisibility(renderer, self.scene, self._boxes, self.size)
@@ -178,14 +180,14 @@ class RoomVisibility:
 
 
 def _covered_points(surface: Surface, frames: Iterable[tuple[Camera, Frame]]) -> NDArray[np.bool_]:
-    covered = np.zeros(len(surface.points), bool)
+    mask = np.zeros(len(surface.points), bool)
     for camera, frame in frames:
-        covered |= surface.seen(frame, camera)
-    return covered
+        mask |= surface.seen(frame, camera)
+    return mask
 
 
 class Rooms:
-    """Rooms by name; the MAX_OPEN_ROOMS most recently used ones keep their scene."""
+    """Rooms by name. The MAX_OPEN_ROOMS most recently used rooms keep their scenes."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
@@ -196,7 +198,7 @@ class Rooms:
         name: str,
         scene: Callable[[], Scene],
         space: Callable[[], FreeSpace],
-        facts: Facts = NOTHING,
+        facts: Facts = NO_FACTS,
     ) -> RoomVisibility:
         """Return the room of a scene, open.
 
@@ -211,17 +213,17 @@ class Rooms:
         """
         room = self._rooms.pop(name, None)
         if room is None:
-            opened = scene()
-            room = RoomVisibility(opened, space, placed(facts, opened), self.size)
+            room_scene = scene()
+            room = RoomVisibility(room_scene, space, place_facts(facts, room_scene), self.size)
         room.open(scene, space)
-        self._rooms[name] = room  # now the most recently used
+        self._rooms[name] = room  # now the most recently used room
         for least_used in list(self._rooms.values())[:-MAX_OPEN_ROOMS]:
             least_used.close()
         return room
 
 
 def named_boxes(question: Question, room: RoomVisibility) -> list[int]:
-    """Return the numbers of the boxes whose category a question names."""
+    """Return the numbers of the boxes whose categories a question names."""
     names = named_categories(question)
     return [number for number, label in enumerate(room.labels) if label in names]
 
@@ -234,10 +236,10 @@ def clearly_visible_boxes(
     Raises:
         RenderError: A view cannot be drawn.
     """
-    which = named_boxes(question, room)
+    box_numbers = named_boxes(question, room)
     return frozenset(
         sighting.box
         for view in dict.fromkeys(views)
-        for sighting in room.sightings(view, which, renderer)
+        for sighting in room.sightings(view, box_numbers, renderer)
         if sighting.is_clear(room.size)
     )

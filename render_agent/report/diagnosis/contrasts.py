@@ -9,7 +9,7 @@ import numpy as np
 
 from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.comparison import RIGHT
-from render_agent.score.intervals import add_holm, jackknifed
+from render_agent.score.intervals import add_holm, jackknife_estimate
 
 
 class Trait(NamedTuple):
@@ -116,4 +116,4 @@ def _p_value(counts: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = without[:, 0] / without[:, 1]
     right, wrong = total[:, 0] / total[:, 1]
-    return jackknifed(float(wrong - right), shares[1] - shares[0]).interval_and_p()[1]
+    return jackknife_estimate(float(wrong - right), shares[1] - shares[0]).interval_and_p()[1]

@@ -18,7 +18,7 @@ from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
-from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.util.display import stage
 from render_agent.util.processes import count_cores, map_in_processes
 
@@ -125,7 +125,7 @@ def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
     with closing(Rasteriser(threads=1)) as renderer:
         try:
             scene, space = scenes.get(first), partial(scenes.space, first)
-            facts = None if task.facts is None else placed(task.facts, scene)
+            facts = None if task.facts is None else place_facts(task.facts, scene)
             size = task.parts.config.image_size
             return measure_scene(renderer, scene, space, facts, size, with_turns)
         except (SceneError, RenderError) as error:

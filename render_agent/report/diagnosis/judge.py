@@ -12,7 +12,7 @@ from render_agent.report.diagnosis.sufficiency import first_shown, needed_object
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
-from render_agent.score.beliefs.scored_probe import ScoredProbe, scored_probes
+from render_agent.score.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import base_question_type, named_categories
@@ -38,7 +38,7 @@ def belief_diagnosis(
         return None
     boxes = boxes_by_category(diagnosis)
     counts = {name: len(group) for name, group in boxes.items()}
-    probes = tuple(scored_probes(state, boxes, counts, truth))
+    probes = tuple(score_probes(state, boxes, counts, truth))
     if not probes:
         return BeliefDiagnosis(probes)
     last = probes[-1]

@@ -10,7 +10,7 @@ from render_agent.report.diagnosis.judge import first_clear_turns
 from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, group_name
 from render_agent.runs.build import Parts
 from render_agent.score.intervals import SIGNIFICANT
-from render_agent.score.tables import p_words
+from render_agent.score.tables import p_value_phrase
 from render_agent.util.display import count_noun, join_names
 
 PHRASES = {trait.name: trait.phrase for trait in TRAITS}
@@ -46,7 +46,7 @@ def difference_words(p: float | None) -> str:
     """Return the result of a test of a difference, given its p-value."""
     if p is None:
         return "too few scenes or answers for a test"
-    return p_words(p) if p <= SIGNIFICANT else f"no difference shown, {p_words(p)}"
+    return p_value_phrase(p) if p <= SIGNIFICANT else f"no difference shown, {p_value_phrase(p)}"
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:

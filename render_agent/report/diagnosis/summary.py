@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.contrasts import contrasts
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
-from render_agent.score.beliefs.belief_figures import written
+from render_agent.score.beliefs.belief_figures import estimate_to_json
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
@@ -166,7 +166,9 @@ def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
         return None
     numerators, denominators, scenes = zip(*counted, strict=True)
     estimate = ratio(numerators, scenes, denominators)
-    return None if estimate is None else written(estimate, int(sum(denominators)), share=True)
+    return (
+        None if estimate is None else estimate_to_json(estimate, int(sum(denominators)), share=True)
+    )
 
 
 def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset[tuple[str, int]]:

@@ -18,7 +18,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.render.visibility.object_visibility import ObjectSighting
-from render_agent.render.visibility.room_visibility import NOTHING, RoomVisibility
+from render_agent.render.visibility.room_visibility import NO_FACTS, RoomVisibility
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import steps
 from render_agent.scans.camera import Camera, Vector
@@ -59,7 +59,10 @@ def measure_scene(
     Raises:
         RenderError: The scene cannot be rendered.
     """
-    room, renderer = RoomVisibility(scene, space, facts or NOTHING, size), without_colours(renderer)
+    room, renderer = (
+        RoomVisibility(scene, space, facts or NO_FACTS, size),
+        without_colours(renderer),
+    )
     named = {state.id: named_categories(state.question) for state in states}
     boxes = boxes_by_name(facts, {name for names in named.values() for name in names})
     return {

@@ -15,7 +15,7 @@ from render_agent.extras import require
 from render_agent.report.standings import candidate_scores
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
-from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.contained_paths import image_path
 
@@ -64,7 +64,9 @@ def write_rerun(
         if scene is not None:
             _log_scene(recording, scene)
             if facts is not None:
-                _log_boxes(recording, placed(facts, scene).boxes, named_categories(state.question))
+                _log_boxes(
+                    recording, place_facts(facts, scene).boxes, named_categories(state.question)
+                )
         for turn in state.turns:
             _log_turn(recording, state, turn, images, size)
         file.write_bytes(memory.drain_as_bytes())

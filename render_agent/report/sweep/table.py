@@ -13,9 +13,9 @@ from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
-from render_agent.score.means import Scored
+from render_agent.score.means import AnswerScore
 from render_agent.score.summary import OFFICIAL, SCORE_NAMES, summary
-from render_agent.score.tables import dollars, figure, interval, probability, signed
+from render_agent.score.tables import dollars, figure, format_signed, interval, probability
 from render_agent.util.console import PlainTable
 
 # status of a row; a complete row can have failed questions
@@ -129,7 +129,7 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     ]
     figures = summary(
         [
-            Scored(row["type"], row["dataset"], row["scene"], row["score"])
+            AnswerScore(row["type"], row["dataset"], row["scene"], row["score"])
             for row in rows
             if row["score"] is not None
         ]
@@ -189,7 +189,7 @@ def _texts(row: Row, baseline: str, *, has_cost: bool) -> list[str]:
     return [
         figure(row["official"]),
         interval(row["official_interval"]),
-        "baseline" if row["label"] == baseline else signed(row.get("difference")),
+        "baseline" if row["label"] == baseline else format_signed(row.get("difference")),
         interval(row.get("interval")),
         *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),
         f"{row['scored']} of {row['questions']}",

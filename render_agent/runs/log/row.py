@@ -16,7 +16,7 @@ from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.cost import UNPRICED, Billing
-from render_agent.score.means import Scored
+from render_agent.score.means import AnswerScore
 from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.safe_parse import Count, Number
@@ -197,7 +197,7 @@ def scored_answers(
     *,
     raw: bool = False,
     marks: Marks = NO_MARKS,
-) -> list[Scored]:
+) -> list[AnswerScore]:
     """Return the scores of all scored questions; arguments as in `score_of`."""
     scores = ((state, score_of(state, parser, raw=raw, marks=marks)) for state in states)
     return [scored_question(state.question, score) for state, score in scores if score is not None]

@@ -1,4 +1,4 @@
-"""Scores of beliefs: the cognitive map a model reports, compared with the object boxes of the scene.
+"""Scores of beliefs: the cognitive map that a model reports, compared with the scene's object boxes.
 
 Start with `map_score.py`, which scores one belief, then `belief_figures.py`.
 """

@@ -1,4 +1,4 @@
-"""Aggregate belief scores of a run: final, by turn and by question type, with intervals over scenes."""
+"""Aggregate belief scores of a run: after the last turn, by turn and by question type, with intervals over scenes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.score.beliefs.matching import RADIUS_METRES, FloatArray
 from render_agent.score.beliefs.scored_probe import ScoredProbe, probes_of
-from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
+from render_agent.score.intervals import Estimate, add_holm, jackknife_estimate, ratio
 from render_agent.tasks.ground_truth import Facts
 
 BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
 
-# Scores in percent and their labels; computed by `_parts`.
+# scores in percent and their labels; computed by `_parts`
 SHARES = {
     "readable": "readable (%)",
     "found": "recall (%)",
@@ -33,8 +33,8 @@ SHARES = {
     "own_answer": "score of implied answers (%)",
 }
 
-# Scores in metres, degrees or objects, or from 0 to 1.
-OTHERS = {
+# scores in metres, degrees or objects, or from 0 to 1
+OTHER_SCORES = {
     "position_metres": "position error (m)",
     "brier": "Brier score",
     "ece": "calibration error",
@@ -43,7 +43,7 @@ OTHERS = {
     "counts_off": "count error (objects)",
 }
 
-LABELS = SHARES | OTHERS
+LABELS = SHARES | OTHER_SCORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def belief_figures(
 ) -> dict[str, Any]:
     """Return the entry `beliefs` of `results.json`.
 
-    Counterparts are left out. Questions without facts about their scene count only in `without_truth`.
+    Counterparts are excluded. Questions whose scenes have no known facts count only in `without_truth`.
 
     Args:
         states: The probed questions.
@@ -71,28 +71,33 @@ def belief_figures(
     """
     states, _ = split_counterparts(states)
     questions = {state.id: state.question for state in states}
-    scored = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
-    turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
-    last = [_step_at(questions[name], probes, turns) for name, probes in scored.items()]
+    probes_by_id = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
+    turns = max((probes[-1].turn for probes in probes_by_id.values()), default=-1) + 1
+    final_steps = [
+        _step_at(questions[name], probes, turns) for name, probes in probes_by_id.items()
+    ]
     by_type: dict[str, list[ProbeStep]] = defaultdict(list)
-    for step in filter(None, last):
+    for step in filter(None, final_steps):
         by_type[step.question.type].append(step)
     return {
         "radius_metres": RADIUS_METRES,
-        "questions": len(scored),
-        "without_truth": len(states) - len(scored),
-        "last": summarize_steps(last),
+        "questions": len(probes_by_id),
+        "without_truth": len(states) - len(probes_by_id),
+        "last": summarize_steps(final_steps),
         "turns": [
             {
                 "turn": turn,
                 **summarize_steps(
-                    [_step_at(questions[name], probes, turn) for name, probes in scored.items()]
+                    [
+                        _step_at(questions[name], probes, turn)
+                        for name, probes in probes_by_id.items()
+                    ]
                 ),
             }
             for turn in range(turns)
         ],
         "types": {name: summarize_steps(steps) for name, steps in sorted(by_type.items())},
-        "calibration": calibration([pair for step in last if step for pair in _sure(step)]),
+        "calibration": calibration([pair for step in final_steps if step for pair in _sure(step)]),
     }
 
 
@@ -108,7 +113,7 @@ def last_steps(
 def belief_differences(
     a: Mapping[str, ProbeStep], b: Mapping[str, ProbeStep]
 ) -> dict[str, dict[str, Any]]:
-    """Compare the final beliefs of two runs, paired over the questions that have the score in steps.
+    """Compare the final beliefs of two runs, paired over questions that have the score in both.
 
     Args:
         a: Result of `last_steps` for the first run.
@@ -125,17 +130,21 @@ def belief_differences(
         ]
         if not steps:
             continue
-        (own, own_left), (other, other_left) = (
+        (value_a, leave_one_out_a), (value_b, leave_one_out_b) = (
             _left_out(side, name) for side in zip(*steps, strict=True)
         )
-        estimate = jackknifed(other - own, other_left - own_left)
+        estimate = jackknife_estimate(value_b - value_a, leave_one_out_b - leave_one_out_a)
         scale = 100 if name in SHARES else 1
         interval, p = estimate.interval_and_p(scale)
         differences[name] = {
-            **{"a": scale * own, "b": scale * other, "difference": scale * (other - own)},
+            **{
+                "a": scale * value_a,
+                "b": scale * value_b,
+                "difference": scale * (value_b - value_a),
+            },
             "interval": interval,
             "p": p,
-            "scenes": len(own_left),
+            "scenes": len(leave_one_out_a),
             "n": len(steps),
         }
     add_holm([*differences.values()])
@@ -143,7 +152,7 @@ def belief_differences(
 
 
 def _left_out(steps: Sequence[ProbeStep], name: str) -> tuple[float, FloatArray]:
-    """Return a score over some probes, and its value without each scene (NaN if no probes remain)."""
+    """Return a score over several probes, and its values without each scene (NaN if no probes remain)."""
     scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
     tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
     top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
@@ -156,8 +165,8 @@ def _left_out(steps: Sequence[ProbeStep], name: str) -> tuple[float, FloatArray]
 def _terms(step: ProbeStep, name: str) -> tuple[FloatArray, float]:
     """Return the numerator per bin, (BINS,), and the denominator that one probe contributes to a score.
 
-    A score is Σ over bins |Σ over probes numerator| / Σ denominator. Ratios use one bin; for the calibration error
-    each bin sums hits minus confidence.
+    A score is the sum over bins of |sum over probes of numerators|, divided by the sum of denominators. Ratios use
+    one bin. For the calibration error, each bin sums hits minus confidence.
     """
     top = np.zeros(BINS)
     if name == "ece":
@@ -175,23 +184,23 @@ def _bin(confidence: float) -> int:
 def summarize_steps(steps: Sequence[ProbeStep | None]) -> dict[str, Any]:
     """Return each score with its value, 95 % interval over scenes and sample size.
 
-    Shares are in percent. None stands for a question that was not probed yet.
+    Shares are in percent. None stands for a question that has not been probed yet.
     """
-    probed = [step for step in steps if step is not None]
+    probed_steps = [step for step in steps if step is not None]
     columns: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for step in probed:
+    for step in probed_steps:
         for name, (top, bottom) in _parts(step).items():
             columns[name].append((top, bottom, step.question.scene))
     summary: dict[str, Any] = {}
     for name in LABELS:
         if name == "ece":
-            estimate, number = _ece(probed)
+            estimate, number = _ece(probed_steps)
         else:
             column = [entry for entry in columns[name] if entry[1]]
             tops, bottoms, scenes = zip(*column, strict=True) if column else ((), (), ())
             estimate, number = ratio(tops, scenes, bottoms), int(sum(bottoms))
         if estimate is not None:
-            summary[name] = written(estimate, number, share=name in SHARES)
+            summary[name] = estimate_to_json(estimate, number, share=name in SHARES)
     return summary
 
 
@@ -209,17 +218,17 @@ def summarize_beliefs(beliefs: Mapping[str, Any], probes: Mapping[str, int]) -> 
         ("exact_counts", "exact counts {:.0f} %"),
         ("self_metres", "self-localisation error {:.2f} m"),
     )
-    last = beliefs["last"]
+    final = beliefs["last"]
     if probes["asked"] == probes["unreadable"] + probes["failed"]:
         return f"beliefs: none of the {probes['asked']:,} replies to probes could be read"
-    parts = [text.format(last[name]["value"]) for name, text in templates if name in last]
+    parts = [text.format(final[name]["value"]) for name, text in templates if name in final]
     if not parts:
         return "beliefs: not scored (no object boxes for these scenes)"
     return f"beliefs: {', '.join(parts)}. Run `render-agent diagnose` to see why answers are wrong."
 
 
 def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | int]]:
-    """Return the number of beliefs, mean confidence (0 to 1) and share found by confidence bin."""
+    """Return the number of beliefs, the mean confidence (0 to 1) and the share found, by confidence bin."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for confidence, was_found in sure:
         bins[_bin(confidence)].append((confidence, was_found))
@@ -235,15 +244,15 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
 
 
 def _ece(steps: Sequence[ProbeStep]) -> tuple[Estimate | None, int]:
-    """Return the expected calibration error (Naeini et al. 2015), Σ n/N · |share found − mean confidence|, and N."""
+    """Return N and the expected calibration error (Naeini et al. 2015), Σ n/N · |share found − mean confidence|."""
     sure = [step for step in steps if _sure(step)]
     if not sure:
         return None, 0
-    return jackknifed(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
+    return jackknife_estimate(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
 
 
 def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> ProbeStep | None:
-    """Return the last probe up to a turn and the one before it; finished questions keep their last probe."""
+    """Return the last probe up to a turn, and the one before it. Finished questions keep their last probe."""
     until = [probe for probe in probes if probe.turn <= turn]
     return ProbeStep(question, until[-1], until[-2] if len(until) > 1 else None) if until else None
 
@@ -288,7 +297,7 @@ def _parts(step: ProbeStep) -> dict[str, tuple[float, float]]:
     return parts
 
 
-def written(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
+def estimate_to_json(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
     """Return a score as stored in `results.json`.
 
     Args:

@@ -18,7 +18,9 @@ from render_agent.score.beliefs.matching import Boxes, FloatArray, Matching, mat
 
 MIN_HEIGHT_METRES = 0.2  # relations closer to a tie than this are not scored
 
-MOST_RELATED = 30  # objects used for relations; the number of relations grows with its cube
+MAX_RELATED_OBJECTS = (
+    30  # objects considered for relations; the number of relations grows with its cube
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,11 @@ class MapScore:
     true: int = 0
     """Number of true objects in the named categories."""
     sides: tuple[int, int] = (0, 0)
-    """Correct and total left-or-right relations between found objects."""
+    """Correct and total left-or-right relations between the objects found."""
     nearer: tuple[int, int] = (0, 0)
-    """Correct and total nearer-of-two relations between found objects."""
+    """Correct and total nearer-of-two relations between the objects found."""
     sure: tuple[tuple[float, bool], ...] = ()
-    """Confidence, 0 to 1, of each believed object, and whether it was found."""
+    """For each believed object: confidence, 0 to 1, and whether the object was found."""
     metres: float | None = None
     """Distance between the believed and the true camera position."""
     degrees: float | None = None
@@ -71,14 +73,14 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
         return MapScore(None, metres=metres, degrees=degrees, counts=count_errors)
     matching = match(belief, boxes)
     believed = {name: belief.of(name) for name in boxes}
-    pairs = matching.pairs[:MOST_RELATED]
+    pairs = matching.pairs[:MAX_RELATED_OBJECTS]
     believed_places = np.array([believed[p.category][p.believed].position for p in pairs]).reshape(
         -1, 2
     )
     true = np.array([boxes[p.category][p.true].centre[:2] for p in pairs]).reshape(-1, 2)
-    paired = {(pair.category, pair.believed) for pair in matching.pairs}
+    matches = {(pair.category, pair.believed) for pair in matching.pairs}
     sure = tuple(
-        (believed_object.sure / 100, (name, index) in paired)
+        (believed_object.sure / 100, (name, index) in matches)
         for name, objects in believed.items()
         for index, believed_object in enumerate(objects)
         if believed_object.sure is not None
@@ -98,7 +100,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
 def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
     """Count correct and total relations between points: first left or right, then nearer.
 
-    For each three points, the sign of the triangle's area says whether the third point is left or right of someone
+    For any three points, the sign of the triangle's area determines whether the third is to the left or right when
     looking from the first to the second. Each corner also defines a relation: which of the other two is nearer to it.
     Nearly collinear or equidistant points are skipped.
 
@@ -113,11 +115,11 @@ def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], 
         if base and abs(a) / base >= MIN_HEIGHT_METRES:
             sides[0] += a * b > 0
             sides[1] += 1
-        for third in corners:
-            first, second = (corner for corner in corners if corner != third)
-            true_gap = math.dist(true[first], true[third]) - math.dist(true[second], true[third])
-            believed_gap = math.dist(believed[first], believed[third]) - math.dist(
-                believed[second], believed[third]
+        for apex in corners:
+            start, target = (corner for corner in corners if corner != apex)
+            true_gap = math.dist(true[start], true[apex]) - math.dist(true[target], true[apex])
+            believed_gap = math.dist(believed[start], believed[apex]) - math.dist(
+                believed[target], believed[apex]
             )
             if abs(true_gap) >= MIN_HEIGHT_METRES:
                 nearer[0] += true_gap * believed_gap > 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.scans.boxes import OrientedBox
 
-RADIUS_METRES = 1.0  # largest distance on the floor plan between matched object centres
+RADIUS_METRES = 1.0  # maximum distance on the floor plan between the centres of matched objects
 
 FloatArray = NDArray[np.float64]
 Boxes = Mapping[str, Sequence[OrientedBox]]
@@ -32,7 +32,7 @@ class ObjectMatch:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Believed and true objects of some categories, sorted by outcome."""
+    """Believed and true objects of several categories, grouped by outcome."""
 
     pairs: tuple[ObjectMatch, ...]
     doubled: tuple[BelievedObject, ...]
@@ -49,52 +49,54 @@ class Matching:
 
 
 def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matching:
-    """Match the objects of a belief with the boxes of some categories; other categories are ignored."""
+    """Match the believed objects of several categories with their boxes. Other categories are ignored."""
     pairs: list[ObjectMatch] = []
-    doubled: list[BelievedObject] = []
-    invented: list[BelievedObject] = []
-    missing: list[tuple[str, int]] = []
+    duplicates: list[BelievedObject] = []
+    inventions: list[BelievedObject] = []
+    omissions: list[tuple[str, int]] = []
     for category, true_boxes in boxes.items():
-        believed = belief.of(category)
-        distances_metres = plan_distances(believed, true_boxes)
-        rows, columns = assigned(distances_metres, radius)
+        candidates = belief.of(category)
+        distances_metres = plan_distances(candidates, true_boxes)
+        rows, columns = assign_pairs(distances_metres, radius)
         pairs += (
             ObjectMatch(category, int(row), int(column), float(distances_metres[row, column]))
             for row, column in zip(rows, columns, strict=True)
         )
-        for row in sorted({*range(len(believed))} - {*rows}):
+        for row in sorted({*range(len(candidates))} - {*rows}):
             is_near = len(true_boxes) and distances_metres[row].min() <= radius
-            (doubled if is_near else invented).append(believed[row])
-        missing += (
+            (duplicates if is_near else inventions).append(candidates[row])
+        omissions += (
             (category, column) for column in range(len(true_boxes)) if column not in columns
         )
-    return Matching(tuple(pairs), tuple(doubled), tuple(invented), tuple(missing))
+    return Matching(tuple(pairs), tuple(duplicates), tuple(inventions), tuple(omissions))
 
 
 def match_results(
     belief: Belief, matching: Matching
 ) -> Iterator[tuple[BelievedObject, str, ObjectMatch | None]]:
-    """Yield each believed object with its outcome (`found`, `doubled` or `invented`) and its pair, if any."""
+    """Yield each believed object with its outcome (`found`, `doubled` or `invented`) and its match, if any."""
     for pair in matching.pairs:
         yield belief.of(pair.category)[pair.believed], "found", pair
-    yield from ((thing, "doubled", None) for thing in matching.doubled)
-    yield from ((thing, "invented", None) for thing in matching.invented)
+    yield from ((believed_object, "doubled", None) for believed_object in matching.doubled)
+    yield from ((believed_object, "invented", None) for believed_object in matching.invented)
 
 
 def plan_distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> FloatArray:
     """Return floor-plan distances in metres between believed objects and box centres, (n, m)."""
-    places = np.array([thing.position for thing in believed], float).reshape(-1, 2)
+    places = np.array([believed_object.position for believed_object in believed], float).reshape(
+        -1, 2
+    )
     middles = np.array([box.centre[:2] for box in boxes], float).reshape(-1, 2)
-    between: FloatArray = np.linalg.norm(places[:, None] - middles[None], axis=-1)
-    return between
+    distances: FloatArray = np.linalg.norm(places[:, None] - middles[None], axis=-1)
+    return distances
 
 
-def assigned(
+def assign_pairs(
     distances_metres: FloatArray, radius: float
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return row and column indices of matched pairs at most `radius` apart.
 
-    Uses the Hungarian method (Kuhn 1955) with a cost for pairs beyond the radius that exceeds all others together.
+    Uses the Hungarian method (Kuhn 1955). A pair beyond the radius costs more than all other pairs together.
     """
     from scipy.optimize import linear_sum_assignment
 

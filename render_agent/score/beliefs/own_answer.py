@@ -1,4 +1,4 @@
-"""The answer implied by a model's own map, computed by the exact solver that computes the ground truth."""
+"""Derives the answer implied by a model's map with the same exact solver that computes the ground truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.matching import Boxes, assigned, plan_distances
+from render_agent.score.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import base_question_type, named_categories
@@ -18,7 +18,7 @@ from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 SIZE_TYPE = "object_size_estimation"  # answered from the length in the belief, not from positions
 
-# Question types that a map can answer; route planning and appearance order are not among them.
+# Question types that a map can answer, so neither route planning nor appearance order.
 SOLVED_TYPES = (
     COUNTING_TYPE,
     SIZE_TYPE,
@@ -32,11 +32,11 @@ UNKNOWN_LENGTH_METRES = 0.5  # assumed if neither the belief nor a true box give
 
 
 def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
-    """Return the answer implied by a belief's map, or None if it implies none.
+    """Return the answer implied by a belief's map; None if there is none.
 
-    A map has centres and lengths only, but distances between objects are measured between their closest points.
-    Therefore each believed object takes the shape of the nearest true object of its category, moved to the believed
-    position, so that errors reflect positions only.
+    A map has only centres and lengths, but distances between objects are measured between their closest points. Each
+    believed object therefore takes the shape of the nearest true object of its category, moved to the believed
+    position. Errors then reflect positions only.
 
     Args:
         question: The question.
@@ -63,24 +63,26 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
             for name in names
         }
     else:
-        shapes = {name: _shaped(belief.of(name), boxes.get(name, ())) for name in names}
+        shapes = {name: _with_true_shapes(belief.of(name), boxes.get(name, ())) for name in names}
     return true_answer(question, Facts(counts, belief.area or 0.0, shapes))
 
 
-def _shaped(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> list[OrientedBox]:
-    """Return believed objects as boxes with shapes of true ones: matched one to one, then by nearest box."""
+def _with_true_shapes(
+    objects: Sequence[BelievedObject], boxes: Sequence[OrientedBox]
+) -> list[OrientedBox]:
+    """Return believed objects as boxes that have the shapes of true ones: matched one to one, then by nearest box."""
     if not boxes:
         return [
             _cube(believed_object, believed_object.length or UNKNOWN_LENGTH_METRES)
-            for believed_object in believed
+            for believed_object in objects
         ]
-    distances_metres = plan_distances(believed, boxes)
+    distances_metres = plan_distances(objects, boxes)
     shape_index = distances_metres.argmin(axis=1)
-    rows, columns = assigned(distances_metres, float(distances_metres.max(initial=0.0)))
+    rows, columns = assign_pairs(distances_metres, float(distances_metres.max(initial=0.0)))
     shape_index[rows] = columns
     return [
         replace(boxes[index], centre=np.array([*believed_object.position, boxes[index].centre[2]]))
-        for believed_object, index in zip(believed, shape_index, strict=True)
+        for believed_object, index in zip(objects, shape_index, strict=True)
     ]
 
 

@@ -15,7 +15,7 @@ from render_agent.score.beliefs.map_score import MapScore, score_map
 from render_agent.score.beliefs.matching import Boxes
 from render_agent.score.beliefs.own_answer import own_answer
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.ground_truth import Facts, SceneFrame, placed
+from render_agent.tasks.ground_truth import Facts, SceneFrame, place_facts
 from render_agent.tasks.mentions import named_categories
 
 
@@ -37,8 +37,10 @@ class ScoredProbe:
 def named_truth(
     question: Question, facts: Facts, frame: SceneFrame
 ) -> tuple[Boxes, dict[str, int]]:
-    """Return true boxes and counts of the categories a question names, in the frame shown to the model."""
-    boxes_by_label = {label.lower(): boxes for label, boxes in placed(facts, frame).boxes.items()}
+    """Return the true boxes and counts of the categories that a question names, in the frame shown to the model."""
+    boxes_by_label = {
+        label.lower(): boxes for label, boxes in place_facts(facts, frame).boxes.items()
+    }
     counts = {label.lower(): number for label, number in facts.counts.items()}
     names = [name for name in named_categories(question) if name in boxes_by_label]
     return {name: boxes_by_label[name] for name in names}, {
@@ -46,10 +48,10 @@ def named_truth(
     }
 
 
-def scored_probes(
+def score_probes(
     state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
 ) -> list[ScoredProbe]:
-    """Score all probes of a question against boxes and counts of the categories it names."""
+    """Score all probes of a question against the boxes and counts of the categories that it names."""
     return [
         score_probe(state.question, turn, turn.probe, boxes, counts, truth)
         for turn in state.turns
@@ -65,7 +67,7 @@ def score_probe(
     counts: Mapping[str, int],
     truth: str | None,
 ) -> ScoredProbe:
-    """Score the probe after a turn; `truth` is the correct answer for the room as it was shown."""
+    """Score the probe after a turn; `truth` is the correct answer for the room as shown to the model."""
     belief = probe.read
     if belief is None:
         return ScoredProbe(turn.number, probe, None)
@@ -84,7 +86,7 @@ def score_probe(
 def probes_of(
     state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
 ) -> list[ScoredProbe]:
-    """Return the scored probes of a question; empty if its scene has no known boxes.
+    """Score the probes of a question; the result is empty if its scene has no known boxes.
 
     Args:
         state: The question.
@@ -96,11 +98,11 @@ def probes_of(
         return []
     question = state.question
     boxes, counts = named_truth(question, facts[question.scene], frame)
-    return scored_probes(state, boxes, counts, truths.get(state.id))
+    return score_probes(state, boxes, counts, truths.get(state.id))
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
-    """Return number and cost of all probes; other totals exclude them."""
+    """Return the number and cost of all probes. Other totals exclude them."""
     probes = [turn.probe for state in states for turn in state.turns if turn.probe]
     return {
         "asked": len(probes),

@@ -1,8 +1,9 @@
 """The true cognitive map of a scene: object centres on a 10 × 10 grid, and in metres.
 
-VSI-Bench's authors normalised the centres of annotated objects, without z, to a 10 × 10 grid (thinking-in-space
-issue 10), but released neither the maps nor the code (issues 16 and 26), nor how they normalise. This module uses the
-smallest square around all boxes, centred on them: one scale for both axes preserves directions and distance ratios.
+VSI-Bench's authors normalised the centres of annotated objects, without z, to a 10 × 10 grid (thinking-in-space issue
+10). They released neither the maps, nor the code, nor the normalisation (issues 16 and 26). This module uses the
+smallest square around all boxes, centred on them, because a common scale for both axes preserves directions and
+distance ratios.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import numpy as np
 from render_agent.score.beliefs.matching import FloatArray
 from render_agent.tasks.ground_truth import Facts
 
-# Cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene.
+# cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene
 CELLS = 10
 
 
 def square_around(facts: Facts) -> tuple[FloatArray, float]:
-    """Return the smallest square around all boxes: its corner (2,) with the least x and y, and its side, in metres."""
+    """Return the smallest square around all boxes: its corner with the smallest x and y, (2,), and its side, in
+    metres.
+    """
     bounds = np.array([box.bounds[:, :2] for boxes in facts.boxes.values() for box in boxes])
     low, high = bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)
     side = float((high - low).max())
@@ -47,9 +50,9 @@ def metric_map(facts: Facts) -> dict[str, Any]:
         "objects": {
             label: [
                 {
-                    "position": _rounded(box.centre),
-                    "size": _rounded(box.size),
-                    "axes": [_rounded(axis) for axis in box.axes],
+                    "position": _round_all(box.centre),
+                    "size": _round_all(box.size),
+                    "axes": [_round_all(axis) for axis in box.axes],
                 }
                 for box in boxes
             ]
@@ -58,9 +61,9 @@ def metric_map(facts: Facts) -> dict[str, Any]:
     }
     if any(facts.boxes.values()):
         corner, side = square_around(facts)
-        schema["grid"] = {"corner": _rounded(corner), "metres_per_cell": round(side / CELLS, 4)}
+        schema["grid"] = {"corner": _round_all(corner), "metres_per_cell": round(side / CELLS, 4)}
     return schema
 
 
-def _rounded(values: FloatArray) -> list[float]:
+def _round_all(values: FloatArray) -> list[float]:
     return [round(float(value), 4) for value in values]

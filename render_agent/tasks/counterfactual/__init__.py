@@ -3,7 +3,7 @@
 Start with `change_plan.py`, the base class; `pairs.py` creates the counterparts of all questions.
 """
 
-# Value of `--change`, without its argument -> class.
+# value of `--change`, without its argument -> class
 CHANGES = {
     "remove": "render_agent.tasks.counterfactual.objects:Remove",
     "add": "render_agent.tasks.counterfactual.objects:Add",

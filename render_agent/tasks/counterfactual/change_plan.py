@@ -1,4 +1,4 @@
-"""The base class of changes (`--change`): their spelling, and the counterpart that they create for a question."""
+"""The base class of changes (`--change`): their spelling, and the counterparts that they create for questions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
 
-UNSOLVABLE_TYPES = ("route_planning", ORDER)  # answers that cannot be computed from object boxes
+# Types whose answers cannot be computed from object boxes.
+UNSOLVABLE_TYPES = ("route_planning", ORDER)
 
-OTHER = "other"  # argument that selects a category not named in the question
+OTHER = "other"  # argument that selects a category that the question does not name
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class ChangePlan:
         Raises:
             NoCounterpartError: The question has no clear answer in the edited room.
         """
-        before, after, must = changed_answer(question, room, edits)
+        before, after, must = compare_answers(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
         digest = hashlib.sha256(msgspec.json.encode(edits)).hexdigest()[:8]
         change = Change(
@@ -92,7 +93,7 @@ class ChangePlan:
             original_id=question.id,
             changes_answer=must,
             description=clause,
-            reason=why(question, before, after, must=must, whole=whole),
+            reason=explain_effect(question, before, after, must=must, whole=whole),
             original_truth=before,
             scene=question.scene,
             edits=tuple(edits),
@@ -126,12 +127,12 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
     return answer
 
 
-def changed_answer(
+def compare_answers(
     question: Question, room: ChangeableRoom, edits: Sequence[Edit]
 ) -> tuple[str, str, bool]:
     """Compute the effect of edits on the ground truth.
 
-    Routes and appearance orders are unaffected by edits that transform the whole room or only change colours.
+    Edits that transform the whole room or only change colours do not affect routes and appearance orders.
 
     Args:
         question: The question.
@@ -160,14 +161,14 @@ def changed_answer(
     if before == after:
         return before, after, False
     metric = registry.load("metric", metric_name(question))()
-    accepted = (before, question.ground_truth or before, *question.answers)
-    if not all(metric.are_exclusive(truth, after) for truth in accepted):
-        raise NoCounterpartError("one answer would be right before and after the edit")
+    truths = (before, question.ground_truth or before, *question.answers)
+    if not all(metric.are_exclusive(truth, after) for truth in truths):
+        raise NoCounterpartError("one answer would be correct both before and after the edit")
     return before, after, True
 
 
-def why(question: Question, before: str, after: str, *, must: bool, whole: bool) -> str:
-    """Return a clause that says why the answer must, or must not, change.
+def explain_effect(question: Question, before: str, after: str, *, must: bool, whole: bool) -> str:
+    """Return a clause that says why the answer must or must not change.
 
     Args:
         question: The question.
@@ -177,11 +178,11 @@ def why(question: Question, before: str, after: str, *, must: bool, whole: bool)
         whole: True if the whole room is scaled or rotated.
     """
     if must:
-        return f"what is right becomes {after}, from {before}"
+        return f"the correct answer changes from {before} to {after}"
     if whole and question.type not in NUMBER_TYPES:
-        return "what is asked for is the same in a room that is scaled or turned"
-    named = ", ".join(named_categories(question)) or "the room"
-    return f"nothing that is asked about {named} changes"
+        return "scaling or rotating the room does not affect the answer"
+    subject = ", ".join(named_categories(question)) or "the room"
+    return f"the change does not affect the answer about {subject}"
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Changes of a room: single objects are added, removed, moved or recoloured, or the whole room is scaled or rotated."""
+"""Changes of a room: add, remove, move, swap or recolour objects, or scale or rotate the whole room."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from render_agent.tasks.counterfactual.room import (
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 
-MOST_TRIED = 2000  # edits tried per question before it is skipped
+MAX_ATTEMPTS = 2000  # edits tried per question before the question is skipped
 
 HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)  # degrees: red, orange, green, cyan, blue, purple
 
@@ -32,10 +32,10 @@ Entry = TypeVar("Entry")
 
 
 def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
-    """Yield the results of all attempts, skipping those that raise NoCounterpartError.
+    """Yield the results of all attempts, and skip those that raise NoCounterpartError.
 
     Raises:
-        NoCounterpartError: There are no results; the first NoCounterpartError of an attempt is raised.
+        NoCounterpartError: There are no results. This is the first NoCounterpartError raised by an attempt.
     """
     reason: NoCounterpartError | None = None
     has_results = False
@@ -53,8 +53,8 @@ def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Itera
 class ObjectPlan(ChangePlan):
     """A change of an object.
 
-    The argument selects its category; without one, it is a category named in the question, or with `other` one that
-    is not.
+    The argument selects the object's category. By default, the category is named in the question; with `other`, it is
+    not.
 
     Attributes:
         relocates: True if objects move, so that distances and directions can change.
@@ -71,7 +71,7 @@ class ObjectPlan(ChangePlan):
         """Yield the possible edits, preferred ones first.
 
         Raises:
-            NoCounterpartError: There are none.
+            NoCounterpartError: There are no possible edits.
         """
         raise NotImplementedError
 
@@ -84,7 +84,7 @@ class ObjectPlan(ChangePlan):
             NoCounterpartError: No edit qualifies.
         """
         reason: NoCounterpartError | None = None
-        for edits, clause in islice(self.options(question, room, seed), MOST_TRIED):
+        for edits, clause in islice(self.options(question, room, seed), MAX_ATTEMPTS):
             try:
                 counterpart = self.of_room(question, room, edits, clause)
             except UnsolvableError:
@@ -100,12 +100,12 @@ class ObjectPlan(ChangePlan):
         raise reason or NoCounterpartError("there is no free place")
 
     def _must_change_answer(self, question: Question) -> bool:
-        """True if only edits that change the answer qualify."""
+        """Return True if only edits that change the answer qualify."""
         is_spatial = question.type.startswith(("object_abs", "object_rel"))
         return self.relocates and self.argument is None and is_spatial
 
     def labels(
-        self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
+        self, question: Question, room: ChangeableRoom, seed: int, *, prefer_named: bool
     ) -> list[str]:
         """Return the categories to change, preferred ones first.
 
@@ -113,20 +113,22 @@ class ObjectPlan(ChangePlan):
             question: The question.
             room: The room.
             seed: Seed of the run.
-            named: True to prefer categories named in the question; False for those not named. Ignored if the argument
+            prefer_named: True to prefer categories named in the question; False for those not named. Ignored if the argument
                 selects a category.
         """
         if self.argument not in (None, OTHER):
-            wanted = str(self.argument).strip().lower()
-            return [next((label for label, _ in room.boxes if label.lower() == wanted), wanted)]
+            category = str(self.argument).strip().lower()
+            return [next((label for label, _ in room.boxes if label.lower() == category), category)]
         names = named_categories(question)
         labels = list(dict.fromkeys(label for label, _ in room.boxes))
-        if named and names and self.argument is None:
-            first = [name for name in subjects(question) if name]
+        if prefer_named and names and self.argument is None:
+            subject_names = [name for name in subjects(question) if name]
             return list(
-                dict.fromkeys([*first, *(label for label in labels if label.lower() in names)])
+                dict.fromkeys(
+                    [*subject_names, *(label for label in labels if label.lower() in names)]
+                )
             )
-        # Shuffle before filtering, so that questions about the same room share the order.
+        # Shuffle before filtering, so that the order is the same for all questions about the room.
         self.chance(seed, question.scene).shuffle(labels)
         return [label for label in labels if label.lower() not in names]
 
@@ -134,46 +136,48 @@ class ObjectPlan(ChangePlan):
         self, room: ChangeableRoom, label: str, seed: int, scene: str
     ) -> list[ObjectKey]:
         """Return the editable objects of a category, in a random order shared by all questions."""
-        things = room.loose(label)
-        self.chance(seed, scene, label).shuffle(things)
-        return things
+        keys = room.loose(label)
+        self.chance(seed, scene, label).shuffle(keys)
+        return keys
 
     def _candidates(
-        self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
+        self, question: Question, room: ChangeableRoom, seed: int, *, prefer_named: bool
     ) -> Iterator[ObjectKey]:
         """Yield the editable objects, category by category.
 
         Raises:
-            NoCounterpartError: There are none.
+            NoCounterpartError: There are no such objects.
         """
-        labels = self.labels(question, room, seed, named=named)
+        labels = self.labels(question, room, seed, prefer_named=prefer_named)
         if not labels:
             raise NoCounterpartError("the question names every object in the room")
         yield from collect_possible(
             partial(self._objects_of, room, label, seed, question.scene) for label in labels
         )
 
-    def _refuse_count_change(self, question: Question, thing: ObjectKey) -> None:
-        """Raise NoCounterpartError if the question refers to *the* object of a category whose count would change."""
-        if question.type != COUNTING_TYPE and thing[0].lower() in named_categories(question):
+    def _refuse_count_change(self, question: Question, key: ObjectKey) -> None:
+        """Raise NoCounterpartError if the question refers to a single object of a category whose count would change."""
+        if question.type != COUNTING_TYPE and key[0].lower() in named_categories(question):
             raise NoCounterpartError("the question names the category whose count would change")
 
 
 class Remove(ObjectPlan):
-    """Removes one object: of the counted category, or else one that the question does not name."""
+    """Removes an object: one of the counted category, or otherwise one that the question does not name."""
 
     name = "remove"
     forms = ("remove[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield the objects that can be removed."""
-        for thing in self._candidates(question, room, seed, named=question.type == COUNTING_TYPE):
-            self._refuse_count_change(question, thing)
-            yield [Edit("remove", *thing)], f"one {thing[0]} is removed"
+        for key in self._candidates(
+            question, room, seed, prefer_named=question.type == COUNTING_TYPE
+        ):
+            self._refuse_count_change(question, key)
+            yield [Edit("remove", *key)], f"one {key[0]} is removed"
 
 
 class Add(ObjectPlan):
-    """Adds a copy of an object: of the counted category, or else of one that the question does not name."""
+    """Adds a copy of an object: one of the counted category, or otherwise one that the question does not name."""
 
     name = "add"
     forms = ("add[:CATEGORY]",)
@@ -181,20 +185,20 @@ class Add(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield a free place for a copy of each object that can be copied."""
 
-        def copies(thing: ObjectKey) -> list[Option]:
-            self._refuse_count_change(question, thing)
-            rng = self.chance(seed, question.scene, *map(str, thing))
+        def copies(key: ObjectKey) -> list[Option]:
+            self._refuse_count_change(question, key)
+            rng = self.chance(seed, question.scene, *map(str, key))
             return [
-                ([Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added")
-                for shift in islice(room.places(thing, rng, copied=True), 1)
+                ([Edit("copy", *key, shift=shift)], f"one {key[0]} is added")
+                for shift in islice(room.places(key, rng, is_copy=True), 1)
             ]
 
-        things = self._candidates(question, room, seed, named=question.type == COUNTING_TYPE)
-        yield from collect_possible(partial(copies, thing) for thing in things)
+        keys = self._candidates(question, room, seed, prefer_named=question.type == COUNTING_TYPE)
+        yield from collect_possible(partial(copies, key) for key in keys)
 
 
 class Move(ObjectPlan):
-    """Moves one object: one that the question names, or with `other` one that it does not."""
+    """Moves one object: one that the question names or, with `other`, one that it does not."""
 
     name = "move"
     forms = ("move[:CATEGORY|:other]",)
@@ -203,17 +207,17 @@ class Move(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield the free places of each object that can be moved."""
 
-        def moves(thing: ObjectKey) -> Iterator[Option]:
-            rng = self.chance(seed, question.scene, *map(str, thing))
-            for shift in room.places(thing, rng):
-                yield [Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved"
+        def moves(key: ObjectKey) -> Iterator[Option]:
+            rng = self.chance(seed, question.scene, *map(str, key))
+            for shift in room.places(key, rng):
+                yield [Edit("transform", *key, shift=shift)], f"one {key[0]} is moved"
 
-        things = self._candidates(question, room, seed, named=True)
-        yield from collect_possible(partial(moves, thing) for thing in things)
+        keys = self._candidates(question, room, seed, prefer_named=True)
+        yield from collect_possible(partial(moves, key) for key in keys)
 
 
 class Swap(ObjectPlan):
-    """Exchanges two objects: two named in the question, or a named and another one; with `other`, two not named."""
+    """Swaps two objects: two named in the question, or a named and an unnamed one; with `other`, two unnamed ones."""
 
     name = "swap"
     forms = ("swap[:other]",)
@@ -225,45 +229,49 @@ class Swap(ObjectPlan):
         return argument in (None, OTHER)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Yield the pairs of objects that fit into each other's place."""
-        first = list(self._candidates(question, room, seed, named=True))
-        others = [] if self.argument else list(self._candidates(question, room, seed, named=False))
+        """Yield the pairs of objects that fit into each other's places."""
+        named_keys = list(self._candidates(question, room, seed, prefer_named=True))
+        other_keys = (
+            []
+            if self.argument
+            else list(self._candidates(question, room, seed, prefer_named=False))
+        )
         num_pairs = 0
-        for thing, other in (*combinations(first, 2), *product(first, others)):
-            if thing[0] == other[0] or thing == other:
+        for key, other_key in (*combinations(named_keys, 2), *product(named_keys, other_keys)):
+            if key[0] == other_key[0] or key == other_key:
                 continue
-            if (shifts := room.swap(thing, other)) is None:
+            if (shifts := room.swap(key, other_key)) is None:
                 continue
             num_pairs += 1
-            edits = [Edit("transform", *key, shift=shift) for key, shift in zip((thing, other), shifts, strict=True)]  # fmt: skip
-            yield edits, f"the {thing[0]} and the {other[0]} change places"
+            edits = [Edit("transform", *key, shift=shift) for key, shift in zip((key, other_key), shifts, strict=True)]  # fmt: skip
+            yield edits, f"the {key[0]} and the {other_key[0]} change places"
         if not num_pairs:
-            raise NoCounterpartError("no two objects fit into each other's place")
+            raise NoCounterpartError("no two objects fit into each other's places")
 
 
 class Recolour(ObjectPlan):
-    """Paints objects in one hue: those named in the question, or else the whole room. No answer changes."""
+    """Paints objects in one hue: those named in the question, or the whole room. No answer changes."""
 
     name = "recolour"
     forms = ("recolour[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Yield the recolouring of all objects of a category, then of the whole room."""
-        labels = self.labels(question, room, seed, named=True)
+        """Yield the recolouring of all objects of a category, then that of the whole room."""
+        labels = self.labels(question, room, seed, prefer_named=True)
         has_argument = self.argument is not None
         hue = self.chance(seed, question.scene).choice(HUES)
         if named_categories(question) or has_argument:
             for label in labels:
-                things = [thing for thing in room.boxes if thing[0] == label]
-                if things and room.parts.keys() >= set(things):
-                    yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
+                keys = [key for key in room.boxes if key[0] == label]
+                if keys and room.parts.keys() >= set(keys):
+                    yield [Edit("recolour", *key, degrees=hue) for key in keys], f"every {label} is painted"  # fmt: skip
         if not has_argument:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
         else:
             raise NoCounterpartError(f"the room has no {self.argument} that can be recoloured")
 
 
-SMALLEST, LARGEST = 0.5, 2.0  # scale factors that leave a room with a plausible size
+MIN_FACTOR, MAX_FACTOR = 0.5, 2.0  # scale factors that keep the size of a room plausible
 
 
 class WholeRoomPlan(ChangePlan):
@@ -289,7 +297,7 @@ class WholeRoomPlan(ChangePlan):
 
 
 class Scale(WholeRoomPlan):
-    """Scales the room: lengths and areas change; counts, directions and the nearest object do not."""
+    """Scales the room. Lengths and areas change; counts, directions and the nearest object do not."""
 
     name = "scale"
     forms = ("scale:X",)
@@ -301,7 +309,7 @@ class Scale(WholeRoomPlan):
             factor = float(argument or "")
         except ValueError:
             return False
-        return SMALLEST <= factor <= LARGEST and factor != 1
+        return MIN_FACTOR <= factor <= MAX_FACTOR and factor != 1
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the question about the scaled room."""

@@ -1,4 +1,4 @@
-"""Creates the counterparts of a run's questions, one for each value of `--change` where possible."""
+"""Creates the counterparts of a run's questions: one for each value of `--change`, where possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def with_counterparts(
 ) -> list[Question]:
     """Return the questions of a run, each followed by its counterparts.
 
-    Counterparts depend on the seed, the questions and their scenes only. `Question.left_out` says why one is missing.
+    Counterparts depend only on the seed, the questions and their scenes. `Question.left_out` gives the reason for each
+    missing one.
 
     Args:
         config: The options of the run.
@@ -37,7 +38,7 @@ def with_counterparts(
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):
         of_scene = [question for question in questions if question.scene == scene]
-        room = ChangeableRoom(facts.get(scene), partial(_read, files, of_scene[0]))
+        room = ChangeableRoom(facts.get(scene), partial(_read_scene, files, of_scene[0]))
         for question in of_scene:
             families[question.id] = _family(changes, question, room, config.seed)
     members = [member for question in questions for member in families[question.id]]
@@ -69,7 +70,7 @@ def _family(
     return [replace(question, left_out=tuple(reasons)), *members]
 
 
-def _read(files: SceneReader, question: Question) -> Scene:
+def _read_scene(files: SceneReader, question: Question) -> Scene:
     if question.scan is None:
         raise SceneError("the scan was not found")
     return files.read(question.scan, question.scene)

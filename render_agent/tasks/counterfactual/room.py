@@ -1,4 +1,4 @@
-"""A room that can be edited: its objects, what supports them, and free places for them."""
+"""A room that can be edited: its objects, their supports, and free places for them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from render_agent.scans.free_space.mesh_contact import MeshContact
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 
-# Categories that are part of the building. They are never edited: that would leave a hole or a loose pipe.
+# Categories that are part of the building. They are never edited, because that would leave a hole or a loose pipe.
 BUILT_IN = frozenset(
     "door doorframe window wall floor ceiling stairs shower bathtub toilet sink heater radiator".split()
 )
 
-STEP_METRES = 0.2  # spacing of the grid of tried places
-LEVEL_METRES = 0.06  # tolerance within which an object stands on the floor, or on another object
-CONTACT_METRES = 0.01  # vertices within this height of an object's lowest one touch its support
+STEP_METRES = 0.2  # spacing of the grid of candidate places
+LEVEL_METRES = 0.06  # tolerance for standing on the floor or on another object
+CONTACT_METRES = 0.01  # vertices at most this far above an object's lowest vertex touch its support
 SUPPORT_METRES = 0.02  # largest gap between a placed object and its support
-GAP_METRES = 0.03  # smallest distance of a placed object to all others
+GAP_METRES = 0.03  # minimum distance between a placed object and all others
 DOOR_METRES = 0.5  # free space kept around doors
-LEAST_MOVE_METRES = 0.6  # smallest horizontal move of an object
+MIN_MOVE_METRES = 0.6  # minimum horizontal move of an object
 
-# Unit vectors in 16 directions; the contacts of an object are its farthest points in them.
+# Unit vectors in 16 directions. An object's contacts are its farthest points in each of them.
 DIRECTIONS = np.array([(math.cos(n * math.pi / 8), math.sin(n * math.pi / 8)) for n in range(16)])
 
-# Horizontal offsets in metres, tried in this order, by which a swapped object may miss the other's place.
+# Horizontal offsets in metres by which a swapped object may miss the other's place, in the order tried.
 NUDGES = sorted(product(np.linspace(-0.3, 0.3, 5).round(2).tolist(), repeat=2), key=lambda offset: math.hypot(*offset))  # fmt: skip
 
-NOBODY = -1  # owner of the faces of the building
+BUILDING = -1  # owner of the building's faces
 
 Shift = tuple[float, float, float]  # metres
 
 
 class NoCounterpartError(Exception):
-    """Raised if a question has no counterpart; the message is a clause that is counted in reports."""
+    """Raised if a question has no counterpart. The message is a clause that is counted in reports."""
 
 
 class UnsolvableError(NoCounterpartError):
-    """Raised if a question has no counterpart for any edit, because its own answer cannot be computed."""
+    """Raised if the question's own answer cannot be computed, so that no edit yields a counterpart."""
 
 
 class ChangeableRoom:
@@ -60,9 +60,9 @@ class ChangeableRoom:
         read: Reads the scene.
     """
 
-    def __init__(self, facts: Facts | None, read: Callable[[], Scene]) -> None:
+    def __init__(self, facts: Facts | None, read_scene: Callable[[], Scene]) -> None:
         self.facts = facts
-        self._read = read
+        self._read = read_scene
         self._places: dict[tuple[ObjectKey, bool], Iterator[Shift]] = {}
         self._swaps: dict[tuple[ObjectKey, ObjectKey], tuple[Shift, Shift] | None] = {}
 
@@ -100,81 +100,81 @@ class ChangeableRoom:
         """Return the objects of a category that can be edited independently.
 
         Raises:
-            NoCounterpartError: There are none.
+            NoCounterpartError: There are no such objects.
         """
-        of_label = [thing for thing in self.boxes if thing[0] == label]
+        of_label = [key for key in self.boxes if key[0] == label]
         if not of_label:
             raise NoCounterpartError(f"the room has no {label}")
         if label.lower() in BUILT_IN:
             raise NoCounterpartError(f"a {label} is part of the building")
-        if not (without_load := [thing for thing in of_label if thing not in self._carriers]):
+        if not (without_load := [key for key in of_label if key not in self._carriers]):
             raise NoCounterpartError(f"every {label} supports another object")
-        if not (separable := [thing for thing in without_load if thing in self.parts]):
+        if not (separable := [key for key in without_load if key in self.parts]):
             raise NoCounterpartError(
                 f"the mesh of the {label} cannot be separated from its surroundings"
             )
         return separable
 
-    def support(self, thing: ObjectKey) -> ObjectKey | None:
-        """Return the object that supports another one; None for the floor.
+    def support(self, key: ObjectKey) -> ObjectKey | None:
+        """Return the object that supports `key`; None for the floor.
 
         Raises:
             NoCounterpartError: The object has no support, such as a clock on a wall.
         """
-        if self.bottom(thing) <= self._floor + LEVEL_METRES:
+        if self.bottom(key) <= self._floor + LEVEL_METRES:
             return None
-        if not (counts := self._supports[thing]):
-            raise NoCounterpartError(f"the {thing[0]} is not standing on anything")
+        if not (counts := self._supports[key]):
+            raise NoCounterpartError(f"the {key[0]} is not standing on anything")
         return counts.most_common(1)[0][0]
 
-    def bottom(self, thing: ObjectKey) -> float:
+    def bottom(self, key: ObjectKey) -> float:
         """Return the height of an object's bottom in metres."""
-        return float(self._contacts[thing][0, 2])
+        return float(self._contacts[key][0, 2])
 
     def places(
-        self, thing: ObjectKey, chance: random.Random, *, copied: bool = False
+        self, key: ObjectKey, chance: random.Random, *, is_copy: bool = False
     ) -> Iterator[Shift]:
-        """Yield the shifts that move an object to a free place on its support, followed by those on the floor.
+        """Yield the shifts that move an object to free places, first on its support, then on the floor.
 
         Results are cached, so that all questions about a room use the same places.
 
         Args:
-            thing: The object.
+            key: The object.
             chance: Determines the order of the places.
-            copied: True if the original stays in its place.
+            is_copy: True if the original stays in its place.
 
         Raises:
             NoCounterpartError: The object has no support.
         """
-        support, key = self.support(thing), (thing, copied)
-        if key not in self._places:
-            self._places[key] = self._free_places(thing, support, chance, copied=copied)
-        self._places[key], places = tee(self._places[key])
+        support, cache_key = self.support(key), (key, is_copy)
+        if cache_key not in self._places:
+            self._places[cache_key] = self._free_places(key, support, chance, is_copy=is_copy)
+        self._places[cache_key], places = tee(self._places[cache_key])
         return places
 
     def _free_places(
-        self, thing: ObjectKey, support: ObjectKey | None, chance: random.Random, *, copied: bool
+        self, key: ObjectKey, support: ObjectKey | None, chance: random.Random, *, is_copy: bool
     ) -> Iterator[Shift]:
-        centre = self.boxes[thing].centre
+        centre = self.boxes[key].centre
         areas: list[tuple[Array, float, ObjectKey | None]] = [
             (self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)
         ]
         if support is not None:
-            areas.insert(0, (self.boxes[support].bounds[:, :2], self.bottom(thing), support))
-        gone = set() if copied else {thing}
+            areas.insert(0, (self.boxes[support].bounds[:, :2], self.bottom(key), support))
+        departed = set() if is_copy else {key}
         for (low, high), bottom, target in areas:
             xs, ys = (np.arange(a, b, STEP_METRES) for a, b in zip(low, high, strict=True))
             grid = [(float(x), float(y)) for x in xs for y in ys]
             chance.shuffle(grid)
             for x, y in grid:
-                shift = x - float(centre[0]), y - float(centre[1]), bottom - self.bottom(thing)
-                if math.hypot(*shift[:2]) >= LEAST_MOVE_METRES and self.fits(
-                    thing, shift, gone, target
+                shift = x - float(centre[0]), y - float(centre[1]), bottom - self.bottom(key)
+                if math.hypot(*shift[:2]) >= MIN_MOVE_METRES and self.fits(
+                    key, shift, departed, target
                 ):
                     yield shift
 
     def swap(self, first: ObjectKey, second: ObjectKey) -> tuple[Shift, Shift] | None:
-        """Return the shifts that move two objects to each other's place, or as near to it as they fit.
+        """Return the shifts that move two objects to each other's places, or as close as they fit.
 
         Returns:
             The shift of each object; None if one of them does not fit.
@@ -186,59 +186,63 @@ class ChangeableRoom:
     def _swap(self, first: ObjectKey, second: ObjectKey) -> tuple[Shift, Shift] | None:
         try:
             supports = self.support(first), self.support(second)
-        except NoCounterpartError:  # one of them has no support
+        except NoCounterpartError:  # one of the objects has no support
             return None
         if {first, second} & set(supports):
             return None
-        if not (there := self._shifts_near(first, second, supports[1])):
+        if not (shifts_to_second := self._shifts_near(first, second, supports[1])):
             return None
         back = self._shifts_near(second, first, supports[0])
         return next(
             (
                 shifts
-                for shifts in product(there, back)
+                for shifts in product(shifts_to_second, back)
                 if not boxes_overlap(
-                    _shifted(self.boxes[first], shifts[0]).grown(GAP_METRES),
-                    _shifted(self.boxes[second], shifts[1]),
+                    _shift_box(self.boxes[first], shifts[0]).grown(GAP_METRES),
+                    _shift_box(self.boxes[second], shifts[1]),
                 )
             ),
             None,
         )
 
     def _shifts_near(
-        self, thing: ObjectKey, other: ObjectKey, support: ObjectKey | None
+        self, key: ObjectKey, target: ObjectKey, support: ObjectKey | None
     ) -> list[Shift]:
-        """Return the shifts that move an object to the place of another one, the nearest first."""
-        x, y, _ = map(float, self.boxes[other].centre - self.boxes[thing].centre)
-        z = self.bottom(other) - self.bottom(thing)
+        """Return the shifts that move an object to the place of another one, nearest first."""
+        x, y, _ = map(float, self.boxes[target].centre - self.boxes[key].centre)
+        z = self.bottom(target) - self.bottom(key)
         shifts = [(x + right, y + forward, z) for right, forward in NUDGES]
-        return [shift for shift in shifts if self.fits(thing, shift, {thing, other}, support)]
+        return [shift for shift in shifts if self.fits(key, shift, {key, target}, support)]
 
     def fits(
-        self, thing: ObjectKey, shift: Shift, gone: set[ObjectKey], support: ObjectKey | None
+        self, key: ObjectKey, shift: Shift, departed: set[ObjectKey], support: ObjectKey | None
     ) -> bool:
-        """True if an object, moved by `shift`, touches nothing and rests on the surface of its support.
+        """Return True if an object, after a shift, touches nothing and rests on its support.
 
         Args:
-            thing: The object.
+            key: The object.
             shift: The move.
-            gone: Objects that have left their original place. Only their own faces are ignored.
-            support: The object that it should rest on; None for the floor.
+            departed: Objects that have left their original places; only their own faces are ignored.
+            support: The object to rest on; None for the floor.
         """
-        box = _shifted(self.boxes[thing], shift)
-        grown = box.grown(GAP_METRES)
-        low, high = grown.bounds
+        box = _shift_box(self.boxes[key], shift)
+        padded_box = box.grown(GAP_METRES)
+        low, high = padded_box.bounds
         near = ((self._bounds[:, 0] < high) & (self._bounds[:, 1] > low)).all(1)
-        for other, obstacle in (entry for entry, is_near in zip(self._obstacles, near, strict=True) if is_near):  # fmt: skip
-            if other not in gone and other != support and boxes_overlap(grown, obstacle):
+        for other_key, obstacle in (entry for entry, is_near in zip(self._obstacles, near, strict=True) if is_near):  # fmt: skip
+            if (
+                other_key not in departed
+                and other_key != support
+                and boxes_overlap(padded_box, obstacle)
+            ):
                 return False
-        return self._rests(self._contacts[thing] + shift, support) and not self._hits(box, gone)
+        return self._rests(self._contacts[key] + shift, support) and not self._hits(box, departed)
 
     @cached_property
     def _obstacles(self) -> list[tuple[ObjectKey, OrientedBox]]:
-        """The boxes of all objects; those of doors include the space around them."""
-        margins = {thing: DOOR_METRES if thing[0].lower() == "door" else 0.0 for thing in self.boxes}  # fmt: skip
-        return [(thing, box.grown(margins[thing])) for thing, box in self.boxes.items()]
+        """The boxes of all objects; those of doors include the space around the door."""
+        margins = {key: DOOR_METRES if key[0].lower() == "door" else 0.0 for key in self.boxes}  # fmt: skip
+        return [(key, box.grown(margins[key])) for key, box in self.boxes.items()]
 
     @cached_property
     def _bounds(self) -> Array:
@@ -246,67 +250,69 @@ class ChangeableRoom:
         return np.array([box.bounds for _, box in self._obstacles])
 
     def _rests(self, contacts: Array, support: ObjectKey | None) -> bool:
-        """True if all contacts, (k, 3) metres, are on the surface of a support."""
-        owner = NOBODY if support is None else self._numbers[support]
+        """Return True if all contacts, (k, 3) metres, are on the surface of a support."""
+        owner = BUILDING if support is None else self._numbers[support]
         below = self._mesh.owners_at(contacts, SUPPORT_METRES)
         return all(owner in owners for owners in below)
 
-    def _hits(self, box: OrientedBox, gone: set[ObjectKey]) -> bool:
-        """True if a face of anything that is still in its place reaches into a box above its bottom."""
+    def _hits(self, box: OrientedBox, departed: set[ObjectKey]) -> bool:
+        """Return True if a face of anything still in its place reaches into a box above the box's bottom."""
         lift = min(SUPPORT_METRES, float(box.size[2]) / 4)
         half = np.array([0, 0, lift / 2])
         above = replace(box, centre=box.centre + half, size=box.size - 2 * half)
-        return bool(self._mesh.owners_inside(above) - {self._numbers[thing] for thing in gone})
+        return bool(self._mesh.owners_inside(above) - {self._numbers[key] for key in departed})
 
     @cached_property
     def _numbers(self) -> dict[ObjectKey, int]:
-        """The owner number of each object's faces in `_mesh`."""
-        return {thing: number for number, thing in enumerate(self.boxes)}
+        """Each object's owner number in `_mesh`."""
+        return {key: number for number, key in enumerate(self.boxes)}
 
     @cached_property
     def _mesh(self) -> MeshContact:
-        """The faces of the room. Those of an object that cannot be separated are the remaining ones inside its box."""
+        """The faces of the room. Objects that cannot be separated own the remaining faces inside their boxes."""
         points = self.scene.points.astype(np.float64) + self._origin
         assert self.scene.faces is not None
-        owner = np.full(len(points), NOBODY)
-        for thing, vertices in self.parts.items():
-            owner[vertices] = self._numbers[thing]
-        for thing in self.boxes.keys() - self.parts.keys():
-            box = self.boxes[thing].grown(GAP_METRES)
+        owner = np.full(len(points), BUILDING)
+        for key, vertices in self.parts.items():
+            owner[vertices] = self._numbers[key]
+        for key in self.boxes.keys() - self.parts.keys():
+            box = self.boxes[key].grown(GAP_METRES)
             is_inside = (np.abs(box.local(points)) <= box.size / 2).all(1)
-            owner[is_inside & (owner == NOBODY)] = self._numbers[thing]
+            owner[is_inside & (owner == BUILDING)] = self._numbers[key]
         of_corners = owner[self.scene.faces]
         is_shared = (of_corners != of_corners[:, :1]).any(1)
-        return MeshContact(points[self.scene.faces], np.where(is_shared, NOBODY, of_corners[:, 0]))
+        return MeshContact(
+            points[self.scene.faces], np.where(is_shared, BUILDING, of_corners[:, 0])
+        )
 
     @cached_property
     def _contacts(self) -> dict[ObjectKey, Array]:
-        """Where each object touches what it stands on, (k, 3) metres: its outermost lowest vertices.
+        """The points at which each object touches its support, (k, 3) metres: its outermost lowest vertices.
 
         For an object that cannot be separated, these are the corners of its box.
         """
         points = self.scene.points.astype(np.float64) + self._origin
         contacts = {}
-        for thing, box in self.boxes.items():
-            vertices = points[self.parts[thing]] if thing in self.parts else box.corners
+        for key, box in self.boxes.items():
+            vertices = points[self.parts[key]] if key in self.parts else box.corners
             bottom = vertices[:, 2].min()
-            lowest = vertices[vertices[:, 2] <= bottom + CONTACT_METRES, :2]
-            outermost = lowest[np.unique((lowest @ DIRECTIONS.T).argmax(0))]
-            contacts[thing] = np.column_stack([outermost, np.full(len(outermost), bottom)])
+            base = vertices[vertices[:, 2] <= bottom + CONTACT_METRES, :2]
+            outermost = base[np.unique((base @ DIRECTIONS.T).argmax(0))]
+            contacts[key] = np.column_stack([outermost, np.full(len(outermost), bottom)])
         return contacts
 
     @cached_property
     def _supports(self) -> dict[ObjectKey, Counter[ObjectKey]]:
-        """The objects below each one that is above the floor, with the number of contacts."""
-        names = {number: thing for thing, number in self._numbers.items()}
+        """For each object above the floor, the objects below it and the number of contacts with each."""
+        names = {number: key for key, number in self._numbers.items()}
         return {
-            thing: Counter(
+            key: Counter(
                 names[owner]
                 for owners in self._mesh.owners_at(contacts, LEVEL_METRES)
-                for owner in owners - {NOBODY, self._numbers[thing]}
+                for owner in owners - {BUILDING, self._numbers[key]}
             )
-            for thing, contacts in self._contacts.items()
-            if self.bottom(thing) > self._floor + LEVEL_METRES
+            for key, contacts in self._contacts.items()
+            if self.bottom(key) > self._floor + LEVEL_METRES
         }
 
     @cached_property
@@ -323,5 +329,5 @@ class ChangeableRoom:
         return self.scene.floor + float(self._origin[2])
 
 
-def _shifted(box: OrientedBox, shift: Shift) -> OrientedBox:
+def _shift_box(box: OrientedBox, shift: Shift) -> OrientedBox:
     return replace(box, centre=box.centre + shift)

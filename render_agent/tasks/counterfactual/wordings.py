@@ -1,4 +1,4 @@
-"""Changes of the wording (`--change order`, `options_by_letter`, `units`, `inverse`, `names`); the room stays the same."""
+"""Changes of the wording (`--change order`, `letters`, `units`, `inverse`, `names`). The room stays the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rewording(NamedTuple):
 
 
 class WordingPlan(ChangePlan):
-    """A change of the wording only: the correct answer keeps its meaning."""
+    """A change of only the wording: the correct answer keeps its meaning."""
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the reworded question.
@@ -47,7 +47,7 @@ class WordingPlan(ChangePlan):
         """
         if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
-        rewording = self.reworded(question, seed)
+        rewording = self.reword(question, seed)
         before = question.ground_truth
         truth = next((new for new, old in rewording.meaning if old == question.ground_truth), None)
         if not rewording.meaning:  # a number: computed from boxes if possible, otherwise converted
@@ -62,7 +62,7 @@ class WordingPlan(ChangePlan):
             original_id=question.id,
             changes_answer=False,
             description=rewording.clause,
-            reason="the same is asked of the same room",
+            reason="only the wording changes",
             original_truth=before,
             scene=question.scene,
             option_letters=rewording.meaning,
@@ -71,7 +71,7 @@ class WordingPlan(ChangePlan):
         name = f"{question.id}-{self.label.replace(':', '-')}"
         return replace(rewording.question, id=name, ground_truth=truth, change=change)
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
+    def reword(self, question: Question, seed: int) -> Rewording:
         """Return the rewording.
 
         Raises:
@@ -87,32 +87,32 @@ def _options(question: Question) -> dict[str, str]:
 
 
 class Order(WordingPlan):
-    """Rotates the options, so that none keeps its position."""
+    """Rotates the options so that none keeps its position."""
 
     name = "order"
     forms = (name,)
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
+    def reword(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options rotated by a random number of positions."""
         options = _options(question)
         original = [*options]
         step = self.chance(seed, question.id).randrange(1, len(original)) if len(original) > 1 else 0  # fmt: skip
         if not step:
             raise NoCounterpartError("the question has only one option")
-        rotated = [*original[step:], *original[:step]]
-        texts = tuple(f"{new}. {options[old]}" for new, old in zip(original, rotated, strict=True))
-        meaning = tuple(zip(original, rotated, strict=True))
-        clause = "the options stand in another order"
+        rotation = [*original[step:], *original[:step]]
+        texts = tuple(f"{new}. {options[old]}" for new, old in zip(original, rotation, strict=True))
+        meaning = tuple(zip(original, rotation, strict=True))
+        clause = "the options are in another order"
         return Rewording(replace(question, options=texts), clause, meaning)
 
 
 class Letters(WordingPlan):
-    """Removes the letters of the options; the answer is one of the texts."""
+    """Removes the letters of the options, so that the answer is one of the texts."""
 
     name = "letters"
     forms = (name,)
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
+    def reword(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options listed in the text."""
         options = _options(question)
         words = ", ".join(options.values())
@@ -133,17 +133,17 @@ class Units(WordingPlan):
         """True for a known unit."""
         return argument in SHORT_UNITS
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
+    def reword(self, question: Question, seed: int) -> Rewording:
         """Return the question with the unit replaced."""
         unit = SHORT_UNITS[self.argument or ""]
         if (current := length_unit(question)) is None:
             raise NoCounterpartError("the question names no unit of length")
-        old, squared = current
+        old, is_square = current
         if old == unit:
             raise NoCounterpartError(f"the question already asks for {unit}")
         text = UNIT.sub(lambda match: f"{match[1] or ''}{unit}", question.text, 1)
-        factor = (METRES[unit] / METRES[old]) ** (2 if squared else 1)
-        clause = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
+        factor = (METRES[unit] / METRES[old]) ** (2 if is_square else 1)
+        clause = f"{'square ' if is_square else ''}{unit} are requested instead of {old}"
         return Rewording(replace(question, text=text), clause, factor=factor)
 
 
@@ -153,7 +153,7 @@ class Inverse(WordingPlan):
     name = "inverse"
     forms = (name,)
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
+    def reword(self, question: Question, seed: int) -> Rewording:
         """Return the question with the last two objects exchanged."""
         names = subjects(question)
         if question.type not in DIRECTION_TYPES or len(names) != 3:
@@ -162,12 +162,12 @@ class Inverse(WordingPlan):
         by_text = {text: letter for letter, text in options.items()}
         meaning = []
         for letter, text in options.items():
-            mirrored = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
-            if mirrored not in by_text:
+            mirror_text = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
+            if mirror_text not in by_text:
                 raise NoCounterpartError("an option has no mirror image among the options")
-            meaning.append((letter, by_text[mirrored]))
+            meaning.append((letter, by_text[mirror_text]))
         text = _exchange(question, names[1], names[2])
-        clause = f"the {names[1]} and the {names[2]} change places in the question: left is right"
+        clause = f"the {names[1]} and the {names[2]} change places in the question, so left becomes right"
         return Rewording(replace(question, text=text), clause, tuple(meaning))
 
 
@@ -177,8 +177,8 @@ class Names(WordingPlan):
     name = "names"
     forms = (name,)
 
-    def reworded(self, question: Question, seed: int) -> Rewording:
-        """Return the question with the two ends of a distance exchanged, or the objects to choose from reversed."""
+    def reword(self, question: Question, seed: int) -> Rewording:
+        """Return the question with the two ends of a distance exchanged, or with the list of choices reversed."""
         if question.type == "object_abs_distance" and len(names := subjects(question)) == 2:
             text = _exchange(question, *names)
         elif question.type == "object_rel_distance":

@@ -1,6 +1,6 @@
 """Image stress tests (`--image-stress`) change the scene or its pixels. Start with `image_stress.py`, the base class."""
 
-# Values of `--image-stress`.
+# values of `--image-stress`
 STRESSES = {
     "real": "render_agent.views.stress.image_stress:Real",
     "black": "render_agent.views.stress.blank:Black",

@@ -1,4 +1,4 @@
-"""`--image-stress black` and `--image-stress noise`: every image is replaced by one without content."""
+"""`--image-stress black` and `--image-stress noise`: images without content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from render_agent.views.stress.image_stress import (
 
 
 class Black(ImageStress):
-    """Every image is black; the dialogue is unchanged."""
+    """Every image is black; nothing else changes."""
 
     note = "stress test: every image is black (--image-stress black)"
     faithful = False
@@ -26,7 +26,7 @@ class Black(ImageStress):
 
 
 class Noise(ImageStress):
-    """Every image is noise; the dialogue is unchanged."""
+    """Every image is noise; nothing else changes."""
 
     note = "stress test: every image is noise (--image-stress noise)"
     faithful = False

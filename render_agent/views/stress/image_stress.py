@@ -1,4 +1,4 @@
-"""Base class of image stress tests (`--image-stress`): what each changes in the scene, its pixels and the ground truth."""
+"""Base class of image stress tests (`--image-stress`): the changes to the scene, its pixels and the ground truth."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ImageSink(Protocol):
 
 
 class ImageStress(Choice):
-    """A condition on the images of a run. Values of `--image-stress` are registered subclasses."""
+    """A modification of the images of a run. Values of `--image-stress` are registered subclasses."""
 
     note: ClassVar[str | None] = None
     """Caveat reported with every score of the run; None if images are unchanged."""
@@ -61,12 +61,12 @@ class ImageStress(Choice):
     changes_ground_truth: ClassVar[bool] = False
     """True if the correct answer may change."""
     scene_set: ClassVar[str | None] = "real"
-    """Name of the set of scenes; runs with the same set share their plans. None never shares."""
+    """Name of the set of scenes. Runs with the same set share their view plans; None never shares."""
     reads_all_scans: ClassVar[bool] = False
     """True if a question may be shown the scan of any other question of the run."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the input files: scans, alignments and, for changed rooms, the files that locate their objects."""
+        """Return the input files: scans, alignments and, for edited rooms, the files that locate their objects."""
         scans = scan_files(questions)
         if not config.change:
             return scans
@@ -77,7 +77,7 @@ class ImageStress(Choice):
         config: RunConfig,
         questions: Sequence[Question],
         limit: int | None = None,
-        recorded: Digests = MappingProxyType({}),
+        recorded_digests: Digests = MappingProxyType({}),
     ) -> SceneCache:
         """Return the scenes shown to the questions of a run.
 
@@ -85,43 +85,46 @@ class ImageStress(Choice):
             config: Options of the run.
             questions: All questions chosen for the run.
             limit: Size limit of the scene cache in bytes; None uses the default.
-            recorded: SHA-256 of the files of the scenes. A scene with other files is not shown: it raises a SceneError.
+            recorded_digests: SHA-256 of the scenes' files. A scene whose files differ raises a SceneError.
 
         Raises:
             UsageError: `check` fails.
         """
         self.check(config, questions)
         files = SceneReader(*config.frame)
-        changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
-        facts = load_facts([q.unchanged for q in questions], config.annotations) if changed else {}
+        changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
+        facts = load_facts([q.unchanged for q in questions], config.annotations) if changes else {}
 
         def is_recorded(path: Path) -> bool:
-            return recorded.get(str(path)) is not None  # None for a scan that was added later
+            # None for a scan added after the run started.
+            return recorded_digests.get(str(path)) is not None
 
         def load(path: Path, name: str) -> Scene:
-            change = changed.get(name)
+            change = changes.get(name)
             if change is None:
                 scene = files.read(path, name)
                 if is_recorded(path):
-                    check_scene(files_of_scan(path), recorded)
+                    check_scene(files_of_scan(path), recorded_digests)
                 return self.transform_scene(scene)
             scene = files.read(path, change.scene)
             boxes = facts[change.scene].boxes if change.scene in facts else {}
             scene = replace(edit_scene(scene, boxes, change.edits), id=name)
             if is_recorded(path):
                 of_boxes = facts_files([q for q in questions if q.scan == path], config.annotations)
-                check_scene([*files_of_scan(path), *instance_files(path), *of_boxes], recorded)
+                check_scene(
+                    [*files_of_scan(path), *instance_files(path), *of_boxes], recorded_digests
+                )
             return self.transform_scene(scene)
 
-        exchanged = self.scene_replacements(questions, config.seed)
-        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)
+        replacements = self.scene_replacements(questions, config.seed)
+        return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, replacements)
 
     def transform_scene(self, scene: Scene) -> Scene:
         """Return the scene to show instead of `scene`."""
         return scene
 
     def scene_replacements(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
-        """Return replacements by original scene; other scenes are shown unchanged."""
+        """Return the replacement of each original scene; other scenes are shown unchanged."""
         return {}
 
     def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
@@ -129,7 +132,7 @@ class ImageStress(Choice):
         return pictures
 
     def ground_truth(self, question: Question) -> str | None:
-        """Return the correct answer for what is shown; None if it is unknown."""
+        """Return the correct answer for the scene shown; None if it is unknown."""
         return question.ground_truth
 
     def metrics(self, states: Sequence[QuestionState]) -> dict[str, Any]:
@@ -139,7 +142,7 @@ class ImageStress(Choice):
 
 @dataclass(frozen=True)
 class TransformingSink:
-    """Stores a changed image instead of each rendered one."""
+    """Stores a changed version of each rendered image."""
 
     pictures: ImageSink
     paint: Paint

@@ -1,4 +1,4 @@
-"""`--image-stress mirrored`: rooms are mirrored, and correct answers about left and right change with them."""
+"""`--image-stress mirrored`: mirrors rooms, and with them the correct answers about left and right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.scans.scene import Scene
-from render_agent.score.means import MACRO, Scored
+from render_agent.score.means import MACRO, AnswerScore
 from render_agent.score.questions import score_answer
 from render_agent.score.summary import summary
 from render_agent.views.stress.image_stress import ImageStress
@@ -52,16 +52,18 @@ def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
     side_questions = [state for state in states if names_sides(state.question)]
     truths = {state.id: mirrored_ground_truth(state.question) for state in side_questions}
     answerable = [state for state in side_questions if truths[state.id] is not None]
-    changed = [state for state in answerable if truths[state.id] != _original(state.question)]
+    changed_states = [
+        state for state in answerable if truths[state.id] != _original(state.question)
+    ]
     return {
         "n": len(answerable),
         "excluded": len(side_questions) - len(answerable),
-        "mirrored": summary(_scored(answerable, truths), MACRO),
-        "original": summary(_scored(answerable, None), MACRO),
+        "mirrored": summary(_score_answers(answerable, truths), MACRO),
+        "original": summary(_score_answers(answerable, None), MACRO),
         "turned": {
-            "n": len(changed),
-            "mirrored": _share(_scored(changed, truths)),
-            "original": _share(_scored(changed, None)),
+            "n": len(changed_states),
+            "mirrored": _share(_score_answers(changed_states, truths)),
+            "original": _share(_score_answers(changed_states, None)),
         },
     }
 
@@ -70,31 +72,33 @@ def _original(question: Question) -> str:
     return (question.ground_truth or "").upper()
 
 
-def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | None) -> list[Scored]:
-    """Score answers against the given ground truths, or the questions' own."""
-    scored = []
+def _score_answers(
+    states: Sequence[QuestionState], truths: dict[str, str | None] | None
+) -> list[AnswerScore]:
+    """Score answers against the given ground truths; by default, against those of the questions."""
+    answers = []
     for state in states:
         question = state.question
         truth = _original(question) if truths is None else truths[state.id]
         score = score_answer(replace(question, ground_truth=str(truth)), state.answer)
-        scored.append(Scored(question.type, question.dataset, question.scene, score))
-    return scored
+        answers.append(AnswerScore(question.type, question.dataset, question.scene, score))
+    return answers
 
 
-def _share(scored: Sequence[Scored]) -> dict[str, Any]:
-    scores = summary(scored, MACRO)
+def _share(answers: Sequence[AnswerScore]) -> dict[str, Any]:
+    scores = summary(answers, MACRO)
     return {"share": scores["micro"], "interval": scores["intervals"].get("micro")}
 
 
 OTHER_SIDE = {"left": "right", "right": "left"}
 SIDE_WORD = re.compile(r"\b(?:left|right)\b", re.IGNORECASE)
-# Matches statements about a side of the room, which are false in the mirrored room.
+# Phrases about a side of the room; they are false in the mirrored room.
 SIDE_OF_THE_ROOM = re.compile(r"\bon (?:your|my|the|its) (?:left|right)\b", re.IGNORECASE)
 
 
-def sides_exchanged(text: str) -> str:
+def swap_sides(text: str) -> str:
     """Swap left and right in a text, preserving case."""
-    return SIDE_WORD.sub(lambda found: _in_case(OTHER_SIDE[found[0].lower()], found[0]), text)
+    return SIDE_WORD.sub(lambda match: _in_case(OTHER_SIDE[match[0].lower()], match[0]), text)
 
 
 def names_sides(question: Question) -> bool:
@@ -105,16 +109,16 @@ def names_sides(question: Question) -> bool:
 def mirrored_ground_truth(question: Question) -> str | None:
     """Return the letter of the correct answer in the mirrored room.
 
-    None if it is unknown: the question describes a side of the room, no option is correct in the mirrored room, or
-    there is no ground truth.
+    The result is None if the question describes a side of the room, if no option is correct in the mirrored room, or
+    if there is no ground truth.
     """
     options = options_by_letter(question.options)
     right = options.get((question.ground_truth or "").upper())
     if right is None or SIDE_OF_THE_ROOM.search(question.text):
         return None
-    mirrored_text = sides_exchanged(right).lower()
-    same = [letter for letter, text in options.items() if text.lower() == mirrored_text]
-    return same[0] if len(same) == 1 else None
+    mirrored_text = swap_sides(right).lower()
+    letters = [letter for letter, text in options.items() if text.lower() == mirrored_text]
+    return letters[0] if len(letters) == 1 else None
 
 
 def _in_case(word: str, original: str) -> str:

@@ -1,4 +1,4 @@
-"""`--image-stress shuffled`: every question is shown the scene of another question."""
+"""`--image-stress shuffled`: each question is shown the scene of another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from render_agent.views.stress.image_stress import ImageStress
 
 
 class Shuffled(ImageStress):
-    """Dialogues take place in scenes exchanged among the questions of the run."""
+    """Scenes are exchanged among the questions of the run."""
 
     note = "stress test: images show the scene of another question (--image-stress shuffled)"
     faithful = False
@@ -40,17 +40,17 @@ class Shuffled(ImageStress):
 
 
 def exchanged_scenes(questions: Sequence[Question], seed: int) -> dict[Place, Place]:
-    """Map each scene to a different one, each used once.
+    """Map each scene to a different one, using each scene once.
 
     The mapping is a single cycle (Sattolo 1986) that depends only on the seed and the scene names.
     """
     places = _places(questions)
     generator = random.Random(hashlib.sha256(f"{seed} scenes".encode()).digest())
-    shuffled = [*places]
-    for last in range(len(shuffled) - 1, 0, -1):
-        swap = generator.randrange(last)
-        shuffled[last], shuffled[swap] = shuffled[swap], shuffled[last]
-    return dict(zip(places, shuffled, strict=True))
+    order = [*places]
+    for end in range(len(order) - 1, 0, -1):
+        swap = generator.randrange(end)
+        order[end], order[swap] = order[swap], order[end]
+    return dict(zip(places, order, strict=True))
 
 
 def _places(questions: Sequence[Question]) -> list[Place]:

@@ -1,9 +1,9 @@
-"""View policies (`--views`): the model chooses its views, or a fixed policy does as a baseline.
+"""View policies (`--views`): views are chosen by the model or, as a baseline, by a fixed policy.
 
 Start with `view_policy.py`, the base class, then `built_in.py`.
 """
 
-# Values of `--views`.
+# values of `--views`
 VIEW_POLICIES = {
     "free": "render_agent.views.view_policies.built_in:Free",
     "none": "render_agent.views.view_policies.built_in:Blind",

@@ -28,7 +28,7 @@ class Free(ViewPolicy):
     free = True
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return the map and the first view, if allowed; tours and walks start with the same views."""
+        """Return the map and the first view if they are allowed. Tours and walks start with the same views."""
         return tuple(kind for kind in ("top", "ego") if kind in kinds) or tuple(kinds[:1])
 
     def note(self, kinds: Sequence[str], max_turns: int) -> None:
@@ -56,7 +56,7 @@ class Blind(ViewPolicy):
 
 
 class _Fixed(ViewPolicy):
-    """The first view, and others at fixed angles to it."""
+    """The first view, and views at fixed angles to it."""
 
     shared = True
     lefts: tuple[float, ...] = ()
@@ -77,8 +77,8 @@ class _Fixed(ViewPolicy):
         return self
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
-        """Return the start camera turned by each angle."""
-        return AdditionalViews([context.start.turned(left) for left in self.lefts])
+        """Return the start camera, turned by each angle."""
+        return AdditionalViews([context.start.turned(degrees) for degrees in self.lefts])
 
 
 class Start(_Fixed):
@@ -111,15 +111,15 @@ class RandomWalkViews(ViewPolicy):
     description = "a random walk of {count}"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> RandomWalk:
-        """Return the random walk for the seed of the run."""
+        """Return the random walk seeded by the run."""
         return RandomWalk(config.max_turns - 1, config.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class RandomWalk:
-    """A random walk: any rotation, then a step forward of at most one turn's reach, per view.
+    """A random walk: each view follows a rotation by any angle and a step forward of at most one turn's reach.
 
-    Walls and furniture stop it as they stop the model.
+    Walls and furniture stop it, as they do the model.
 
     Args:
         count: Number of views.

@@ -1,4 +1,4 @@
-"""Views that cover the room: each shows as much surface as possible that the earlier ones did not show."""
+"""Views that cover the room: each shows as much new surface as possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ScenePlanner, ViewContext, ViewPolicy
 
-PLACES = 40  # standing places compared, besides that of the first view
+PLACES = 40  # places compared, besides that of the first view
 PITCHES_DEGREES = (0.0, -20.0)  # level, and tilted down to nearby objects
 
 
@@ -35,8 +35,8 @@ class CoverageViews(ViewPolicy):
 def cover(context: ViewContext, count: int) -> list[Camera]:
     """Return `count` cameras, each with the most surface that neither the first view nor an earlier one shows.
 
-    Candidates are HEADINGS headings at each place. Surface counts as in the report's share of the room seen. Once nothing
-    new can be seen, counting starts again.
+    Candidates are HEADINGS headings at each place. Surface is counted as for the share of the room seen in the
+    report. Once everything visible has been seen, counting restarts.
     """
     if not count:
         return []
@@ -56,21 +56,21 @@ def cover(context: ViewContext, count: int) -> list[Camera]:
         *([camera for camera in cameras if camera != start] for cameras in at_places),
     ]
     candidates = [camera for cameras in groups for camera in cameras]
-    shown = np.concatenate(
+    visible_patches = np.concatenate(
         [
             visible_points(scene, renderer, cameras, aspect, points, REACH_METRES)
             for cameras in groups
         ]
     )
-    seen, chosen = shown[0].copy(), []
-    shown[0] = False
+    seen_patches, chosen_cameras = visible_patches[0].copy(), []
+    visible_patches[0] = False
     for _ in range(count):
-        gains = np.count_nonzero(shown & ~seen, axis=1)
+        gains = np.count_nonzero(visible_patches & ~seen_patches, axis=1)
         if not gains.any():
-            seen[:] = False
-            gains = np.count_nonzero(shown, axis=1)
-        best = int(gains.argmax())
-        seen |= shown[best]
-        shown[best] = False  # no camera is chosen twice
-        chosen.append(candidates[best])
-    return chosen
+            seen_patches[:] = False
+            gains = np.count_nonzero(visible_patches, axis=1)
+        index = int(gains.argmax())
+        seen_patches |= visible_patches[index]
+        visible_patches[index] = False  # no camera is chosen twice
+        chosen_cameras.append(candidates[index])
+    return chosen_cameras

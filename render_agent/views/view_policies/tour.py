@@ -26,7 +26,7 @@ HEADINGS_PER_PLACE = 12  # directions compared at each place
 
 PITCHES_DEGREES = (0.0, -15.0)  # level, and tilted down to nearby objects
 
-MIN_PLACES = 12  # fewest places compared
+MIN_PLACES = 12  # smallest number of places compared
 
 
 class TourViews(ViewPolicy):
@@ -45,7 +45,7 @@ def tour(context: ViewContext, count: int) -> list[Camera]:
     """Return the cameras of a tour of `count` views after the first one.
 
     Candidate places come from farthest-point sampling of the free space at eye height. The tour then greedily takes
-    the place and heading that reveal the most unseen surface. Places repeat only if there are too few.
+    the place and heading that reveal the most unseen surface. Places are repeated only if there are too few.
     """
     if not count:
         return []
@@ -62,26 +62,30 @@ def tour(context: ViewContext, count: int) -> list[Camera]:
         for pitch in PITCHES_DEGREES
     ]
     numbers, num_patches = patches(surroundings, context.scene.ceiling)
-    shown = _marked(surroundings, numbers, num_patches, Frustums.of(headings, context.size))
-    first = _marked(surroundings[:1], numbers, num_patches, Frustums.of([start], context.size))[0]
+    visible = _visible_patches(
+        surroundings, numbers, num_patches, Frustums.of(headings, context.size)
+    )
+    start_patches = _visible_patches(
+        surroundings[:1], numbers, num_patches, Frustums.of([start], context.size)
+    )[0]
     cameras = [
-        replace(heading, position=each.position) for each in surroundings for heading in headings
+        replace(heading, position=place.position) for place in surroundings for heading in headings
     ]
-    chosen = _greedy(shown, first, count, len(headings))
-    return shortest_order(start, [cameras[number] for number in chosen])
+    choices = _greedy(visible, start_patches, count, len(headings))
+    return shortest_order(start, [cameras[number] for number in choices])
 
 
-def _marked(
+def _visible_patches(
     surroundings: Sequence[Surroundings],
     numbers: Sequence[NDArray[np.intp]],
     num_patches: int,
     frustums: Frustums,
 ) -> NDArray[np.bool_]:
-    """Return which camera shows which patch, (places · headings, patches), grouped by place."""
+    """Return which cameras show which patches, (places * headings, patches), grouped by place."""
     marks = np.zeros((len(surroundings), frustums.axes.shape[1], num_patches + 1), bool)
-    for each, patch_numbers, marked in zip(surroundings, numbers, marks, strict=False):
-        unique, first = np.unique(patch_numbers, return_index=True)
-        marked[:, unique] = frustums.hold(each.points[first] - np.array(each.position))
+    for place, patch_numbers, row in zip(surroundings, numbers, marks, strict=False):
+        unique, indices = np.unique(patch_numbers, return_index=True)
+        row[:, unique] = frustums.hold(place.points[indices] - np.array(place.position))
     return marks[:, :, :num_patches].reshape(len(marks) * marks.shape[1], num_patches)
 
 
@@ -91,44 +95,50 @@ def shortest_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
     order, remaining = [0], list(range(1, len(points)))
     while remaining:
-        nearest = min(remaining, key=lambda number: (distances[order[-1], number], number))
-        remaining.remove(nearest)
-        order.append(nearest)
+        closest = min(remaining, key=lambda number: (distances[order[-1], number], number))
+        remaining.remove(closest)
+        order.append(closest)
     shorter = True
     while shorter:
         shorter = False
         for i in range(1, len(order) - 1):
             for j in range(i + 1, len(order)):
-                turned = order[:i] + order[i : j + 1][::-1] + order[j + 1 :]
-                if _length(turned, distances) < _length(order, distances) - 1e-9:
-                    order, shorter = turned, True
+                candidate = order[:i] + order[i : j + 1][::-1] + order[j + 1 :]
+                if _length(candidate, distances) < _length(order, distances) - 1e-9:
+                    order, shorter = candidate, True
     return [cameras[number - 1] for number in order[1:]]
 
 
-def _greedy(shown: NDArray[np.bool_], seen: NDArray[np.bool_], count: int, each: int) -> list[int]:
+def _greedy(
+    visible: NDArray[np.bool_], seen_patches: NDArray[np.bool_], count: int, group_size: int
+) -> list[int]:
     """Choose cameras one by one, each showing the most unseen patches.
 
     Args:
-        shown: Which camera shows which patch, (cameras, patches).
-        seen: Patches seen so far, (patches,). Updated in place.
+        visible: Which camera shows which patch, (cameras, patches).
+        seen_patches: Patches seen so far, (patches,). Updated in place.
         count: Number of cameras to choose.
-        each: Number of consecutive cameras at one place.
+        group_size: Number of consecutive cameras at one place.
     """
-    chosen: list[int] = []
-    remaining = np.ones(len(shown), bool)
+    choices: list[int] = []
+    remaining = np.ones(len(visible), bool)
     elsewhere = remaining.copy()
     for _ in range(count):
-        if not remaining.any():  # more views requested than cameras exist
+        if not remaining.any():  # more views requested than there are cameras
             remaining[:] = True
         if not (remaining & elsewhere).any():
             elsewhere[:] = True
-        gains = np.where(remaining & elsewhere, np.count_nonzero(shown & ~seen, axis=1), -1)
-        best = int(gains.argmax())
-        chosen.append(best)
-        seen |= shown[best]
-        remaining[best] = False
-        elsewhere[best // each * each : (best // each + 1) * each] = False
-    return chosen
+        gains = np.where(
+            remaining & elsewhere, np.count_nonzero(visible & ~seen_patches, axis=1), -1
+        )
+        choice = int(gains.argmax())
+        choices.append(choice)
+        seen_patches |= visible[choice]
+        remaining[choice] = False
+        elsewhere[choice // group_size * group_size : (choice // group_size + 1) * group_size] = (
+            False
+        )
+    return choices
 
 
 def _length(order: list[int], distances: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Base class of view policies: who chooses the views of a run."""
+"""Base class of view policies (`--views`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from render_agent.util.display import count_noun
 
 @dataclass(frozen=True, eq=False)
 class ViewContext:
-    """The situation in which views are chosen."""
+    """The scene and the parameters that views are chosen for."""
 
     scene: Scene
     space: FreeSpace
     renderer: Renderer
-    """Renders the small images that views are compared by."""
+    """Renders the small images used to compare views."""
     start: Camera
     """Camera of the first view."""
     size: tuple[int, int]
@@ -33,7 +33,7 @@ class ViewContext:
 
 @dataclass(frozen=True, slots=True)
 class AdditionalViews:
-    """The views after the opening."""
+    """The views after the opening views."""
 
     cameras: Sequence[Camera]
     shared: bool = True
@@ -41,10 +41,10 @@ class AdditionalViews:
 
 
 class ViewChooser(Protocol):
-    """Chooses the views of questions, depending only on question, scene and start."""
+    """Chooses views that depend only on question, scene and start pose."""
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
-        """Return the views that follow the opening of a question, in order.
+        """Return the views that follow the opening views of a question, in order.
 
         Raises:
             RenderError: Views cannot be compared.
@@ -54,7 +54,7 @@ class ViewChooser(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ScenePlanner:
-    """Plans the views of a scene once, the same for all its questions.
+    """Plans the views of a scene once, for all its questions.
 
     Attributes:
         plan: Returns the cameras for a scene and a number of views.
@@ -75,7 +75,8 @@ class ScenePlanner:
 class ViewPolicy(Choice):
     """Chooses the views of a run. Values of `--views` are registered subclasses.
 
-    By default, all views are shown at once: the opening of a free dialogue, then as many views as it has turns left.
+    By default, all views are shown at once: the opening views of a free dialogue, then one view for each of its
+    remaining turns.
     """
 
     name: ClassVar[str]
@@ -101,7 +102,7 @@ class ViewPolicy(Choice):
         return tuple(kind for kind in ("top", "ego") if kind in kinds)
 
     def max_views(self, kinds: Sequence[str], max_turns: int) -> int:
-        """Return the largest number of views a question is shown."""
+        """Return the maximum number of views shown per question."""
         return len(self.opening_kinds(kinds)) + max_turns - 1
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:

@@ -1,7 +1,7 @@
 """Surface visible from a place, computed once for all headings.
 
-Four small square images cover all directions from each place. The frustum of a camera then tells which part of that
-surface it shows.
+Four small square images cover all directions from each place. The frustum of a camera then determines which part of
+that surface it shows.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from render_agent.scans.scene import Scene
 
 FRAME_PIXELS = 48  # side of an image with a field of view of 90 degrees
 
-# Surface is counted in cubes of this side, so that near walls do not outweigh far rooms.
+# Side of the cubes in which surface is counted, so that near walls do not outweigh distant rooms.
 PATCH_METRES = 0.15
 
-# Surface within this distance of the ceiling is ignored; no question is about it.
+# Surface this close to the ceiling is ignored, because no question is about it.
 CEILING_METRES = 0.15
 
-STOREY_METRES = 1.8  # surface this far above the ceiling belongs to another storey and is counted
+# Surface at least this far above the ceiling belongs to another storey and counts.
+STOREY_METRES = 1.8
 
 INNER_SHARE = 0.95  # fraction of the field of view that counts as shown
 
@@ -66,18 +67,18 @@ def look_around(
         RenderError: The scene cannot be rendered.
     """
     points, angles = [], []
-    each = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
+    solid_angles = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
     for yaw in yaws:
         camera = Camera(position, yaw, pitch, 90.0)
         depth = renderer.draw(scene, camera, FRAME_PIXELS, FRAME_PIXELS).depth
         points.append(surface(depth, camera))
-        angles.append(each[(depth < FAR_METRES).ravel()])
+        angles.append(solid_angles[(depth < FAR_METRES).ravel()])
     return Surroundings(position, np.concatenate(points), np.concatenate(angles))
 
 
 @dataclass(frozen=True, eq=False)
 class Frustums:
-    """The frustums of cameras with the same field of view, wherever they are, without the edges of the image."""
+    """The frustums of cameras with the same field of view, without the edges of the image."""
 
     axes: NDArray[np.float32]
     """Right, down and forward axis of each of k cameras, (3, k, 3)."""
@@ -94,27 +95,32 @@ class Frustums:
         return cls(axes.swapaxes(0, 1), upwards * size[0] / size[1], upwards)
 
     def hold(self, offsets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which frustum contains which point, (k, n); `offsets` are relative to the camera, (n, 3), in metres."""
+        """Return which frustums contain which points, (k, n); `offsets` are relative to the camera, (n, 3), in
+        metres.
+        """
         right, down, depth = self.axes @ offsets.astype(np.float32).T
-        contained: NDArray[np.bool_] = np.abs(right) < self.across * depth
-        contained &= np.abs(down) < self.upwards * depth
-        return contained
+        inside: NDArray[np.bool_] = np.abs(right) < self.across * depth
+        inside &= np.abs(down) < self.upwards * depth
+        return inside
 
 
-def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArray[np.intp]], int]:
+def patches(
+    surroundings: Sequence[Surroundings], ceiling: float
+) -> tuple[list[NDArray[np.intp]], int]:
     """Assign surface points to patches.
 
     Args:
-        around: Surroundings of each place.
-        ceiling: Height of the ceiling in metres. Points near it are in an extra last patch that is not counted.
+        surroundings: Surroundings of each place.
+        ceiling: Height of the ceiling in metres. Points near it are assigned to an extra last patch, which is not
+            counted.
 
     Returns:
         The patch of each point, by place, and the number of patches.
     """
-    points = np.concatenate([each.points for each in around])
+    points = np.concatenate([place.points for place in surroundings])
     cubes = np.floor(points / PATCH_METRES).astype(np.int64)
     if not len(cubes):
-        return [np.empty(0, np.intp) for _ in around], 0
+        return [np.empty(0, np.intp) for _ in surroundings], 0
     cubes -= cubes.min(axis=0)
     extent = cubes.max(axis=0) + 1
     keys = (cubes[:, 0] * extent[1] + cubes[:, 1]) * extent[2] + cubes[:, 2]
@@ -124,5 +130,5 @@ def patches(around: Sequence[Surroundings], ceiling: float) -> tuple[list[NDArra
     keys[at_ceiling] = extent.prod()
     cubes_used, numbers = np.unique(keys, return_inverse=True)
     count = len(cubes_used) - int(cubes_used[-1] == extent.prod())
-    ends = np.cumsum([len(each.points) for each in around])[:-1]
+    ends = np.cumsum([len(place.points) for place in surroundings])[:-1]
     return np.split(numbers.ravel(), ends), count

@@ -28,7 +28,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import Facts
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.views.provider import NextViews
 
 SIZE = (96, 72)
@@ -217,7 +217,7 @@ def test_repeated_view_scores_lowest_and_map_scores_zero(standing, verifier):
 
 
 def test_boxes_are_not_loaded_if_unused():
-    questions = bundled()[:3]
+    questions = load_bundled_rooms()[:3]
 
     def facts(verifier="geometry", **options):
         options |= {"agent": "lookahead:2", "temperature": 1.0, "verifier": (verifier,)}

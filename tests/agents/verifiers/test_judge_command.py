@@ -59,7 +59,7 @@ def test_table_and_csv_list_every_image(views, scripted, tmp_path):
     assert [row["score"] for row in rows] == [str(2.5 / 4), "", "1.0"]
     assert rows[0]["criteria.unoccluded"] == "0.5"
     assert rows[0]["criteria.unoccluded.reason"] == "[b]unoccluded"
-    assert "no JSON" in rows[1]["why_not"]
+    assert "not JSON" in rows[1]["why_not"]
 
 
 def test_json_output(views, scripted):

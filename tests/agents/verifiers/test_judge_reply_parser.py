@@ -73,7 +73,7 @@ def judged(engine, count, mode="json", **more):
         engine=engine,
         mode=mode,
         rubric=RUBRIC,
-        read=lambda name: speckled(32, 32, int(name)),
+        load_image=lambda name: speckled(32, 32, int(name)),
         **more,
     )
 

@@ -169,13 +169,13 @@ def test_special_tokens_in_texts_are_escaped(engine):
         "yes", hostile, "{question}"
     )
     assert user.count("{question}") == 2
-    (score,) = batch_score(["0"], [system], [user], engine=engine, read=PICTURES.__getitem__)
+    (score,) = batch_score(["0"], [system], [user], engine=engine, load_image=PICTURES.__getitem__)
     assert 0 < score.value < 1
 
 
 def test_mode_json_requires_criteria(engine):
     with pytest.raises(UsageError, match="rubric with criteria"):
-        batch_score(["0"], [""], ["?"], engine=engine, mode="json", read=PICTURES.__getitem__)
+        batch_score(["0"], [""], ["?"], engine=engine, mode="json", load_image=PICTURES.__getitem__)
 
 
 def test_yes_and_no_words_are_single_tokens():

@@ -15,7 +15,7 @@ from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
-from render_agent.score.means import Scored, tally_scores
+from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import score_answer
 from render_agent.tasks.question_files import load_questions
 
@@ -103,7 +103,7 @@ def test_random_answers_match_the_chance_level_of_the_paper():
         policy = RandomPolicy(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
-            scored.append(Scored(q.type, q.dataset, q.scene, 100 * score_answer(q, answer)))
+            scored.append(AnswerScore(q.type, q.dataset, q.scene, 100 * score_answer(q, answer)))
     means = tally_scores(scored).means
     assert means["object_rel_distance"] == pytest.approx(25.0, abs=1)
     assert means["object_rel_direction"] == pytest.approx(36.1, abs=1)

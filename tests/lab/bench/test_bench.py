@@ -12,7 +12,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent_lab.bench import figures, lower_bound
 from render_agent_lab.bench.compared_engines import EngineFactory
 from render_agent_lab.bench.measure import Bench
@@ -27,7 +27,7 @@ def request(question_id, turn=0, is_last_turn=False):
 
 
 def walk(lengths=LengthDistributions(), seed=0):  # noqa: B008 - frozen
-    return ScriptedWalk(bundled(), lengths, str.split, seed)
+    return ScriptedWalk(load_bundled_rooms(), lengths, str.split, seed)
 
 
 def test_reply_lengths_are_log_normal_and_reproducible():
@@ -42,9 +42,13 @@ def test_reply_lengths_are_log_normal_and_reproducible():
 
 def test_walk_answers_after_the_drawn_number_of_turns():
     script = walk(LengthDistributions((3, 3), reply_tokens=60))
-    replies = [json.loads(script.reply(request(bundled()[0].id, turn))) for turn in range(3)]
+    replies = [
+        json.loads(script.reply(request(load_bundled_rooms()[0].id, turn))) for turn in range(3)
+    ]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
-    assert json.loads(script.reply(request(bundled()[0].id, 0, is_last_turn=True)))["done"]
+    assert json.loads(script.reply(request(load_bundled_rooms()[0].id, 0, is_last_turn=True)))[
+        "done"
+    ]
 
 
 def test_baselines_appear_once_among_the_variants():
@@ -117,7 +121,7 @@ def compared(
     """Return the figures of some variants on a few questions."""
     from render_agent_lab.bench.compared_engines import make_tokenize
 
-    script = ScriptedWalk(bundled(), lengths, make_tokenize(pretrained))
+    script = ScriptedWalk(load_bundled_rooms(), lengths, make_tokenize(pretrained))
     engines = EngineFactory(config, pretrained, None if own_replies else script)
     return Bench(config, engines, lambda words: None).compare(ways, rounds=1)
 

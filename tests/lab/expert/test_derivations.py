@@ -12,7 +12,7 @@ from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import upright_box
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.expert.derive import (
     Knowledge,
     PlanPoint,
@@ -187,7 +187,7 @@ def test_turns_are_differences_named_as_in_the_question():
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
 def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
-    questions = bundled()
+    questions = load_bundled_rooms()
     known = load_knowledge(questions)
     num_derived = 0
     for question in questions:

@@ -21,7 +21,7 @@ from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.camera import AnyCamera
 from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.question_types import DIRECTION_TYPES
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.util.safe_parse import convert
 from render_agent.views.stress.mirrored import mirrored_ground_truth, names_sides
 from render_agent_lab.expert.derive import question_categories, spot_of
@@ -45,7 +45,7 @@ class Run:
 
     def __init__(self, folder, **options):
         options = {"image_size": SIZE, "scene": SCENES} | options
-        self.asked = {q.id: q for q in bundled() if q.scene in SCENES}
+        self.asked = {q.id: q for q in load_bundled_rooms() if q.scene in SCENES}
         config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
         engine = make_scripted("expert", list(self.asked.values()), 0, 64, config)
         path, self.results = play(folder, "rooms", engine, **options)
@@ -243,7 +243,9 @@ def test_engine_note_warns_that_scores_are_meaningless():
 
 
 def test_unknown_scenes_are_answered_without_reasoning():
-    asked = [replace(question, scan=None, scene="elsewhere") for question in bundled()[:20]]
+    asked = [
+        replace(question, scan=None, scene="elsewhere") for question in load_bundled_rooms()[:20]
+    ]
     ours, theirs = expert(asked), oracle(asked)
     for question in asked:
         request = Request(question.id, 0, [], lambda file: None)

@@ -11,7 +11,7 @@ from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.options import RunConfig
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.expert.noisy_expert import STUMBLE_PROBABILITY, is_stumble
 
 pytestmark = [
@@ -24,7 +24,7 @@ OPTIONS = {"views": "top", "image_size": (64, 48), "scene": SCENES}
 
 
 def run_of(folder, model, **options):
-    asked = [question for question in bundled() if question.scene in SCENES]
+    asked = [question for question in load_bundled_rooms() if question.scene in SCENES]
     options = {**OPTIONS, **options}
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
     path, _ = play(folder, "rooms", make_scripted(model, asked, 0, 64, config), **options)

@@ -20,7 +20,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import (
     REASON_NO_BOX,
@@ -225,7 +225,7 @@ def test_stops_walking_once_it_knows(eyes):
     ],
 )
 def test_sees_only_if_the_scans_are_shown(options, sees, walks):
-    asked = bundled()
+    asked = load_bundled_rooms()
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="witness", **options)
     assert WITNESS.note in describe_engine(config)["note"]
     policy = make_engine(config, asked).policy

@@ -11,7 +11,7 @@ from conftest import mostly_slow
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import read_ground_truth
-from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.room_generator.command import make_room
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 
@@ -32,7 +32,7 @@ def test_bundle_has_eight_small_homes():
 
 
 def test_questions_are_numerous_and_have_scans():
-    questions = bundled()
+    questions = load_bundled_rooms()
     assert 100 <= len(questions) <= 200
     assert {question.scene for question in questions} == set(SCENES)
     assert all(question.scan == BUNDLED / f"{question.scene}.ply" for question in questions)

@@ -18,7 +18,7 @@ from render_agent.report.export.rerun_recording import write_rerun
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.cache import SceneCache
-from render_agent.tasks.ground_truth import load_facts, placed
+from render_agent.tasks.ground_truth import load_facts, place_facts
 from render_agent.tasks.mentions import named_categories
 
 pytestmark = pytest.mark.skipif(
@@ -98,7 +98,7 @@ def test_named_boxes_have_their_pose(run, tmp_path):
     for state in RunData(run).states:
         found = recorded(tmp_path / "all" / f"{state.id}.rrd")
         facts = load_facts([state.question])[state.question.scene]
-        boxes = placed(facts, SceneCache().get(state.question)).boxes
+        boxes = place_facts(facts, SceneCache().get(state.question)).boxes
         named = named_categories(state.question)
         assert len(named) == 3
         expected = {

@@ -23,7 +23,7 @@ from render_agent.score.beliefs.belief_figures import (
     summarize_steps,
 )
 from render_agent.score.beliefs.map_score import relations, score_map
-from render_agent.score.beliefs.matching import assigned, match
+from render_agent.score.beliefs.matching import assign_pairs, match
 from render_agent.score.beliefs.own_answer import own_answer
 from render_agent.score.beliefs.scored_probe import score_probe
 
@@ -43,7 +43,7 @@ def test_assignment_matches_exhaustive_search():
     for _ in range(30):
         rows, columns = map(int, chance.integers(0, 5, 2))
         apart = chance.uniform(0, 2, (rows, columns))
-        got_rows, got_columns = assigned(apart, 1.0)
+        got_rows, got_columns = assign_pairs(apart, 1.0)
         got = (len(got_rows), -apart[got_rows, got_columns].sum())
         short, tall = sorted((rows, columns))
         wide = apart if rows <= columns else apart.T

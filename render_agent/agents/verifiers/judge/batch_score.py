@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from render_agent.agents.verifiers.judge.rubric import Criterion, Mode, Rubric
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.parsing.json_objects import unfenced
+from render_agent.dialogue.parsing.json_objects import strip_fence
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
@@ -25,17 +25,18 @@ from render_agent.util.safe_parse import parse_json
 
 YES_FORMAT = "Reply with one word: yes or no."
 
-# Beginnings of a yes/no reply; models differ in which they prefer, so their probabilities are summed.
+# First words of a yes/no reply. Models prefer different spellings, so the probabilities are summed.
 YES_WORDS = ("yes", "Yes", " yes", " Yes")
 NO_WORDS = ("no", "No", " no", " No")
 
 MAX_REASON_CHARACTERS = 160  # per criterion
 CRITERION_TOKENS = 32  # name, value and brackets of a criterion, without its reason
 
-# Accepted file formats; decoding some others would start external programs.
+# Accepted file formats. For others, decoding could start external programs.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
-MAX_SIDE_PIXELS = 1024  # larger images are scaled down; a photograph can cost 16,000 tokens
+# Larger images are scaled down; a full-size photograph can cost 16,000 tokens.
+MAX_SIDE_PIXELS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,13 @@ class Score:
 
 
 def read_image(file: str) -> Image.Image:
-    """Return an image file as RGB, rotated according to its EXIF data. Any exception of the decoder propagates."""
+    """Read an image file as RGB, rotated according to its EXIF data. Exceptions of the decoder propagate."""
     with warnings.catch_warnings():
-        # Reject decompression bombs: Pillow only warns about them.
+        # reject decompression bombs, about which Pillow only warns
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(file, formats=FORMATS) as opened:
-            opened.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
-            picture = ImageOps.exif_transpose(opened).convert("RGB")
+        with Image.open(file, formats=FORMATS) as image:
+            image.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
+            picture = ImageOps.exif_transpose(image).convert("RGB")
     picture.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
     return picture
 
@@ -91,26 +92,26 @@ def batch_score(
     mode: Mode = "yes",
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[str]] | None = None,
-    read: Callable[[str], Image.Image] = read_image,
+    load_image: Callable[[str], Image.Image] = read_image,
     max_new_tokens: int = 0,
 ) -> list[Score]:
     """Score images with a vision-language model.
 
-    Scores of different prompts are not comparable. An image has no value, but a reason, if it cannot be read, if
-    the reply does not have the requested form, or if the engine fails for its request.
+    Scores of different prompts are not comparable. If an image or a reply cannot be read, or the engine fails for a
+    request, the score has a reason instead of a value.
 
     Args:
-        images: Image files, or names known to `read`.
+        images: Image files, or names known to `load_image`.
         system_prompts: One per image.
         user_prompts: One per image; the reply format is appended.
-        batch_size: Requests passed to the engine at once. With `auto` the engine decides, and halves batches that do
-            not fit into memory.
+        batch_size: Requests per engine call. With `auto`, the engine decides and halves batches that do not fit into
+            memory.
         engine: The model to ask.
         mode: `yes` scores by the probability of yes versus no, without generating text; `json` by the mean of the
             criteria in `rubric`.
         rubric: The criteria; required in mode json.
         earlier: For each image, the views that precede it.
-        read: Returns the RGB image for a name.
+        load_image: Returns the RGB image for a name.
         max_new_tokens: Token limit of replies, for models that think first; raised to the longest possible reply
             to the rubric.
 
@@ -122,7 +123,7 @@ def batch_score(
         EngineError: The engine is no longer usable.
     """
     before = earlier or [()] * len(images)
-    faults = _faults({*images, *(name for names in before for name in names)}, read)
+    faults = _faults({*images, *(name for names in before for name in names)}, load_image)
     unreadable = {
         index: next(faults[name] for name in (image, *names) if name in faults)
         for index, (image, names) in enumerate(zip(images, before, strict=True))
@@ -134,14 +135,16 @@ def batch_score(
         _messages(system_prompts[i], user_prompts[i], before[i], images[i], form) for i in readable
     ]
     if mode == "yes":
-        scores = _score_by_yes(scorer(engine), _requests(messages, read, batch_size))
+        scores = _score_by_yes(scorer(engine), _requests(messages, load_image, batch_size))
     elif rubric is not None and rubric.criteria:
         tokens = len(rubric.criteria) * (CRITERION_TOKENS + MAX_REASON_CHARACTERS)
         limits = {
             "max_new_tokens": max(max_new_tokens, tokens),
             "schema": criteria_schema(rubric),
         }
-        scores = _score_by_criteria(engine, rubric, _requests(messages, read, batch_size, **limits))
+        scores = _score_by_criteria(
+            engine, rubric, _requests(messages, load_image, batch_size, **limits)
+        )
     else:
         raise UsageError("mode json requires a rubric with criteria")
     by_index = {index: Score(None, reason) for index, reason in unreadable.items()}
@@ -199,7 +202,7 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, CriterionScore]:
     Raises:
         ValueError: The reply does not have the requested form.
     """
-    text = unfenced(reply.text)
+    text = strip_fence(reply.text)
     if not text:
         raise ValueError("the reply is empty")
     try:
@@ -207,9 +210,9 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, CriterionScore]:
     except ValueError as error:
         if reply.finish == "length":
             raise ValueError("the reply was cut off by the token limit") from error
-        raise ValueError(f"the reply is no JSON: {reason_of(error)}") from error
+        raise ValueError(f"the reply is not JSON: {reason_of(error)}") from error
     if not isinstance(data, dict):
-        raise ValueError("the reply is no JSON object")
+        raise ValueError("the reply is not a JSON object")
     return {name: _finding(name, data.get(name), entry) for name, entry in rubric.criteria.items()}
 
 
@@ -219,25 +222,25 @@ def yes_score(logs: Sequence[float]) -> Score:
 
     yes, no = logsumexp(logs[: len(YES_WORDS)]), logsumexp(logs[len(YES_WORDS) :])
     if isnan(yes) or isnan(no) or max(yes, no) == -inf:
-        return Score(None, "the model gives neither yes nor no any probability")
+        return Score(None, "the model assigns no probability to yes or no")
     return Score(float(expit(yes - no)), support=min(1.0, exp(yes) + exp(no)))
 
 
-def _faults(names: set[str], read: Callable[[str], Image.Image]) -> dict[str, str]:
-    """Return a sentence for each image that cannot be read, by name."""
+def _faults(names: set[str], load_image: Callable[[str], Image.Image]) -> dict[str, str]:
+    """Return an error message for each image that cannot be read, by name."""
     faults = {}
     for name in names:
         try:
-            read(name)
+            load_image(name)
         except Exception as error:  # noqa: BLE001 - decoders of untrusted files can raise anything
-            faults[name] = f"the picture {name} cannot be read: {reason_of(error)}"
+            faults[name] = f"the image {name} cannot be read: {reason_of(error)}"
     return faults
 
 
 def _messages(
     system: str, user: str, earlier: Sequence[str], picture: str, form: str
 ) -> list[Message]:
-    """Return the messages about an image: fixed texts, then the earlier views, then the image to judge."""
+    """Return the messages about an image: the fixed prompt, the earlier views, then the image to judge."""
     pieces = [chat.text("Earlier views:"), *map(chat.image_piece, earlier)] if earlier else []
     pieces += [chat.text("The view to judge:"), chat.image_piece(picture)]
     message = chat.message("user", chat.text(user), *pieces, chat.text(form))
@@ -246,13 +249,13 @@ def _messages(
 
 def _requests(
     dialogues: Sequence[Sequence[Message]],
-    read: Callable[[str], Image.Image],
+    load_image: Callable[[str], Image.Image],
     batch_size: int | str,
     **limits: Any,
 ) -> Iterator[list[Request]]:
     """Yield batches of requests; each request is a separate dialogue."""
     requests = [
-        Request(f"judge/{number}", 0, messages, read, is_last_turn=True, **limits)
+        Request(f"judge/{number}", 0, messages, load_image, is_last_turn=True, **limits)
         for number, messages in enumerate(dialogues)
     ]
     size = max(1, len(requests)) if batch_size == AUTO else int(batch_size)
@@ -286,13 +289,13 @@ def _score_by_criteria(
 
 
 def _retire(engine: Any, requests: Sequence[Request]) -> None:
-    """Let the engine drop its caches for the requests."""
+    """Let the engine free its caches for the requests."""
     for request in requests:
         engine.retire(request.dialogue_id)
 
 
 def _with_costs(answer: Reply | Scores, score: Score | None) -> Score:
-    """Return a score with its tokens, time and events; if the engine failed, a score with the error."""
+    """Return a score with the tokens, time and events of its reply; if the engine failed, with the error."""
     score = score or Score(None, answer.error or "")
     seconds = answer.seconds / answer.batch_size
     return replace(score, tokens=answer.tokens, seconds=seconds, events=answer.events)
@@ -309,12 +312,12 @@ def _criteria_score(reply: Reply, rubric: Rubric) -> Score:
 
 def _finding(name: str, entry: object, criterion: Criterion) -> CriterionScore:
     if not isinstance(entry, dict) or "value" not in entry:
-        raise ValueError(f"the reply says nothing of {name}")
+        raise ValueError(f"the reply does not mention {name}")
     value, reason = entry["value"], entry.get("reason")
     has_kind = isinstance(value, bool) == (criterion.kind == "boolean")
     if not (has_kind and isinstance(value, int | float) and 0 <= value <= 1):
         actual = json.dumps(value)[:40]
-        raise ValueError(f"the reply gives {name} as {actual}, not as {_value_form(criterion)}")
+        raise ValueError(f"{name} is {actual}, not {_value_form(criterion)}")
     return CriterionScore(float(value), reason.strip() if isinstance(reason, str) else "")
 
 

@@ -16,20 +16,20 @@ from render_agent.util.safe_parse import parse_yaml
 
 Mode = Literal["yes", "json"]  # score by the probability of yes, or by criteria as JSON
 
-UNNAMED = "what the question is about"  # value of {named} if the question names no object
+UNNAMED = "what the question is about"  # replaces {named} if the question names no object
 
 _PLACEHOLDER = re.compile(r"\{(question|named)\}")
 
 
 class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
-    """One criterion: its text, and the kind of its value (boolean, or a fraction from 0 to 1)."""
+    """One criterion: its text and the kind of its value (boolean, or a fraction from 0 to 1)."""
 
     text: str
     kind: Literal["boolean", "fraction"] = "boolean"
 
 
 class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
-    """The prompts of a judge; a mode cannot be used if its prompt is empty.
+    """The prompts of a judge. A mode without a prompt is unavailable.
 
     Attributes:
         name: Name of the rubric.
@@ -39,7 +39,7 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
         criteria: Criteria by name, in mode json.
 
     Raises:
-        ValueError: There is no prompt for any mode, or only one of introduction and criteria.
+        ValueError: No mode has a prompt, or introduction and criteria are not specified together.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
 
         Args:
             mode: The mode.
-            question: Inserted for {question}; placeholders in it are not expanded.
-            named: Objects in the question, inserted for {named}.
+            question: Replaces {question}; placeholders in it are not expanded.
+            named: Objects in the question; replaces {named}.
 
         Raises:
             SetupError: The rubric does not support the mode.

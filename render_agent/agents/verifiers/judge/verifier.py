@@ -32,15 +32,15 @@ from render_agent.util.display import join_names
 
 MAX_JUDGE_IMAGES = 5  # images per prompt: the candidate's view, and the latest views before it
 
-MAX_REQUESTS_PER_CALL = 1024  # bounds memory; larger calls do not fill batches better
+MAX_REQUESTS_PER_CALL = 1024  # bounds memory; larger calls would not fill batches better
 
 
 @dataclass(eq=False)
 class JudgeVerifier(Verifier):
     """Scores the views of candidates with `batch_score`, for all waiting states in one call.
 
-    A judge with a separate model is also called from the engine's thread: that is where waiting states are collected, and
-    running two models concurrently on one device has no benefit.
+    A judge with a separate model is also called from the engine's thread, because waiting states are collected there
+    and running two models concurrently on one device has no benefit.
 
     Attributes:
         engine: The model to ask.
@@ -61,7 +61,7 @@ class JudgeVerifier(Verifier):
     max_new_tokens: int = 0
 
     def own_config(self, config: RunConfig) -> RunConfig:
-        """Return the options for loading the judge's separate model: the run's options with the model's replaced."""
+        """Return the options for loading the judge's separate model: those of the run, with a different model."""
         return replace(
             config,
             agent="single",
@@ -82,7 +82,7 @@ class JudgeVerifier(Verifier):
         Args:
             config: The options of the run.
             questions: Unused.
-            engine: Name of the run's engine if it differs from that in the options.
+            engine: Name of the run's engine; by default, that in the options.
 
         Raises:
             SetupError: The rubric cannot be read or lacks the mode, or the engine has no model.
@@ -108,7 +108,7 @@ class JudgeVerifier(Verifier):
             describe_engine(self.own_config(config))
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Yield the user's rubric file, and a single entry for the files of the judge's own model."""
+        """Yield the user's rubric file, and one entry for all files of the judge's separate model."""
         rubric = Path(config.rubric)
         if rubric.is_absolute():
             yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
@@ -122,7 +122,7 @@ class JudgeVerifier(Verifier):
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the judge, with its separate model loaded if there is one; raises as `check` does."""
+        """Return the judge, with its separate model loaded if it has one. Raises the same errors as `check`."""
         self.check(config, questions, engine.name)
         has_own_model = self.argument is not None
         if not has_own_model and config.judge_mode == "yes":
@@ -144,8 +144,8 @@ class JudgeVerifier(Verifier):
     def score_all(self, cases: Sequence[Case]) -> list[Verdict]:
         """Return the verdict on each case, in order, from one call of `batch_score`.
 
-        An image that several candidates lead to is judged once. Scores are NaN, with a reason, if an image could not
-        be judged.
+        An image that several candidates lead to is judged only once. If an image cannot be judged, its score is NaN,
+        with a reason.
 
         Raises:
             EngineError: The engine is no longer usable.
@@ -168,7 +168,7 @@ class JudgeVerifier(Verifier):
         ]
 
     def close(self) -> None:
-        """Close the judge's separate model, if there is one."""
+        """Close the judge's separate model, if it has one."""
         if self.argument is not None and self.engine is not None:
             self.engine.close()
 
@@ -185,7 +185,7 @@ class JudgeVerifier(Verifier):
             mode=self.mode,
             rubric=self.rubric,
             earlier=[_latest_files(context) for context, _ in views],
-            read=views[0][0].load_image,  # the same for all contexts of a run
+            load_image=views[0][0].load_image,  # the same for all contexts of a run
             max_new_tokens=self.max_new_tokens,
         )
 
@@ -207,7 +207,7 @@ def _latest_files(context: TurnContext) -> list[str]:
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
-    """Combine the scores of the views of one case; `calls` is its share of the model calls."""
+    """Combine the scores of the views of one case; `calls` is the case's share of the model calls."""
     values, reasons = [], []
     for candidate in case.candidates:
         score = scores[candidate.view.file] if candidate.view else None
@@ -220,7 +220,7 @@ def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
 
 
 def _reason(score: Score) -> str:
-    """Return why there is no score, or the values of the criteria."""
+    """Return the reason for a missing score, or the values of the criteria."""
     return score.reason or ", ".join(
         f"{name} {finding.value:.2g}" for name, finding in score.criteria.items()
     )

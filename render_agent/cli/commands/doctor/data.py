@@ -10,7 +10,7 @@ from render_agent.cli.commands.doctor.checks import Check
 from render_agent.dialogue.question import Question
 from render_agent.errors import RenderAgentError
 from render_agent.scans.annotation_rooms.annotations import read_annotations
-from render_agent.tasks.rooms import bundled
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.tasks.scan_folders import find_scan
 from render_agent.tasks.vsibench import load_vsibench
 
@@ -27,7 +27,7 @@ def data_checks(options: Mapping[str, Any]) -> Iterator[Check]:
 def _rooms() -> Check:
     remedy = "the installation is incomplete; reinstall render_agent"
     try:
-        questions = bundled()
+        questions = load_bundled_rooms()
     except RenderAgentError as error:
         return Check(PART, "bundled rooms", False, str(error), needed=True)
     scans = {question.scan for question in questions}

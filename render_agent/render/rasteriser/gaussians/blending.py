@@ -1,12 +1,13 @@
-"""Blend projected Gaussians from front to back, tile by tile, and find the depth where half of the light is absorbed.
+"""Blends projected Gaussians from front to back, tile by tile, and finds the depth at which half of the light is
+absorbed.
 
 Follows B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), section 6, and their
 program: alpha is limited to 0.99, contributions below 1/255 are skipped, and a pixel is finished before less than
 1/10000 of its light would remain.
 
-The state of a tile has, for each pixel, the remaining light (negative once the pixel is finished), red, green, blue,
-and which Gaussian of the tile's list absorbed the first half. Eight pixels are processed with SIMD instructions, so the
-innermost loop has no branches.
+The state of a tile contains, for each pixel, the remaining light (negative once the pixel is finished), red, green,
+blue, and the Gaussian of the tile's list that absorbed the first half. Eight pixels are processed with SIMD
+instructions, so the innermost loop has no branches.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ PIXELS = TILE * TILE
 
 MOST_ALPHA = np.float32(0.99)
 LEAST_ALPHA = np.float32(1.0 / 255.0)
-LEAST_LIGHT = np.float32(1e-4)
+MIN_LIGHT = np.float32(1e-4)
 HALF = np.float32(0.5)
 ONE = np.float32(1.0)
 
-CHECKED_EVERY = 16  # number of Gaussians after which a tile is checked for being finished
+CHECKED_EVERY = 16  # number of Gaussians between checks for whether a tile is finished
 
 # Polynomial approximation of exp(x) on [-0.35, 0]; its 16th power has an error of 1.5e-6.
 E0, E1, E2, E3, E4 = map(np.float32, (0.99999993, 0.99998978, 0.49976282, 0.16472589, 0.035076))
@@ -67,19 +68,19 @@ def lists(bounds: Any, first_row: Any, last_row: Any, tiles_across: Any) -> Any:
 
 @kernel
 def _blend_lanes(
-    state: Any, base: Any, du: Any, iuu: Any, cross: Any, rest: Any, opacity: Any,
+    state: Any, base: Any, du: Any, iuu: Any, cross: Any, remainder: Any, opacity: Any,
     red: Any, green: Any, blue: Any, number: Any,
 ) -> None:  # fmt: skip
     """Blend one Gaussian over LANES pixels starting at `base`, the first of which is `du` right of its centre.
 
     Half of its exponent is (iuu * du / 2 + cross) * du + rest.
     """
-    # Unsigned: with indices that might be negative, the loop would not be vectorised.
+    # Unsigned, because the loop is not vectorised if indices can be negative.
     for lane in range(np.uint64(0), np.uint64(LANES)):
         at = base + lane
         d = du + np.float32(np.int32(lane))
         # exp(x) = exp(x / 16) ** 16
-        power = ((iuu * d + cross) * d + rest) * np.float32(-1.0 / 16.0)
+        power = ((iuu * d + cross) * d + remainder) * np.float32(-1.0 / 16.0)
         power = max(power, np.float32(-0.5))
         e = (((E4 * power + E3) * power + E2) * power + E1) * power + E0
         e = e * e
@@ -88,17 +89,17 @@ def _blend_lanes(
         e = e * e
         alpha = min(opacity * e, MOST_ALPHA)
         light = state[at]
-        left = light * (ONE - alpha)
+        new_light = light * (ONE - alpha)
         counts = (alpha >= LEAST_ALPHA) & (light > np.float32(0.0))
-        done = left < LEAST_LIGHT
-        weight = alpha * light if counts & (not done) else np.float32(0.0)
-        state[at] = (-light if done else left) if counts else light
+        is_finished = new_light < MIN_LIGHT
+        weight = alpha * light if counts & (not is_finished) else np.float32(0.0)
+        state[at] = (-light if is_finished else new_light) if counts else light
         state[at + np.uint64(PIXELS)] += weight * red
         state[at + np.uint64(2 * PIXELS)] += weight * green
         state[at + np.uint64(3 * PIXELS)] += weight * blue
-        halved = counts & (light > HALF) & (left <= HALF)
+        is_median = counts & (light > HALF) & (new_light <= HALF)
         before = state[at + np.uint64(4 * PIXELS)]
-        state[at + np.uint64(4 * PIXELS)] = number if halved else before
+        state[at + np.uint64(4 * PIXELS)] = number if is_median else before
 
 
 @kernel
@@ -124,9 +125,9 @@ def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, st
         for row in range(first_row, last_row):
             dv = np.float32(row) + HALF - v
             cross = iuv * dv
-            rest = HALF * ivv * dv * dv
+            remainder = HALF * ivv * dv * dv
             # Interval of the row where the exponent stays below its end.
-            inside = cross * cross - np.float32(2.0) * iuu * (rest - end)
+            inside = cross * cross - np.float32(2.0) * iuu * (remainder - end)
             if inside <= np.float32(0.0):
                 continue
             half = np.sqrt(inside) * over
@@ -138,7 +139,7 @@ def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, st
             for group in range(first // LANES, (last + LANES - 1) // LANES):
                 start = group * LANES
                 _blend_lanes(
-                    state, np.uint64(row * TILE + start), np.float32(start) + HALF - u, HALF * iuu, cross, rest,
+                    state, np.uint64(row * TILE + start), np.float32(start) + HALF - u, HALF * iuu, cross, remainder,
                     record[6], record[7], record[8], record[9], np.float32(number),
                 )  # fmt: skip
         since += 1
@@ -179,8 +180,8 @@ def draw_band(
     state = np.empty(5 * PIXELS, np.float32)
     for tile in range(len(starts) - 1):
         top, left = first_row + tile // across * TILE, tile % across * TILE
-        own = positions[starts[tile] : starts[tile + 1]]
-        blend_tile(records, slots, own, left, top, state)
+        tile_positions = positions[starts[tile] : starts[tile + 1]]
+        blend_tile(records, slots, tile_positions, left, top, state)
         for row in range(top, min(top + TILE, last_row)):
             for column in range(left, min(left + TILE, width)):
                 at = (row - top) * TILE + column - left
@@ -195,7 +196,7 @@ def draw_band(
                     depths[row, column] = np.inf
                     primitives[row, column] = -1
                     continue
-                position = own[min(number, len(own) - 1)]
+                position = tile_positions[min(number, len(tile_positions) - 1)]
                 record = records[slots[position]]
                 du, dv = column + 0.5 - record[0], row + 0.5 - record[1]
                 aside = du * record[11] + dv * record[12]

@@ -1,4 +1,4 @@
-"""Project Gaussians into an image: EWA splatting, and colours from spherical harmonics.
+"""Projects Gaussians into an image: EWA splatting, and colours from spherical harmonics.
 
 Formulas: M. Zwicker et al., "EWA Volume Splatting" (2001), for the covariance in the image; B. Kerbl et al., "3D
 Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), for the low-pass filter, the harmonics, and the
@@ -21,17 +21,17 @@ RECORD = 14
 LOW_PASS_PIXELS = np.float32(0.3)
 # Square pixels; minimum thickness of edge-on flat Gaussians when computing slopes.
 EDGE_PIXELS = 0.01
-LEAST_ALPHA = 1.0 / 255.0  # smaller contributions to a pixel are skipped
+MIN_ALPHA = 1.0 / 255.0  # smaller contributions to a pixel are skipped
 
-# Share of the image size. Covariances farther outside the image than this use the projection's derivative at that
-# margin, because the projection is no longer nearly linear there.
-MOST_ASIDE = 0.15
+# Share of the image size. Covariances farther outside the image use the projection's derivative at this margin, because
+# the projection is no longer nearly linear there.
+MAX_MARGIN_SHARE = 0.15
 
 
 @kernel
 def covariances(scales: Any, rotations: Any, order: Any) -> Any:
     """Return covariances in `order`, (n, 6) float32: xx, xy, xz, yy, yz, zz in square metres."""
-    out = np.empty((len(order), 6), np.float32)
+    result = np.empty((len(order), 6), np.float32)
     for i in range(len(order)):
         source = order[i]
         w, x = np.float64(rotations[source, 0]), np.float64(rotations[source, 1])
@@ -56,13 +56,13 @@ def covariances(scales: Any, rotations: Any, order: Any) -> Any:
             2 * (y * z + w * x) * b,
             (1 - 2 * (x * x + y * y)) * c,
         )
-        out[i, 0] = m00 * m00 + m01 * m01 + m02 * m02
-        out[i, 1] = m00 * m10 + m01 * m11 + m02 * m12
-        out[i, 2] = m00 * m20 + m01 * m21 + m02 * m22
-        out[i, 3] = m10 * m10 + m11 * m11 + m12 * m12
-        out[i, 4] = m10 * m20 + m11 * m21 + m12 * m22
-        out[i, 5] = m20 * m20 + m21 * m21 + m22 * m22
-    return out
+        result[i, 0] = m00 * m00 + m01 * m01 + m02 * m02
+        result[i, 1] = m00 * m10 + m01 * m11 + m02 * m12
+        result[i, 2] = m00 * m20 + m01 * m21 + m02 * m22
+        result[i, 3] = m10 * m10 + m11 * m11 + m12 * m12
+        result[i, 4] = m10 * m20 + m11 * m21 + m12 * m22
+        result[i, 5] = m20 * m20 + m21 * m21 + m22 * m22
+    return result
 
 
 @kernel
@@ -119,9 +119,11 @@ def _linear(m: Any, row: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @inlined_kernel
-def _derivatives(m: Any, row: Any, at: Any, most: Any, scale: Any) -> Any:
-    """Return the derivatives of u (row 0) or v (row 1) along x, y and z at pixel `at` of `most`, clamped near the image."""
-    at = min(max(at, -MOST_ASIDE * most), (1.0 + MOST_ASIDE) * most)
+def _derivatives(m: Any, row: Any, at: Any, limit: Any, scale: Any) -> Any:
+    """Return the derivatives of u (row 0) or v (row 1) along x, y and z at pixel `at` of `limit`, clamped near the
+    image.
+    """
+    at = min(max(at, -MAX_MARGIN_SHARE * limit), (1.0 + MAX_MARGIN_SHARE) * limit)
     return (
         (m[row, 0] - at * m[2, 0]) * scale,
         (m[row, 1] - at * m[2, 1]) * scale,
@@ -146,10 +148,10 @@ def _times(covariance: Any, i: Any, a0: Any, a1: Any, a2: Any) -> Any:
 
 
 @inlined_kernel
-def _extent(at: Any, reach: Any, most: Any) -> Any:
-    """Return the first and last-plus-one pixel within `reach` of a position, limited to `most` pixels."""
-    first = np.int64(min(max(np.ceil(at - reach - 0.5), 0.0), most))
-    return first, np.int64(min(max(np.floor(at + reach + 0.5), 0.0), most))
+def _extent(at: Any, reach: Any, limit: Any) -> Any:
+    """Return the first and last-plus-one pixel within `reach` of a position, limited to `limit` pixels."""
+    first = np.int64(min(max(np.ceil(at - reach - 0.5), 0.0), limit))
+    return first, np.int64(min(max(np.floor(at + reach + 0.5), 0.0), limit))
 
 
 @inlined_kernel
@@ -197,9 +199,9 @@ def project(
     blocks: Any, first: Any, last: Any, matrix: Any, perspective: Any, near: Any, eye: Any, axes: Any,
     width: Any, height: Any, records: Any, bounds: Any, sources: Any, keys: Any,
 ) -> Any:  # fmt: skip
-    """Project the Gaussians of the visible blocks first … last-1; return how many are in the image.
+    """Project the Gaussians of the visible blocks first … last-1, and return the number in the image.
 
-    Records, bounds, sources and keys are written contiguously from slot first * block_size on.
+    Records, bounds, sources and keys are written contiguously, starting at slot first * block_size.
 
     Args:
         points: See GaussianBlocks.
@@ -233,7 +235,7 @@ def project(
             opacity = np.float64(opacities[i])
             x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
             depth = _linear(m, 3, x, y, z)
-            if depth < near or opacity < LEAST_ALPHA:
+            if depth < near or opacity < MIN_ALPHA:
                 continue
             scale = 1.0 / depth if perspective else 1.0
             u, v = _linear(m, 0, x, y, z) * scale, _linear(m, 1, x, y, z) * scale
@@ -247,7 +249,7 @@ def project(
             determinant = uu * vv - uv * uv
             if not (determinant > 0.0 and determinant < np.inf):
                 continue
-            end = np.log(opacity / LEAST_ALPHA)
+            end = np.log(opacity / MIN_ALPHA)
             left, right = _extent(u, np.sqrt(2.0 * end * uu), width)
             top, bottom = _extent(v, np.sqrt(2.0 * end * vv), height)
             if left >= right or top >= bottom:

@@ -1,4 +1,6 @@
-"""Draw splats on an NVIDIA GPU with gsplat, if it is installed and works. The only module that imports gsplat."""
+"""Draws splats on an NVIDIA GPU with gsplat, if that is installed and works. This is the only module that imports
+gsplat.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
 from render_agent.util.reasons import reason_of
 
-HALF = 0.5  # pixels that absorb less of the light than this have no depth
+HALF = 0.5  # pixels that absorb less than this share of the light have no depth
 
 log = logging.getLogger(__name__)
 
 
 def gpu_renderer() -> GpuGaussians | None:
-    """Return a GPU renderer for splats, or None if there is no GPU or gsplat is not installed or fails."""
+    """Return a GPU renderer for splats; None without a GPU, or if gsplat is not installed or fails."""
     if find_spec("gsplat") is None or find_spec("torch") is None:
         return None
     import torch
@@ -59,8 +61,8 @@ class _GpuGaussians:
 class GpuGaussians:
     """Draws splats with gsplat; see `Renderer`. Frames equal those of the CPU except for rounding.
 
-    A pixel's depth is the mean of the depths where its light is absorbed, rather than the median, and inf if less than
-    half is absorbed. Frames have no primitives. Scenes stay on the GPU as long as they live.
+    A pixel's depth is the mean rather than the median of the depths at which its light is absorbed; it is inf if less
+    than half is absorbed. Frames have no primitives. Scenes stay on the GPU for their lifetime.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Draw splats on the CPU: project the visible Gaussians, sort them by depth, and blend them in bands of rows."""
+"""Draws splats on the CPU: projects the visible Gaussians, sorts them by depth, and blends them in bands of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.render.projection import Projection, projection
 from render_agent.render.rasteriser.blocks import visible_boxes
 from render_agent.render.rasteriser.gaussians.blending import draw_band
-from render_agent.render.rasteriser.gaussians.ewa import LEAST_ALPHA, RECORD, covariances, project
+from render_agent.render.rasteriser.gaussians.ewa import MIN_ALPHA, RECORD, covariances, project
 from render_agent.render.rasteriser.morton import grid_of, point_codes, sorted_order
 from render_agent.render.renderer import BACKGROUND, Frame
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
@@ -23,11 +23,11 @@ GAUSSIANS_PER_BLOCK = 256
 
 BLOCKS_PER_TASK = 64  # blocks projected at a time
 ROWS_PER_BAND = 32  # rows that one thread draws at a time; a multiple of the tile size
-# Margin that is projected, too; the low-pass filter widens Gaussians by at most this.
+# Margin that is also projected, because the low-pass filter widens Gaussians by up to this much.
 MARGIN_PIXELS = 4
 
 InBands = Callable[[Callable[[tuple[int, int]], None], int, int], None]
-"""Runs a task on ranges of a number of items, with a maximum range size, on a renderer's threads."""
+"""Runs a task on ranges of items, of limited size, on a renderer's threads: (task, number of items, maximum size)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class GaussianBlocks:
         covariances: (n, 6) float32, square metres.
         opacities: (n,) float32.
         order: (n,) int32, the scene's index of each.
-        boxes: (b, 6) float64, bounding boxes of what each block's Gaussians visibly cover, metres.
+        boxes: (b, 6) float64, bounding boxes of the visible extent of each block's Gaussians, metres.
     """
 
     points: NDArray[np.float32]
@@ -54,21 +54,21 @@ def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
     low, scale = grid_of(scene.bounds)
     order = sorted_order(point_codes(np.ascontiguousarray(scene.points, np.float32), low, scale))
     points, opacities = scene.points[order], gaussians.opacities[order]
-    spread = covariances(gaussians.scales, gaussians.rotations, order)
+    covs = covariances(gaussians.scales, gaussians.rotations, order)
     starts = np.arange(0, len(order), GAUSSIANS_PER_BLOCK)
     with np.errstate(divide="ignore"):
-        reach = np.sqrt(2 * np.maximum(np.log(opacities / LEAST_ALPHA), 0))
-    around = reach[:, None] * np.sqrt(spread[:, [0, 3, 5]])
-    lowest = np.minimum.reduceat(points - around, starts)
-    highest = np.maximum.reduceat(points + around, starts)
+        reach = np.sqrt(2 * np.maximum(np.log(opacities / MIN_ALPHA), 0))
+    extent = reach[:, None] * np.sqrt(covs[:, [0, 3, 5]])
+    lowest = np.minimum.reduceat(points - extent, starts)
+    highest = np.maximum.reduceat(points + extent, starts)
     boxes = np.hstack([lowest, highest]).astype(np.float64)
-    return GaussianBlocks(points, spread, opacities, order, boxes)
+    return GaussianBlocks(points, covs, opacities, order, boxes)
 
 
 class GaussianRasteriser:
-    """Draws splats with compiled kernels on a renderer's threads; pixels do not depend on their number.
+    """Draws splats with compiled kernels on a renderer's threads. Pixels do not depend on the number of threads.
 
-    A scene's blocks are built when it is first drawn and live as long as the scene.
+    A scene's blocks are built when it is first drawn, and freed with the scene.
     """
 
     def __init__(self, in_parts: InBands) -> None:
@@ -86,7 +86,8 @@ class GaussianRasteriser:
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Draw a splat as seen by the camera.
 
-        A pixel's depth is where half of its light is absorbed; its primitive is the Gaussian there.
+        A pixel's depth is the depth at which half of its light is absorbed; its primitive is the Gaussian at that
+        depth.
         """
         assert scene.gaussians is not None
         blocks = self._blocks.get(scene)
@@ -118,7 +119,7 @@ class GaussianRasteriser:
         width: int,
         height: int,
     ) -> NDArray[np.int64]:
-        """Project the visible blocks; return the slots of the Gaussians in the image, (n,), front to back."""
+        """Project the visible blocks. Return the slots of the Gaussians in the image, (n,), front to back."""
         visible_blocks = np.sort(_visible(blocks.boxes, view, width, height))
         capacity = len(visible_blocks) * GAUSSIANS_PER_BLOCK
         if capacity > len(self._keys):
@@ -138,11 +139,11 @@ class GaussianRasteriser:
             )  # fmt: skip
 
         self._in_parts(task, len(visible_blocks), BLOCKS_PER_TASK)
-        filled = [
+        occupied_slots = [
             self._keys[first * GAUSSIANS_PER_BLOCK :][:count]
             for first, count in sorted(counts.items())
         ]
-        keys = np.concatenate([self._keys[:0], *filled])
+        keys = np.concatenate([self._keys[:0], *occupied_slots])
         keys.sort()
         slots: NDArray[np.int64] = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
         return slots

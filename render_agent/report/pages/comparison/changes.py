@@ -10,7 +10,7 @@ from render_agent.report.compare_runs import sides_of
 from render_agent.report.pages.words import outcome_word
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
-from render_agent.score.comparison import unlike_questions
+from render_agent.score.comparison import differing_questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
     """
     changes = []
     first, *others = sides_of(runs)
-    unlike = [(), *(set().union(*unlike_questions(first, other)) for other in others)]
+    unlike = [(), *(set().union(*differing_questions(first, other)) for other in others)]
     for state in runs[0].states:
         rows = tuple(
             None if state.id in ids else _scored(run.rows.get(state.id))

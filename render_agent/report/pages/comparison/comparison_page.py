@@ -59,9 +59,9 @@ from render_agent.score.tables import (
     belief_cells,
     describe_cost,
     figure,
+    format_signed,
     interval,
     probability,
-    signed,
 )
 from render_agent.util.display import track
 from render_agent.views.image_store import safe_name
@@ -361,7 +361,7 @@ def _difference(entry: Any) -> dict[str, Any] | None:
     if entry is None or entry["difference"] is None:
         return None
     return {
-        "value": signed(entry["difference"]),
+        "value": format_signed(entry["difference"]),
         "interval": interval(entry["interval"]),
         "p": probability(entry["p"]),
         "p_holm": probability(entry["p_holm"]),

@@ -16,7 +16,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
 from render_agent.score.intervals import SIGNIFICANT, ratio
 from render_agent.score.means import MACRO
-from render_agent.score.tables import p_words
+from render_agent.score.tables import p_value_phrase
 from render_agent.util.display import join_names
 
 MOST = 0.5  # "most" requires a confidence interval above this share
@@ -122,7 +122,7 @@ def against_baseline(gains: Gains) -> str | None:
     if row["difference"] < 0 and sum(numbers) < MIN_PER_TYPE * len(numbers):
         return None
     direction = "above" if row["difference"] > 0 else "below"
-    points, p = _points(abs(row["difference"])), p_words(row["p_holm"])
+    points, p = _points(abs(row["difference"])), p_value_phrase(row["p_holm"])
     return f"The score is {points} {direction} {BASELINE} ({p})."
 
 

@@ -15,8 +15,8 @@ from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plo
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
-from render_agent.score.causal import classify_pair, pair_of
-from render_agent.score.tables import figure, interval, probability, signed
+from render_agent.score.causal import classify_pair, make_pair
+from render_agent.score.tables import figure, format_signed, interval, probability
 
 MAX_PAIRS = 1000  # pairs in the table
 
@@ -108,7 +108,7 @@ def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
         change = second.question.change
         if change is not None and change.original_id in states_by_id:
             first = states_by_id[change.original_id]
-            pair = pair_of(first, second)
+            pair = make_pair(first, second)
             right = (False, False) if pair is None else pair.right
             pairs.append(
                 ShownPair(
@@ -188,5 +188,7 @@ def _row(name: str, part: Mapping[str, Any]) -> FigureRow:
     test = "" if p is None else f"{'Holm ' if 'p_holm' in difference else ''}p = {probability(p)}"
     scores = f"{figure(part['changed'])} − {figure(part['original'])}"
     within = interval(difference["interval"])
-    cells.append((signed(difference["points"]), scores, ", ".join(filter(None, (within, test)))))
+    cells.append(
+        (format_signed(difference["points"]), scores, ", ".join(filter(None, (within, test))))
+    )
     return FigureRow(name, f"{part['n']:,}", cells)

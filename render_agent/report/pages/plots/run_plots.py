@@ -27,12 +27,12 @@ from render_agent.report.pages.words import (
 )
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
-from render_agent.score.intervals import LEAST_SCENES, ratio
+from render_agent.score.intervals import MIN_SCENES, ratio
 from render_agent.score.tables import figure, interval
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
 from render_agent.util.display import format_duration
 
-INTERVALS = f"95 % CI: jackknife over scenes (at least {LEAST_SCENES} scenes)."
+INTERVALS = f"95 % CI: jackknife over scenes (at least {MIN_SCENES} scenes)."
 
 NO_PROOF = "Right answers may have the same history, so a cause is no proof."
 
