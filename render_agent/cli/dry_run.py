@@ -20,7 +20,7 @@ from render_agent.options import RunConfig
 from render_agent.report.run_facts import cost_fact, facts_line, uncounted_judges
 from render_agent.runs.budget import price_of
 from render_agent.runs.build import Parts, build, describe_choosing
-from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
 from render_agent.runs.run_estimate import cost_bound, estimate, sentence
@@ -44,7 +44,7 @@ def dry_run(config: RunConfig) -> int:
     missing = [] if parts.blind else missing_scans(first_view.questions)
     without = sum(entry.questions for entry in missing)
     needed = disk_needed(parts, first_view.questions, first_view.bytes_a_pixel)
-    num_images = pictures_needed(parts, first_view.questions)
+    num_images = count_images(parts, first_view.questions)
     drawing = first_view.seconds_a_view * num_images
     cost = estimate(parts, len(first_view.questions) - without, first_view.messages)
     bound = cost_bound(parts, cost)

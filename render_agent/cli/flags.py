@@ -30,25 +30,25 @@ class OptionType(click.ParamType[Any]):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the parsed value."""
         try:
-            parsed = parse_value(self.entry, value)
+            result = parse_value(self.entry, value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if is_repeatable(self.entry):
-            (parsed,) = parsed
+            (result,) = result
         kind: registry.Kind | None = self.entry.metadata.get("part")
-        if kind is not None and parsed not in registry.names(kind):
-            self.fail(registry.unknown(kind, parsed), param, ctx)
-        return parsed
+        if kind is not None and result not in registry.names(kind):
+            self.fail(registry.unknown(kind, result), param, ctx)
+        return result
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Complete names and choices, or else paths."""
-        declared = self.entry.metadata
-        kind: registry.Kind | None = declared.get("part") or declared.get("names")
-        choices = registry.names(kind) if kind else declared.get("choices", ())
+        metadata = self.entry.metadata
+        kind: registry.Kind | None = metadata.get("part") or metadata.get("names")
+        choices = registry.names(kind) if kind else metadata.get("choices", ())
         items = [CompletionItem(name) for name in choices if name.startswith(incomplete)]
-        return [*items, CompletionItem(incomplete, type="file")] if "path" in declared else items
+        return [*items, CompletionItem(incomplete, type="file")] if "path" in metadata else items
 
 
 def is_repeatable(entry: Field[Any]) -> bool:
@@ -63,32 +63,32 @@ def _flags(name: str) -> list[str]:
 
 def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     """Return the names and settings of the click option for a field of RunConfig."""
-    declared, default = entry.metadata, entry.default
-    kind: registry.Kind | None = declared.get("part") or declared.get("names")
-    settings: dict[str, Any] = {"help": declared["text"], "default": default}
+    metadata, default = entry.metadata, entry.default
+    kind: registry.Kind | None = metadata.get("part") or metadata.get("names")
+    settings: dict[str, Any] = {"help": metadata["text"], "default": default}
     if kind:
-        settings["help"] = declared["text"].format(names=", ".join(registry.names(kind)))
+        settings["help"] = metadata["text"].format(names=", ".join(registry.names(kind)))
     if isinstance(default, bool):
         return [*_flags(entry.name), entry.name], {**settings, "is_flag": True}
     settings |= {"type": OptionType(entry), "show_default": default not in (None, ())}
     if is_repeatable(entry):
         settings["multiple"] = True
     elif isinstance(default, tuple):
-        settings["default"] = declared["separator"].join(map(str, default))
-    if "part" in declared:
-        settings["metavar"] = "|".join(registry.names(declared["part"]))
+        settings["default"] = metadata["separator"].join(map(str, default))
+    if "part" in metadata:
+        settings["metavar"] = "|".join(registry.names(metadata["part"]))
     else:
         default_metavar = (
             "N" if "int" in str(entry.type) else "X" if entry.type == "float" else "TEXT"
         )
-        settings["metavar"] = declared.get("metavar") or "|".join(
-            declared.get("choices", [default_metavar])
+        settings["metavar"] = metadata.get("metavar") or "|".join(
+            metadata.get("choices", [default_metavar])
         )
     return [*_flags(entry.name), entry.name], settings
 
 
 def given_options(context: click.Context | None) -> dict[str, Any]:
-    """Return the run options that were given to a command: typed, from the environment, or from a file."""
+    """Return the run options specified for a command: typed, in the environment, or in a file."""
     if context is None:
         return {}
     return {
@@ -101,7 +101,7 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
 def options_of_file(file: str) -> dict[str, str | list[str]]:
     """Return the options in a YAML file (`--config`) as they would be typed; null means not set.
 
-    A list contains the values of a repeatable option, or the parts of another one ("kinds: [ego, top]").
+    A list contains the values of a repeatable option, or the parts of a list-valued option ("kinds: [ego, top]").
 
     Raises:
         UsageError: The file cannot be read, or an option in it does not exist or has an invalid type.

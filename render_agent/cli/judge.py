@@ -28,7 +28,7 @@ SUFFIXES = (
     ".tif",
     ".tiff",
     ".gif",
-)  # in folders, any case
+)  # suffixes of images in folders, in any case
 
 
 @click.command("judge", panel="Other")
@@ -158,14 +158,14 @@ def _print_scores(
     if file := options["csv_file"]:
         with (
             os_errors(SetupError, f"write {file}"),
-            Path(file).open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened,
+            Path(file).open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
         ):
-            writer = csv.DictWriter(opened, list(rows[0]))
+            writer = csv.DictWriter(stream, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
     if options["as_json"]:
-        printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
-        click.echo(printable_json({**printed, "totals": totals, "pictures": rows}))
+        document = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
+        click.echo(printable_json({**document, "totals": totals, "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {options['question']}"
         plain_console().print(_table(rows, totals, criteria, title))

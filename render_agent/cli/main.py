@@ -1,4 +1,4 @@
-"""The program: the options of a run, the commands, and the only place where the program exits."""
+"""The program: run options, commands, and the only place where the program exits."""
 
 from __future__ import annotations
 
@@ -28,9 +28,13 @@ from render_agent.util.sanitize import escape_unsafe
 
 PREFIX = "RENDER_AGENT_"
 
-NEARLY = 0.93  # similarity above which an environment variable counts as a misspelt option
+MIN_SIMILARITY = 0.93  # similarity above which an environment variable counts as a misspelt option
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors of redirected output on a full disk
+DISK_FULL_ERRORS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+)  # errors of redirected output on a full disk
 
 EPILOG = f"""\
 Exit codes: 0 complete, 1 a question, the setup or the engine failed, 2 usage error, 130 interrupted, 143 terminated.
@@ -167,10 +171,10 @@ def cli(
         from render_agent.util.display import display_on
 
         context.obj = options
-        # options of a command default to those given before it, in the environment or in a file
+        # options of a command default to those before it, in the environment or in a file
         given_before = given_options(context)
-        inherited = {**given_before, "as_json": given_before.get("json")}
-        context.default_map = {context.invoked_subcommand: inherited}
+        defaults = {**given_before, "as_json": given_before.get("json")}
+        context.default_map = {context.invoked_subcommand: defaults}
         if context.invoked_subcommand not in RUN_COMMANDS:  # runs show their own progress
             context.with_resource(display_on(plain_console(stderr=True)))
         return
@@ -181,7 +185,7 @@ def cli(
 
 
 RUN_COMMANDS = ("run", "ask")
-# Options of the group "questions" that also apply to a single question.
+# options of the group "questions" that also apply to a single question
 QUESTION_OPTIONS = ("batch", "ply", "question", "option", "up", "unit")
 BENCHMARK_OPTIONS = [
     name
@@ -190,15 +194,15 @@ BENCHMARK_OPTIONS = [
 ]
 
 
-def _params(*left_out: str, hidden: Sequence[str] = ()) -> list[click.Parameter]:
+def _params(*excluded: str, hidden: Sequence[str] = ()) -> list[click.Parameter]:
     program_options = [
-        option for option in OWN_OPTIONS if option.name not in ("help_all", *left_out)
+        option for option in OWN_OPTIONS if option.name not in ("help_all", *excluded)
     ]
     return [
         *(
             run_option(option, hidden=name in hidden)
             for name, option in OPTIONS.items()
-            if name not in left_out
+            if name not in excluded
         ),
         *program_options,
     ]
@@ -240,7 +244,7 @@ def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **op
       render-agent ask SCAN.ply "How many chairs are there?"
     """
     for name in BENCHMARK_OPTIONS:
-        if _typed(context, name):
+        if _is_typed(context, name):
             raise UsageError(f"{flag_of(name)} selects questions of a benchmark. Omit it with ask.")
     context.exit(_run(context, options, None, dry_run, allow_code))
 
@@ -254,15 +258,18 @@ def _run(
 ) -> int:
     """Start, preview or resume a run; return the exit code."""
     if continue_run is not None:
-        changed = given_options(context)
-        changed.pop("batch", None)  # already set for a resumed run
-        return _resume(options["output"], continue_run, changed, dry_run, allow_code)
+        changes = given_options(context)
+        changes.pop("batch", None)  # already set for a resumed run
+        return _resume(options["output"], continue_run, changes, dry_run, allow_code)
     from render_agent.engines.make_engine import reject_code
     from render_agent.runs.build import build
     from render_agent.runs.preflight import refuse_idle_options
 
-    config, typed = RunConfig(**options), [name for name in options if _typed(context, name)]
-    refuse_idle_options(build(config), typed)
+    config, command_line = (
+        RunConfig(**options),
+        [name for name in options if _is_typed(context, name)],
+    )
+    refuse_idle_options(build(config), command_line)
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
         reject_code(config, "the --config file")
     if dry_run:
@@ -274,21 +281,23 @@ def _run(
     return new_run(config)
 
 
-def _resume(output: str, name: str, changed: dict[str, Any], dry: bool, allow_code: bool) -> int:
+def _resume(output: str, name: str, changes: dict[str, Any], dry: bool, allow_code: bool) -> int:
     if dry:
         from render_agent.cli.dry_run import dry_continue
 
-        return dry_continue(Path(output), name, changed)
+        return dry_continue(Path(output), name, changes)
     from render_agent.cli.commands.run import resume_saved_run
 
-    return resume_saved_run(Path(output), name, changed, allow_code=allow_code)
+    return resume_saved_run(Path(output), name, changes, allow_code=allow_code)
 
 
 def _refuse_misspelt(options: dict[str, Any]) -> None:
     """Raise UsageError if an environment variable looks like a misspelt option, which would be ignored."""
     variables = [PREFIX + name.upper() for name in options]
     for name in os.environ:
-        similar = get_close_matches(name, variables, 1, NEARLY) if name.startswith(PREFIX) else []
+        similar = (
+            get_close_matches(name, variables, 1, MIN_SIMILARITY) if name.startswith(PREFIX) else []
+        )
         if similar and name not in variables:
             raise UsageError(f"{name} is not an option; did you mean {similar[0]}?")
 
@@ -303,18 +312,18 @@ def _refuse_threads() -> None:
         )
 
 
-# Sources of a policy file name that permit running it without --allow-code.
+# sources of a policy file's name that permit running it without --allow-code
 NAMED_BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
-def _typed(context: click.Context, name: str) -> bool:
+def _is_typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage error, 130 interrupted, 143 terminated."""
     install()
-    sys.excepthook = _crashed
+    sys.excepthook = _print_crash
     warnings = _Warnings(logging.WARNING)
     logging.getLogger().addHandler(warnings)
     try:
@@ -322,7 +331,7 @@ def main() -> NoReturn:
             prog_name="render-agent", auto_envvar_prefix=PREFIX.rstrip("_"), standalone_mode=False
         )
     except click.ClickException as error:
-        _say(f"error: {' '.join(error.format_message().split())}{_where(error)}")
+        _say(f"error: {' '.join(error.format_message().split())}{_error_source(error)}")
         code = error.exit_code
     except RenderAgentError as error:
         _say(f"error: {error}")
@@ -333,13 +342,13 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort, Terminated) as stop:
         code = exit_code(stop)
         _say(f"stopped by {'Ctrl-C' if code == INTERRUPTED else 'SIGTERM'}")
-    except BrokenPipeError:  # the reader of our output closed it
+    except BrokenPipeError:  # the reader of our output has closed it
         sys.stdout = None
         code = 1
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             _say(f"error: cannot open {short_repr(error.filename)}: the name is too long")
-        elif error.filename is not None or error.errno not in NO_ROOM:
+        elif error.filename is not None or error.errno not in DISK_FULL_ERRORS:
             raise
         else:
             _say(
@@ -353,14 +362,14 @@ def main() -> NoReturn:
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings of all commands that are not a run, which writes them to `run.log`."""
+    """Prints the warnings of all commands except runs, which write them to `run.log`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(f"warning: {self.format(record)}")
 
 
-def _where(error: click.ClickException) -> str:
-    """Return the source of an invalid value unless it was typed."""
+def _error_source(error: click.ClickException) -> str:
+    """Return the source of an invalid value, unless it was typed."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
     name = error.param.name or ""
@@ -370,8 +379,10 @@ def _where(error: click.ClickException) -> str:
     return f" ({name} of --config)" if source is ParameterSource.DEFAULT_MAP else ""
 
 
-def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an uncaught exception like the interpreter does, but without keys or control characters."""
+def _print_crash(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print an uncaught exception as the interpreter does, but without keys and control characters."""
     import traceback
 
     _say("".join(traceback.format_exception(kind, error, trace)).rstrip())

@@ -27,7 +27,7 @@ PANELS = {  # group of run options -> heading in --help
 
 
 class NewPath(click.Path):
-    """A file or folder that a command writes when it finishes; refused at once if it is not writable."""
+    """A file or folder that a command writes when it finishes. Rejected at once if it is not writable."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the path as typed. Raises SetupError if it is not writable."""
@@ -38,17 +38,17 @@ class NewPath(click.Path):
         return value
 
 
-def option(*names: str, **more: Any) -> Callable[[F], F]:
-    """Declare an option like `click.option`, and show its default unless it is empty or a flag's."""
-    default = more.get("default")
-    more.setdefault("show_default", default not in (None, "") and not isinstance(default, bool))
-    return click.option(*names, **more)
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Declare an option like `click.option`, and show its default unless it is empty or that of a flag."""
+    default = settings.get("default")
+    settings.setdefault("show_default", default not in (None, "") and not isinstance(default, bool))
+    return click.option(*names, **settings)
 
 
 def run_option(entry: Field[Any], **settings: Any) -> click.Option:
     """Return the command-line option of a field of RunConfig; `settings` override its declaration."""
-    names, declared = flags.declaration(entry)
-    settings = {"panel": PANELS[entry.metadata["group"]], **declared, **settings}
+    names, attributes = flags.declaration(entry)
+    settings = {"panel": PANELS[entry.metadata["group"]], **attributes, **settings}
     return click.RichOption(names, **settings)
 
 
@@ -62,10 +62,16 @@ def complete_runs(
     return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, matching)]
 
 
-def to_folder(words: str, *, required: bool = False) -> Callable[[F], F]:
+def to_folder(words: str, *, is_required: bool = False) -> Callable[[F], F]:
     """Declare `--to DIR` (alias `--output`), stored as `folder`: where a command writes several files."""
     return option(
-        "--to", "--output", "folder", type=NewPath(), metavar="DIR", required=required, help=words
+        "--to",
+        "--output",
+        "folder",
+        type=NewPath(),
+        metavar="DIR",
+        required=is_required,
+        help=words,
     )
 
 
@@ -90,7 +96,8 @@ PARSER = option(
     help="Answer parser used for the scores.",
 )
 
-SET_HERE = ("batch", "ply", "question", "option", "max_turns")  # set by commands with an engine
+# Options set by commands with an engine.
+PRESET_OPTIONS = ("batch", "ply", "question", "option", "max_turns")
 
 
 def engine_flags(f: F) -> F:
@@ -116,7 +123,7 @@ def engine_flags(f: F) -> F:
 
 
 def engine_config(context: click.Context, command_options: dict[str, Any]) -> RunConfig:
-    """Return an engine configuration: run options before the command, overridden by `command_options`."""
-    run_options = {name: value for name, value in context.obj.items() if name not in SET_HERE}
+    """Return the engine configuration: run options before the command, overridden by `command_options`."""
+    run_options = {name: value for name, value in context.obj.items() if name not in PRESET_OPTIONS}
     overrides = {name: value for name, value in command_options.items() if value is not None}
     return RunConfig(**{**run_options, **overrides, "batch": True, "max_turns": 1})

@@ -66,8 +66,8 @@ def short_help(group: click.Group, context: click.Context) -> str:
         command = group.get_command(context, name)
         if command is not None:
             lines.append(f"  {name:<{INDENT}} {command.get_short_help_str(54).rstrip('.')}")
-    others = [name for name in registry.names("command") if name not in USUAL_COMMANDS]
-    lines.append(f"  also: {', '.join(others)}")
+    other_commands = [name for name in registry.names("command") if name not in USUAL_COMMANDS]
+    lines.append(f"  also: {', '.join(other_commands)}")
     return "\n".join([*lines, "", "Every option: render-agent --help-all, or COMMAND --help"])
 
 

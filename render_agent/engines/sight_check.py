@@ -138,7 +138,7 @@ def check_servers(maker: EngineMaker, config: RunConfig) -> list[SightRecord]:
         return [{"finding": "exempt"}]
     records: list[SightRecord] = []
     for url, engine in maker.servers(config):
-        with stage("checking that the model sees images", announced=not records):
+        with stage("checking that the model sees images", announce=not records):
             records.append({**check_server(engine, config), "url": url})
             reraise()
     return records

@@ -36,7 +36,7 @@ ChatMessage = dict[str, Any]
 
 
 class Observation(TypedDict):
-    """What the policy sees before it replies."""
+    """Input of the policy for its next reply."""
 
     messages: list[ChatMessage]
     """The messages since the last reply; empty once the episode is over."""
@@ -53,26 +53,26 @@ class Observation(TypedDict):
 
 
 class Environment:
-    """One question of one scan, or the questions of a benchmark, as episodes that the caller steps through.
+    """One question about one scan, or the questions of a benchmark, as episodes that the caller steps through.
 
-    The interface is Gymnasium's; `gymnasium.make("render_agent/Question-v0", …)` returns the same as a `gymnasium.Env`. An
-    episode is, message for message, the dialogue of a run in which an engine gives the same replies. The ground truth is
-    never part of an observation, and part of `info` only once the episode is over. Not thread-safe; use
-    `VectorEnvironment` for episodes side by side.
+    The interface is Gymnasium's; `gymnasium.make("render_agent/Question-v0", …)` returns the same as a `gymnasium.Env`.
+    An episode has exactly the messages of a run in which an engine gives the same replies. The ground truth is never
+    part of an observation, and part of `info` only after the episode. Not thread-safe; use `VectorEnvironment` for
+    concurrent episodes.
 
     Args:
         scan: As in `render_agent.ask`.
         question: The question.
         options: The choices of a multiple-choice question.
-        ground_truth: The correct answer: a choice or its letter, a number, or a text; None gives no reward for answers.
+        ground_truth: The correct answer: a choice or its letter, a number, or a text. None gives no reward for answers.
         rewards: Weight of each term of the reward; by default `{"answer": 1}`. The terms are `answer`, `malformed`,
             `blocked`, `turn`, `visible`, `newly_visible` and `map_error`.
         record: Folder in which episodes are recorded as ordinary runs; None writes no files.
-        model: A model whose own wording the prompts use, such as `small`; it is not loaded.
+        model: A model whose own wording the prompts use, such as `small`. The model is not loaded.
         **run_options: Other options of a run, such as `max_turns`, `image_size` or `views`.
 
     Raises:
-        SetupError: Something that an option needs is missing.
+        SetupError: A requirement of an option is missing.
         UsageError: An option is invalid or does not apply to environments.
 
     >>> import render_agent
@@ -125,18 +125,18 @@ class Environment:
         model: str | None = None,
         **run_options: Unpack[RunOptions],
     ) -> Environment:
-        """Return an environment whose episodes take the questions of a benchmark in turn.
+        """Return an environment that cycles through the questions of a benchmark.
 
         Args:
             benchmark: As in `--benchmark`.
-            ids: Ids of the questions; by default all that the other options select.
+            ids: Ids of the questions; by default, all that the other options select.
             rewards: As for the class.
             record: As for the class.
             model: As for the class.
             **run_options: Other options of a run.
 
         Raises:
-            SetupError: Something that an option needs is missing.
+            SetupError: A requirement of an option is missing.
             UsageError: An option is invalid or does not apply to environments.
 
         >>> import render_agent
@@ -150,7 +150,7 @@ class Environment:
 
     @classmethod
     def of_world(cls, world: World, order: QuestionOrder) -> Environment:
-        """Return an environment that shares a world and an order of questions with others."""
+        """Return an environment that shares a world and a question order with others."""
         env = cls.__new__(cls)
         env._set_up(world, order)
         return env
@@ -201,7 +201,7 @@ class Environment:
         return self.start(self._find(str(options["id"])) if options else self._order.next())
 
     def start(self, question: Question) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode about a question of this environment; the same as `reset` otherwise."""
+        """Start an episode about a question of this environment, otherwise like `reset`."""
         self.leave()
         self._episode, self._objects = self.world.start(question)
         self._return = dict.fromkeys(self.world.rewards.weights, 0.0)
@@ -215,13 +215,13 @@ class Environment:
 
         Args:
             reply: The policy's text, or the fields of a reply as a mapping.
-            finish: `length` if the policy reached its token limit, which the model is then told.
+            finish: `length` if the policy reached its token limit; the next message then says so.
 
         Returns:
-            The next observation; the reward; whether the policy said that it is done; whether it ran out of turns; and
+            The next observation, the reward, whether the policy declared itself done, whether it is out of turns, and
             `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `rewards` (by term),
-            `returns` (their sums over the episode), `malformed` (the reason, or None), `outcome` of the move. Once the
-            episode is over also `answer`, `ground_truth` and `status`.
+            `returns` (their sums over the episode), `malformed` (the reason, or None), `outcome` of the move. After the
+            end of the episode, it also contains `answer`, `ground_truth` and `status`.
 
         Raises:
             UsageError: There is no episode, or it is over.
@@ -249,13 +249,13 @@ class Environment:
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Do the same as `reset`, in a thread."""
+        """Run `reset` in a thread."""
         return await asyncio.to_thread(self.reset, seed=seed, options=options)
 
     async def astep(
         self, reply: str | Mapping[str, Any], *, finish: Literal["stop", "length"] = "stop"
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Do the same as `step`, in a thread."""
+        """Run `step` in a thread."""
         return await asyncio.to_thread(self.step, reply, finish=finish)
 
     def render(self) -> NDArray[np.uint8]:
@@ -263,7 +263,7 @@ class Environment:
         return self._image()
 
     def leave(self) -> None:
-        """Leave the current episode; if it is not over, it stays unfinished."""
+        """Leave the current episode. If it is not over, it stays unfinished."""
         if self._episode is not None and not self._episode.is_over:
             self.world.end(self._episode)
         self._episode = None
@@ -340,9 +340,9 @@ class Environment:
             "returns": dict(self._return),
         }
         if state.turns:
-            last = state.turns[-1]
-            info["malformed"] = getattr(last.action, "reason", None)
-            info["outcome"] = to_plain(last.outcome)
+            last_turn = state.turns[-1]
+            info["malformed"] = getattr(last_turn.action, "reason", None)
+            info["outcome"] = to_plain(last_turn.outcome)
         if request is None:
             info["status"] = str(state.status)
             info["answer"] = state.answer
@@ -356,13 +356,13 @@ def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> l
     if ground_truth is None:
         return [question]
     text = f"{ground_truth:g}" if isinstance(ground_truth, int | float) else ground_truth.strip()
-    wanted: AnswerForm = question.answer_form
-    if wanted == "text" and is_number(text):
-        wanted = "number"
-    truth = canonical_answer(text, wanted, question.options)
+    form: AnswerForm = question.answer_form
+    if form == "text" and is_number(text):
+        form = "number"
+    truth = canonical_answer(text, form, question.options)
     if truth is None:
         raise UsageError(f"the ground truth {text!r} is none of the options")
-    return [replace(question, answer_form=wanted, ground_truth=truth)]
+    return [replace(question, answer_form=form, ground_truth=truth)]
 
 
 def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:

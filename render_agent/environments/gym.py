@@ -20,19 +20,19 @@ from gymnasium import spaces
 from render_agent.environments.environment import Environment, Observation
 from render_agent.options import VIEW_KINDS
 
-FARTHEST = 1e6  # bound of coordinates in metres and of focal lengths in pixels
-MAX_TEXT_CHARS = 1 << 20  # of the text of an observation or a reply
+MAX_COORDINATE = 1e6  # bound for coordinates in metres and focal lengths in pixels
+MAX_TEXT_CHARS = 1 << 20  # limit on the text of an observation or a reply
 
 
 class AnyText(spaces.Space[str]):
-    """All texts; samples are replies that move the camera."""
+    """The space of all texts. Samples are replies that move the camera."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: a text is not an array."""
+        """Return False, because a text is not an array."""
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
@@ -58,7 +58,7 @@ class AnyText(spaces.Space[str]):
 
 
 class GymEnvironment(gymnasium.Env[dict[str, Any], str]):
-    """An `Environment` with spaces. `info` also holds its `messages` and `conversation`.
+    """An `Environment` with Gymnasium spaces. `info` also contains `messages` and `conversation`.
 
     Args:
         env: The environment.
@@ -78,9 +78,9 @@ class GymEnvironment(gymnasium.Env[dict[str, Any], str]):
             {
                 "text": AnyText(),
                 "image": spaces.Box(0, 255, (height, width, 3), np.uint8),
-                "pose": spaces.Box(-FARTHEST, FARTHEST, (5,), np.float64),
-                "camera_to_world": spaces.Box(-FARTHEST, FARTHEST, (4, 4), np.float64),
-                "intrinsics": spaces.Box(0, FARTHEST, (3, 3), np.float64),
+                "pose": spaces.Box(-MAX_COORDINATE, MAX_COORDINATE, (5,), np.float64),
+                "camera_to_world": spaces.Box(-MAX_COORDINATE, MAX_COORDINATE, (4, 4), np.float64),
+                "intrinsics": spaces.Box(0, MAX_COORDINATE, (3, 3), np.float64),
             }
         )
 

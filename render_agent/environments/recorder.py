@@ -1,4 +1,4 @@
-"""Records episodes in ordinary run folders, so that reports and diagnoses work on them."""
+"""Records episodes in ordinary run folders, so that they can be reported and diagnosed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recording(TurnLog):
         questions: Sequence[Question],
         folder: Path,
         engine: Mapping[str, Any],
-        more: Mapping[str, Any] = MappingProxyType({}),
+        extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> Recording:
         """Create a run folder.
 
@@ -46,7 +46,7 @@ class Recording(TurnLog):
             questions: The questions that may be asked.
             folder: Folder for the run folders.
             engine: The record of the engine.
-            more: More content of `config.json`.
+            extra: Additional content of `config.json`.
 
         Raises:
             RunLogError: The folder cannot be written.
@@ -54,7 +54,7 @@ class Recording(TurnLog):
         config = replace(parts.config, output=str(folder))
         run_record = record(replace(parts, config=config), questions, engine)
         kind = "batched" if config.batch else "single"
-        return cls(RunLog.create(folder, kind, {**run_record, **more}))
+        return cls(RunLog.create(folder, kind, {**run_record, **extra}))
 
     def append(self, line: LogLine) -> None:
         """Append a turn and write it to disk."""
@@ -63,10 +63,10 @@ class Recording(TurnLog):
             self.log.sync()
 
     def sync(self) -> None:
-        """Do nothing: `append` has written everything."""
+        """Do nothing, because `append` has written everything."""
 
     def close(self) -> None:
-        """Keep the questions that were asked, write the results if all are over, and unlock the folder."""
+        """Keep only the questions that were asked, write the results if all of them are over, and unlock the folder."""
         self.log.write_questions(self.asked.values())
         record = RunData(self.log.path).record
         digests = {**record["sha256"], QUESTIONS: sha256(self.log.path / QUESTIONS)}
@@ -78,7 +78,7 @@ class Recording(TurnLog):
 
 
 class Recorder:
-    """Opens run folders for episodes: a question that is asked again begins the next folder. Thread-safe.
+    """Opens run folders for episodes. A question that is asked again starts a new folder. Thread-safe.
 
     Args:
         parts: The parts of the run.
@@ -111,7 +111,7 @@ class Recorder:
             return self._current
 
     def release(self, recording: TurnLog) -> None:
-        """Declare an episode over."""
+        """Mark an episode as over."""
         with self._lock:
             assert isinstance(recording, Recording), "the recorder opened it"
             recording.num_open -= 1

@@ -1,7 +1,7 @@
 """Rewards of an episode: the official score, and terms computed from the geometry of the scene.
 
-Every term is a number per step; the reward of a step is the weighted sum of the terms that the user chose. The formulas
-are in `TERMS`.
+Every term is one number per step. The reward of a step is the weighted sum of the terms that the user selected. The
+formulas are in `TERMS`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Boxes = NDArray[np.float64]  # one value per box that the question names
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step of an episode led to.
+    """The result of a step of an episode.
 
     Attributes:
         state: The question after the step.
         turn: The turn that the step completed; None if a probe follows within the same turn.
         before: Best visible share so far of each object that the question names, before the step.
-        after: The same, after the step.
+        after: The same values after the step.
         now: Largest visible share of each of these objects in the new views.
         room: Ground truth of the scene; None unless a term needs it.
     """
@@ -69,17 +69,17 @@ def _answer(step: Step) -> float:
     return 0.0 if step.state.active else score_of(step.state) or 0.0
 
 
-def _malformed(step: Step) -> float:
+def _malformed_term(step: Step) -> float:
     return float(step.turn is not None and isinstance(step.turn.action, Malformed))
 
 
-def _blocked(step: Step) -> float:
+def _blocked_term(step: Step) -> float:
     turn = step.turn
     return float(turn is not None and turn.outcome is not None and turn.outcome.is_short)
 
 
 def _map_error(step: Step) -> float:
-    """Return the mean distance of the named objects on the believed map, in units of the matching radius."""
+    """Return the mean distance error of the named objects on the believed map, in units of the matching radius."""
     turn, room, question = step.turn, step.room, step.state.question
     if turn is None or turn.probe is None or room is None:
         return 0.0
@@ -92,24 +92,24 @@ def _map_error(step: Step) -> float:
         return 0.0
     score = score_probe(question, turn, turn.probe, boxes, {}, None).score
     pairs = () if score is None or score.matching is None else score.matching.pairs
-    missed = num_true - len(pairs)
-    return (sum(pair.metres for pair in pairs) / RADIUS_METRES + missed) / num_true
+    num_missed = num_true - len(pairs)
+    return (sum(pair.metres for pair in pairs) / RADIUS_METRES + num_missed) / num_true
 
 
 TERMS: Mapping[str, Term] = {
     # The question's official score, 0 to 1, in the last step of an episode.
     "answer": Term(_answer),
-    # 1 if the reply could not be read.
-    "malformed": Term(_malformed),
+    # 1 if the reply was unreadable.
+    "malformed": Term(_malformed_term),
     # 1 if the camera moved or turned less than requested.
-    "blocked": Term(_blocked),
+    "blocked": Term(_blocked_term),
     # 1 per turn.
     "turn": Term(lambda step: float(step.turn is not None)),
     # Mean over the named objects of the largest visible share in the new views, 0 to 1.
     "visible": Term(lambda step: _mean(step.now), sees=True),
-    # Mean over the named objects of the increase of the best visible share so far; at most 1 over an episode.
+    # Mean over the named objects of the increase in the best visible share so far; at most 1 per episode.
     "newly_visible": Term(lambda step: _mean(step.after - step.before), sees=True),
-    # Mean over the named objects of min(distance on the believed map / 1 m, 1), where a missing object has 1.
+    # Mean over the named objects of min(distance on the believed map / 1 m, 1); missing objects count as 1.
     "map_error": Term(_map_error, sees=True, probes=True),
 }
 
@@ -151,7 +151,7 @@ class Rewards:
 
 
 class NamedObjectsShown:
-    """How much of the objects that a question names an episode has shown.
+    """Tracks how much of the objects named in a question an episode has shown.
 
     Args:
         state: The question.
@@ -177,16 +177,16 @@ class NamedObjectsShown:
         self._num_turns = 0
 
     def step(self, views: Sequence[View]) -> Step:
-        """Return the step that led to `views`, all views of the episode so far."""
+        """Return the step that led to `views`, which are all views of the episode so far."""
         new, self._num_views = views[self._num_views :], len(views)
-        now = np.zeros(len(self._which))
+        shares = np.zeros(len(self._which))
         if self.room is not None and self._renderer is not None and self._which:
             with self._lock:
                 for view in new:
                     sightings = self.room.sightings(view, self._which, self._renderer)
-                    now = np.maximum(now, [sighting.share for sighting in sightings])
-        before, self._best = self._best, np.maximum(self._best, now)
+                    shares = np.maximum(shares, [sighting.share for sighting in sightings])
+        before, self._best = self._best, np.maximum(self._best, shares)
         turns = self.state.turns
         turn = turns[-1] if len(turns) > self._num_turns else None
         self._num_turns = len(turns)
-        return Step(self.state, turn, before, self._best, now, self.room)
+        return Step(self.state, turn, before, self._best, shares, self.room)

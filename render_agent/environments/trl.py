@@ -6,7 +6,7 @@
         model, environment_factory=environment_factory("rooms", max_turns=6), train_dataset=dataset, …
     )
 
-A dataset row may name its question as `id`; otherwise episodes take the questions in turn.
+A dataset row may specify its question as `id`; otherwise episodes cycle through the questions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Blocks = list[dict[str, Any]]
 
 
 class TrlEnvironment:
-    """One episode at a time; TRL makes one instance per rollout. Every public method but `reset` is a tool."""
+    """One episode at a time; TRL creates one instance per rollout. Every public method except `reset` is a tool."""
 
     def __init__(self, world: World, order: QuestionOrder) -> None:
         self._env = Environment.of_world(world, order)
@@ -132,7 +132,7 @@ def environment_factory(
     """Return a factory for TRL, whose environments share the scenes and the questions; see `Environment.from_benchmark`.
 
     Raises:
-        SetupError: Something that an option needs is missing.
+        SetupError: A requirement of an option is missing.
         UsageError: An option is invalid or does not apply to environments.
     """
     options = {"reply_protocol": "tools", **run_options}

@@ -28,7 +28,7 @@ class VagenEnvironment:
             benchmark as `benchmark`.
 
     Raises:
-        SetupError: Something that an option needs is missing.
+        SetupError: A requirement of an option is missing.
         UsageError: An option is invalid.
     """
 
@@ -49,7 +49,7 @@ class VagenEnvironment:
         return _observation(observation["messages"]), info
 
     async def step(self, action_str: str) -> tuple[dict[str, Any], float, bool, dict[str, Any]]:
-        """Reply to the current observation; `info["success"]` is true if the final answer has the full score."""
+        """Reply to the current observation. `info["success"]` is True if the final answer has the full score."""
         observation, reward, terminated, truncated, info = await self.env.astep(action_str)
         is_over = terminated or truncated
         success = is_over and self.env.score == 1.0
@@ -66,7 +66,7 @@ class VagenEnvironment:
 
 
 def _observation(messages: Sequence[ChatMessage]) -> dict[str, Any]:
-    """Return the text of all messages except the system's, and the images that belong to its placeholders."""
+    """Return the text of all messages except the system message, and the images for its placeholders."""
     texts: list[str] = []
     images: list[Image] = []
     for message in messages:

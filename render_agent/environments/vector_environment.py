@@ -1,4 +1,4 @@
-"""`VectorEnvironment`: several episodes side by side over shared scenes, rendered on all cores."""
+"""`VectorEnvironment`: several concurrent episodes over shared scenes, rendered on all cores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Steps = tuple[
 
 
 class VectorEnvironment:
-    """Episodes side by side, in threads: the scenes, the renderer and its caches exist once.
+    """Concurrent episodes, in threads, that share the scenes, the renderer and its caches.
 
     All questions are asked once before any is asked again. As in Gymnasium (`NEXT_STEP`), the step after the end of an
     episode ignores the reply and starts the next episode.
@@ -37,14 +37,14 @@ class VectorEnvironment:
     Args:
         num_envs: Number of episodes.
         benchmark: As in `--benchmark`.
-        ids: Ids of the questions; by default all that the other options select.
+        ids: Ids of the questions; by default, all that the other options select.
         rewards: As in `Environment`.
         record: As in `Environment`.
         model: As in `Environment`.
         **run_options: Other options of a run.
 
     Raises:
-        SetupError: Something that an option needs is missing.
+        SetupError: A requirement of an option is missing.
         UsageError: An option is invalid or does not apply to environments.
 
     >>> import render_agent
@@ -101,7 +101,7 @@ class VectorEnvironment:
         """Reply in every environment.
 
         Args:
-            replies: One reply per environment, as in `Environment.step`; ignored where an episode is over.
+            replies: One reply per environment, as in `Environment.step`; ignored for episodes that are over.
 
         Returns:
             The results of `Environment.step`, collected: observations, rewards (n,), terminated (n,), truncated (n,)
@@ -114,7 +114,7 @@ class VectorEnvironment:
         """
         if len(replies) != self.num_envs:
             raise UsageError(f"{len(replies)} replies were passed to {self.num_envs} environments")
-        # Chosen here and not in the threads, so that the same replies always lead to the same episodes.
+        # Chosen here rather than in the threads, so that the same replies always lead to the same episodes.
         questions = self._next(int(self._over.sum()))
         jobs = [
             partial(_restart, env, questions.pop(0)) if over else partial(env.step, reply or "")
@@ -129,11 +129,11 @@ class VectorEnvironment:
     async def areset(
         self, *, seed: int | None = None
     ) -> tuple[list[Observation], list[dict[str, Any]]]:
-        """Do the same as `reset`, in a thread."""
+        """Run `reset` in a thread."""
         return await asyncio.to_thread(self.reset, seed=seed)
 
     async def astep(self, replies: Sequence[str | Mapping[str, Any] | None]) -> Steps:
-        """Do the same as `step`, in a thread."""
+        """Run `step` in a thread."""
         return await asyncio.to_thread(self.step, replies)
 
     def close(self) -> None:

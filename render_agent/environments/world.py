@@ -1,4 +1,4 @@
-"""What the episodes of an environment share: questions, scenes, views, rewards, and the folder that records them."""
+"""The shared state of an environment's episodes: questions, scenes, views, rewards, and the folder that records them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class MemoryLog(TurnLog):
         self.pictures = MemoryImages()
 
     def append(self, line: LogLine) -> None:
-        """Do nothing: the episode's state has the turn."""
+        """Do nothing, because the episode's state has the turn."""
 
     def sync(self) -> None:
-        """Do nothing: nothing was written."""
+        """Do nothing, because nothing was written."""
 
 
 class World:
@@ -112,13 +112,13 @@ class World:
 
     @property
     def viewer(self) -> Viewer | None:
-        """Draws the views; None if the dialogues have none."""
+        """The viewer that draws the views; None if the dialogues have none."""
         return self._views.viewer if isinstance(self._views, FreeViews) else None
 
     def start(
         self, question: Question, log: TurnLog | None = None
     ) -> tuple[Episode, NamedObjectsShown]:
-        """Start an episode: take its first turn up to the request.
+        """Start an episode, and run it up to its first request.
 
         Args:
             question: The question.
@@ -147,8 +147,8 @@ class World:
 
     def phase_of(self, turn: int) -> Phase:
         """Return the phase in which a run takes this turn."""
-        batched = min(self.config.max_batched_turns, self.config.max_turns)
-        return "batched" if turn < batched else "finishing"
+        num_batched = min(self.config.max_batched_turns, self.config.max_turns)
+        return "batched" if turn < num_batched else "finishing"
 
     def end(self, episode: Episode) -> None:
         """Release the log of an episode, finished or not."""
@@ -187,13 +187,13 @@ class World:
 
 
 def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:
-    """Return the options of the run that an environment imitates."""
+    """Return the options of a run that is equivalent to an environment."""
     engine = {"engine": "scripted", "model": "python:policy"} if model is None else {"model": model}
     return RunConfig(**parse_options({**settings, **engine})).absolute()
 
 
 class QuestionOrder:
-    """Hands out questions in turn, forever. Thread-safe.
+    """Cycles through questions. Thread-safe.
 
     Args:
         questions: The questions.

@@ -1,5 +1,5 @@
-"""Runs: the two phases in which questions are asked, the turn-by-turn log, and resuming and reading runs.
+"""Runs: the two phases of a run, its turn-by-turn log, and how runs are resumed and read.
 
-Start with `turn.py`, one turn from view to log; then `phase_controller.py`, `scheduler.py` and `runner.py`. `read.py` reads
-a run folder.
+Start with `turn.py`, one turn from view to log; then `phase_controller.py`, `scheduler.py` and `runner.py`. `read.py`
+reads a run folder.
 """

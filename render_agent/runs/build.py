@@ -1,4 +1,4 @@
-"""Builds the parts named by the options of a run; the only module that turns options into objects."""
+"""Builds the parts named by the options of a run. This is the only module that turns options into objects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Parts:
         agent: Decides each turn (`--agent`).
         verifiers: Score candidate moves (`--verifier`); not opened yet.
         changes: Create counterparts of questions (`--change`).
-        engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported.
+        engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported for this.
         recorded: SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
             read from the recorded files.
         price: Price of the model of an existing run; None if it is unknown.
@@ -105,12 +105,12 @@ class Parts:
 
     @property
     def max_views(self) -> int:
-        """The largest number of views that a question is shown."""
+        """Maximum number of views that a question is shown."""
         return self.view_policy.max_views(self.config.kinds, self.config.max_turns)
 
     @property
     def pictures_in_prompt(self) -> int:
-        """The largest number of images in a prompt of the run, including those of judges."""
+        """Maximum number of images in a prompt of the run, including prompts of judges."""
         num_images = self.max_views
         if self.agent.shows_all:  # later turns also show the views of rejected moves
             num_images += (self.agent.samples - 1) * (self.config.max_turns - 1)
@@ -129,7 +129,7 @@ class Parts:
 
     @property
     def billing(self) -> Billing:
-        """How the tokens of the run are paid for."""
+        """How the run's tokens are billed."""
         own_models = [judge.argument for judge in self.judges]
         return Billing(self.price, bool(own_models) and not any(own_models))
 
@@ -153,7 +153,7 @@ class Parts:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """All parts that check themselves and name their input files, in the order of their checks.
+        """All parts that validate themselves and list their input files, in the order of their checks.
 
         Raises:
             SetupError: The package of the engine is not installed.
@@ -173,7 +173,7 @@ class Parts:
             kinds, max_views = self.opening_kinds, self.max_views
             return Prompt(turns, field, kinds, max_views, wording=wording, protocol=protocol)
         start = parse_start(config.start)
-        # In a mirrored room, the requested position has other coordinates.
+        # in a mirrored room, the requested position has different coordinates
         position = (
             None if isinstance(start, str) or self.image_stress.changes_ground_truth else start[0]
         )
@@ -195,9 +195,9 @@ class Parts:
         return choose_questions(self.config, blind=self.blind, changes=self.changes)
 
     def scenes(self, questions: Sequence[Question], limit: int | None = None) -> SceneCache:
-        """Return the scenes shown to some questions; `limit` is the cache size in bytes."""
-        recorded = self.recorded.get("annotations", {}) | self.recorded.get("scans", {})
-        return self.image_stress.scenes(self.config, questions, limit, recorded)
+        """Return the scenes shown to the given questions; `limit` is the cache size in bytes."""
+        digests = self.recorded.get("annotations", {}) | self.recorded.get("scans", {})
+        return self.image_stress.scenes(self.config, questions, limit, digests)
 
 
 def build(config: RunConfig) -> Parts:
@@ -227,7 +227,7 @@ def build(config: RunConfig) -> Parts:
     return parts
 
 
-def _parse_parts(kind: registry.Kind, texts: Sequence[str], **more: Any) -> tuple[Any, ...]:
+def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:
     """Create parts from texts of the form NAME or NAME:ARGUMENT.
 
     Args:
@@ -248,7 +248,7 @@ def _parse_parts(kind: registry.Kind, texts: Sequence[str], **more: Any) -> tupl
             makers = (registry.load(kind, part) for part in registry.names(kind))
             forms = ", ".join(form for each in makers for form in each.forms)
             raise UsageError(f"--{kind} {short_repr(text)} is not valid. Use one of {forms}.")
-        parts.append(maker(argument or None, **more))
+        parts.append(maker(argument or None, **arguments))
     return tuple(parts)
 
 
@@ -260,16 +260,16 @@ def parse_agent(text: str) -> Agent:
     shape = agent.form.partition(":")[2] if agent else ""
     match = re.fullmatch("".join(_COUNTS[letter] for letter in shape), argument)
     if agent is None or match is None or bool(colon) != bool(shape):
-        forms = ", ".join(registry.load("agent", each).form for each in agent_names)
+        forms = ", ".join(registry.load("agent", agent_name).form for agent_name in agent_names)
         raise UsageError(
             f"--agent {short_repr(text)} is not valid. Use one of {forms}, with whole numbers."
         )
-    parsed = agent(text.strip(), **{key: int(value) for key, value in match.groupdict().items()})
-    if colon and not 2 <= parsed.candidates <= MAX_CANDIDATES:
+    result = agent(text.strip(), **{key: int(value) for key, value in match.groupdict().items()})
+    if colon and not 2 <= result.candidates <= MAX_CANDIDATES:
         raise UsageError(
             f"--agent {text} must have 2 to {MAX_CANDIDATES} candidates to choose among"
         )
-    return parsed
+    return result
 
 
 _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x": "[x×]"}
@@ -372,7 +372,7 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
 
 def wording_of(parts: Parts) -> Wording:
-    """Return the wording of the prompt: that of a local model if it has one, otherwise the general one.
+    """Return the wording of the prompt: that of a local model if it has its own, otherwise the general one.
 
     Raises:
         SetupError: The model's wording is invalid.
@@ -391,7 +391,7 @@ MakeViews = Callable[[Parts, SceneCache, ImageStore, Sequence[Question]], ViewPr
 def make_views(
     parts: Parts, scenes: SceneCache, pictures: ImageStore, questions: Sequence[Question]
 ) -> ViewProvider:
-    """Return the view provider for some questions; the renderer is created for the first view.
+    """Return the view provider for the given questions. The renderer is created with the first view.
 
     Raises:
         SetupError: Data that the view policy needs is missing.
@@ -434,19 +434,19 @@ def describe_choosing(parts: Parts, questions: Sequence[Question]) -> dict[str, 
     Raises:
         QuestionsError: A box file has an unknown format.
     """
-    described = [
+    descriptions = [
         {"name": verifier.label, **verifier.describe(parts.config, questions)}
         for verifier in parts.verifiers
     ]
     names = [
         f"{entry['name']} (knows {entry['knows']})" if entry.get("knows") else entry["name"]
-        for entry in described
+        for entry in descriptions
     ]
-    has_privileged = any(entry.get("knows") for entry in described)
+    has_privileged = any(entry.get("knows") for entry in descriptions)
     return {
         "agent": parts.config.agent,
         "samples": parts.agent.samples,
         "groups": parts.agent.wordings,
-        "verifiers": described,
+        "verifiers": descriptions,
         "note": f"agent: {parts.config.agent} by {', '.join(names)}" if has_privileged else None,
     }

@@ -23,18 +23,18 @@ class OutsideEngine(BatchingEngine):
     capabilities = Capabilities()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Raise RuntimeError: the caller answers."""
+        """Raise RuntimeError, because the caller answers requests."""
         raise RuntimeError("the requests of an episode are answered by its caller")
 
 
 @dataclass(eq=False)
 class Episode:
-    """Takes all turns of one question and hands out each request, for the caller to answer.
+    """Takes all turns of one question, and hands out each request for the caller to answer.
 
     Attributes:
         turns: Takes the turns; its agent must request a single reply.
         state: The question.
-        phase_of: Returns the phase that is recorded for a turn number.
+        phase_of: Returns the phase to record for a turn number.
         request: The request to answer next; None if the question has no further turns.
     """
 
@@ -58,11 +58,11 @@ class Episode:
         """The messages of the current request since the last reply; empty if the episode is over."""
         messages = [] if self.request is None else [*self.request.messages]
         roles = [entry["role"] for entry in messages]
-        last = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
-        return messages[last + 1 :]
+        last_index = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
+        return messages[last_index + 1 :]
 
     def answer(self, reply: Reply) -> bool:
-        """Answer the current request and take the turn, up to the next request.
+        """Answer the current request, and continue until the next request.
 
         Returns:
             True if the episode is over.
@@ -80,7 +80,7 @@ class Episode:
             yield from self.turns.take(state, self.phase_of(len(state.turns)), TurnCost())
 
     def _advance(self, step: Callable[[], Need]) -> None:
-        """Run the coroutine until it asks for a reply or ends; views are rendered in the calling thread."""
+        """Run the coroutine until it asks for a reply or ends. Views are rendered in the calling thread."""
         try:
             need = step()
             while isinstance(need, Draw):

@@ -8,7 +8,8 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import RunStoppedError
 from render_agent.options import AUTO
 
-IN_A_ROW = 5  # consecutive failures that stop a run: an error in every question has a common cause
+# Consecutive failures that stop a run, because an error in every question has a common cause.
+MAX_CONSECUTIVE = 5
 
 
 class Failures:
@@ -19,13 +20,13 @@ class Failures:
         questions: All questions to be asked.
     """
 
-    def __init__(self, most: str, questions: Sequence[Question]) -> None:
-        self.most = None if most == AUTO else allowed_failures(most, len(questions))
+    def __init__(self, limit: str, questions: Sequence[Question]) -> None:
+        self.most = None if limit == AUTO else allowed_failures(limit, len(questions))
         self._scenes = len({question.scene for question in questions})
         self._failed = 0
         self._in_a_row: list[Question] = []
 
-    def failed(
+    def add(
         self,
         question: Question,
         reason: str,
@@ -38,9 +39,9 @@ class Failures:
         Args:
             question: The question that failed.
             reason: Error message.
-            of_scene: True if reading or rendering the scene failed. Such failures count as consecutive only if several
+            of_scene: True if reading or rendering the scene failed. Such failures only count as consecutive if several
                 scenes are affected.
-            cause: The exception behind it.
+            cause: The exception that caused the failure.
 
         Raises:
             RunStoppedError: Too many questions failed.
@@ -50,9 +51,9 @@ class Failures:
         if self.most is not None:
             stops, count = self._failed > self.most, f"stopped after {self._failed} failures"
         else:
-            scenes = len({each.scene for each in self._in_a_row})
-            stops = len(self._in_a_row) >= IN_A_ROW
-            stops = stops and not (of_scene and scenes < min(IN_A_ROW, self._scenes))
+            scenes = len({name.scene for name in self._in_a_row})
+            stops = len(self._in_a_row) >= MAX_CONSECUTIVE
+            stops = stops and not (of_scene and scenes < min(MAX_CONSECUTIVE, self._scenes))
             count = f"stopped after {len(self._in_a_row)} consecutive failures"
         if stops:
             raise RunStoppedError(
@@ -60,13 +61,13 @@ class Failures:
                 " --max-failures."
             ) from cause
 
-    def went_on(self) -> None:
+    def reset(self) -> None:
         """Record that a question completed a turn."""
         self._in_a_row.clear()
 
 
-def allowed_failures(most: str, questions: int) -> int:
-    """Return the allowed number of failures; `most` is a number, or a percentage of `questions` such as 10%."""
-    if most.endswith("%"):
-        return int(float(most[:-1]) / 100 * questions)
-    return int(most)
+def allowed_failures(limit: str, questions: int) -> int:
+    """Return the allowed number of failures; `limit` is a number, or a percentage of `questions` such as 10%."""
+    if limit.endswith("%"):
+        return int(float(limit[:-1]) / 100 * questions)
+    return int(limit)

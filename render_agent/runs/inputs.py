@@ -1,6 +1,7 @@
-"""The inputs of runs by SHA-256: which have changed since a run started, and which differ between runs.
+"""Compares the inputs of runs by SHA-256: finds those that have changed since a run started, and those that differ
+between runs.
 
-Inputs that differ are refused where results are combined, and named where something is derived again.
+Different inputs are an error when results are combined, and a caveat when something is derived from them again.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangedInput:
-    """An input file that is not the one that a run started with.
+    """An input file that differs from the one that a run started with.
 
     Attributes:
         section: Its key under `sha256` in `config.json`.
         name: Its path or name.
-        is_missing: True if the file does not exist any more.
+        is_missing: True if the file no longer exists.
     """
 
     section: str
@@ -56,42 +57,42 @@ class ChangedInput:
 
 def recorded_inputs(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the SHA-256 of the inputs of a run by section and name, from its `config.json`."""
-    recorded: dict[str, Any] = dict(record["sha256"])
+    digests: dict[str, Any] = dict(record["sha256"])
     engine = record["engine"]
-    if "models" not in recorded and (digest := model_digest(engine)) is not None:
-        recorded["models"] = {str(engine["model"]): digest}
-    return recorded
+    if "models" not in digests and (digest := model_digest(engine)) is not None:
+        digests["models"] = {str(engine["model"]): digest}
+    return digests
 
 
-def changed_inputs(section: str, recorded: Digests, names: Iterable[str]) -> list[ChangedInput]:
+def changed_inputs(section: str, digests: Digests, names: Iterable[str]) -> list[ChangedInput]:
     """Return the named files of a section that differ from their recorded SHA-256."""
-    paths = [Path(name) for name in names if recorded.get(name) is not None]
+    paths = [Path(name) for name in names if digests.get(name) is not None]
     return [
         ChangedInput(section, str(path), digest is None)
         for path, digest in digests_of(paths).items()
-        if digest != recorded[str(path)]
+        if digest != digests[str(path)]
     ]
 
 
-def scene_notes(changed: Sequence[ChangedInput]) -> list[str]:
-    """Return the caveats of everything that is derived from scenes, for changed files of theirs."""
+def scene_notes(changes: Sequence[ChangedInput]) -> list[str]:
+    """Return the caveats about scene-based results for scene files that have changed."""
     notes = []
-    for section, derived in (
-        ("scans", "plans, 3D views and visibility of their scenes are left out"),
-        ("annotations", "object boxes of their scenes are left out"),
+    for section, results in (
+        ("scans", "plans, 3D views and visibility of their scenes are omitted"),
+        ("annotations", "object boxes of their scenes are omitted"),
     ):
-        names = [file.name for file in changed if file.section == section and not file.is_missing]
+        names = [file.name for file in changes if file.section == section and not file.is_missing]
         if names:
             notes.append(
-                f"{first_names(names)} changed since the run started (different SHA-256): {derived}"
+                f"{first_names(names)} changed since the run started (different SHA-256): {results}"
             )
     return notes
 
 
 def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the inputs in which two runs differ, as (section, name); unrecorded ones do not count.
+    """Return the inputs in which two runs differ, as (section, name), ignoring unrecorded ones.
 
-    Files of the same name must be equal. The question files of two machines may have different names.
+    Files with the same name must be equal. Question files may have different names on different machines.
     """
     differing: list[tuple[str, str]] = []
     for section in (
@@ -119,20 +120,21 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
     return differing
 
 
-def differing_files(recorded: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return the files of parts, such as policies and models, that differ between runs although they have one name.
+def differing_files(inputs_of_runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the files of parts, such as policies and models, that differ between runs although they have the same
+    name.
 
     Args:
-        recorded: The inputs of each run.
+        inputs_of_runs: The inputs of each run.
 
     Returns:
         Shortened SHA-256 by kind and name, for each run.
     """
     names = {
-        named
-        for runs in combinations(recorded, 2)
-        for named in differing_inputs(*runs)
-        if named[0] in ("annotations", "verifiers", "models", "policies", "packages")
+        section_and_name
+        for runs in combinations(inputs_of_runs, 2)
+        for section_and_name in differing_inputs(*runs)
+        if section_and_name[0] in ("annotations", "verifiers", "models", "policies", "packages")
     }
     return [
         {
@@ -140,19 +142,19 @@ def differing_files(recorded: Sequence[Mapping[str, Any]]) -> list[dict[str, str
             for section, name in sorted(names)
             if run.get(section, {}).get(name)
         }
-        for run in recorded
+        for run in inputs_of_runs
     ]
 
 
 def scan_parts(questions: Iterable[Question]) -> dict[str, list[str]]:
-    """Return the files that a scene is read from besides its scan, by scan; scans without any are left out."""
+    """Return the files that a scene is read from besides its scan, by scan. Scans without such files are omitted."""
     scans = sorted({question.scan for question in questions if question.scan is not None})
     parts = {str(scan): [str(file) for file in files_of_scan(scan)[1:]] for scan in scans}
     return {scan: files for scan, files in parts.items() if files}
 
 
 def question_inputs(record: Mapping[str, Any], question: Question) -> QuestionInputs:
-    """Return what identifies a question of a run: its text, and the SHA-256 of the files of its scene."""
+    """Return the identity of a question of a run: its text, and the SHA-256 of the files of its scene."""
     text = (question.text, *question.options, *question.answers, str(question.metric))
     scans, scan = record["sha256"].get("scans", {}), str(question.scan)
     if scans.get(scan) is None:  # a run without views, or a missing scan
@@ -162,5 +164,5 @@ def question_inputs(record: Mapping[str, Any], question: Question) -> QuestionIn
 
 
 def selection(config: RunConfig) -> list[str]:
-    """Return the ids of all questions that a run divided by `--shard` is a part of."""
+    """Return the ids of all questions of the undivided run that a shard (`--shard`) is part of."""
     return [question.id for question in undivided_questions(config)]

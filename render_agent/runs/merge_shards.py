@@ -1,4 +1,4 @@
-"""Merges the shards of a run, made on several machines, into one run."""
+"""Merges the shards of a run, possibly made on several machines, into one run."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
         UsageError: The runs are not all the shards of one run, or their inputs differ.
         RunLogError: A shard cannot be read, or the folder cannot be written. No folder is left behind.
     """
-    config = _common(shards)
+    config = _common_options(shards)
     questions = _in_order([question for shard in shards for question in shard.questions])
     _check_inputs(shards)
     _check_coverage(shards)
     for shard in shards:
-        _ = shard.states  # raises if the log of the shard is damaged
+        _ = shard.states  # raises if the shard's log is damaged
     record = dict(shards[0].record)
     record |= {
         "config": config.to_json(),
         "fingerprint": config.fingerprint,
         "merged": [shard.name for shard in shards],
-        "sha256": _joined(shard.record["sha256"] for shard in shards)
+        "sha256": _join_hashes(shard.record["sha256"] for shard in shards)
         | {QUESTIONS: hashlib.sha256(questions_text(questions)).hexdigest()},
-        "scan_parts": _joined(shard.record.get("scan_parts", {}) for shard in shards),
+        "scan_parts": _join_hashes(shard.record.get("scan_parts", {}) for shard in shards),
     }
     for engine in [shard.record["engine"] for shard in shards]:
         for machine in (engine.get(MACHINE), *engine.get(OTHER_MACHINES, [])):
@@ -99,58 +99,58 @@ def _write(
     """Write the merged run; return its results."""
     log.write_record({"format": FORMAT, **record})
     for shard in track(shards, "copying shards"):
-        _copy_pictures(shard.path, log.path)
-    os.sync()  # once for all images, before lines name them
+        _copy_images(shard.path, log.path)
+    os.sync()  # once for all images, before any line refers to them
     for shard in shards:
         for line in shard.lines():
             log.append_line(line)
         log.sync()
     log.write_questions(questions)
-    merged = RunData(log.path)
-    if not any(state.active for state in merged.states):
-        log.write_results(merged.results)
-    return merged.results
+    run = RunData(log.path)
+    if not any(state.active for state in run.states):
+        log.write_results(run.results)
+    return run.results
 
 
 def _check_inputs(shards: Sequence[RunData]) -> None:
-    """Raise UsageError if the shards had different inputs, RunLogError if questions were changed since they ran."""
+    """Raise UsageError if the shards had different inputs, RunLogError if questions have changed since they ran."""
     for shard in shards:
         shard.refuse_changes(scenes=False)
-    first = shards[0]
+    reference = shards[0]
     for shard in shards[1:]:
-        if differing := differing_inputs(first.recorded, shard.recorded):
+        if differing := differing_inputs(reference.recorded, shard.recorded):
             names = first_names([f"{KINDS[section]} {name}" for section, name in differing])
             raise UsageError(
-                f"{shard.name} and {first.name} had different inputs (SHA-256): {names}. Run one of them again with the"
+                f"{shard.name} and {reference.name} had different inputs (SHA-256): {names}. Run one of them again with the"
                 " inputs of the other."
             )
 
 
 def _check_coverage(shards: Sequence[RunData]) -> None:
-    """Raise UsageError if a question or scene is in two shards, or a selected question in none."""
+    """Raise UsageError if a question or scene is in two shards, or if a selected question is in none."""
     shard_of: dict[tuple[str, str], str] = {}
     for shard in shards:
         places = {("question", question.id) for question in shard.questions}
         places |= {("scene", question.scene) for question in shard.questions}
         for place in sorted(places):
-            other = shard_of.setdefault(place, shard.name)
-            if other != shard.name:
+            other_shard = shard_of.setdefault(place, shard.name)
+            if other_shard != shard.name:
                 raise UsageError(
-                    f"{place[0]} {short_repr(place[1])} is in {other} and in {shard.name}, so they are not shards of the"
+                    f"{place[0]} {short_repr(place[1])} is in {other_shard} and in {shard.name}, so they are not shards of the"
                     " same division. Run them again."
                 )
-    selected = [shard.record["selection"] for shard in shards if "selection" in shard.record]
-    missing = {id for ids in selected for id in ids} - {
+    selections = [shard.record["selection"] for shard in shards if "selection" in shard.record]
+    missing_ids = {id for ids in selections for id in ids} - {
         id for kind, id in shard_of if kind == "question"
     }
-    if missing:
+    if missing_ids:
         raise UsageError(
-            f"{count_noun(len(missing), 'question')} of the undivided run are in none of the shards, such as"
-            f" {short_repr(min(missing))}. Run the shards again."
+            f"{count_noun(len(missing_ids), 'question')} of the undivided run are in none of the shards, such as"
+            f" {short_repr(min(missing_ids))}. Run the shards again."
         )
 
 
-def _common(shards: Sequence[RunData]) -> RunConfig:
+def _common_options(shards: Sequence[RunData]) -> RunConfig:
     """Return the options shared by all shards. Raises UsageError unless they are the shards of one run."""
     configs = [replace(shard.config, shard=None) for shard in shards]
     parts = [(shard.config.shard or "").partition("/") for shard in shards]
@@ -165,30 +165,30 @@ def _common(shards: Sequence[RunData]) -> RunConfig:
         raise UsageError(
             "the runs are not shards of the same division: each part I/N must occur once"
         )
-    missing = sorted(set(range(1, int(count) + 1)) - set(numbers))
-    if missing:
+    missing_parts = sorted(set(range(1, int(count) + 1)) - set(numbers))
+    if missing_parts:
         raise UsageError(
-            f"these shards are missing: {', '.join(f'{part}/{count}' for part in missing)}"
+            f"these shards are missing: {', '.join(f'{part}/{count}' for part in missing_parts)}"
         )
     return configs[0]
 
 
 def _in_order(questions: list[Question]) -> list[Question]:
-    """Sort questions by id if ids are numbers, like those of VSI-Bench."""
+    """Sort questions by id if all ids are numbers, as in VSI-Bench."""
     if all(question.id.isdecimal() for question in questions):
         return sorted(questions, key=lambda question: int(question.id))
     return questions
 
 
-def _joined(hashes: Any) -> dict[str, Any]:
-    joined: dict[str, Any] = {}
+def _join_hashes(hashes: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     for shard in hashes:
         for name, value in shard.items():
-            joined[name] = joined.get(name, {}) | value if isinstance(value, dict) else value
-    return joined
+            result[name] = result.get(name, {}) | value if isinstance(value, dict) else value
+    return result
 
 
-def _copy_pictures(source: Path, target: Path) -> None:
+def _copy_images(source: Path, target: Path) -> None:
     """Hard-link images, or copy them to another disk. Raises RunLogError if neither works."""
     for picture in (source / "views").rglob("*.png"):
         destination = target / picture.relative_to(source)
@@ -199,7 +199,7 @@ def _copy_pictures(source: Path, target: Path) -> None:
 
 
 def _link_or_copy(picture: Path, destination: Path) -> None:
-    if destination.exists():  # the opening of a scene, shared by two shards
+    if destination.exists():  # for example, the opening image of a scene in two shards
         return
     try:
         os.link(picture, destination)

@@ -64,7 +64,7 @@ class PhaseController:
     budget: Budget = field(default_factory=Budget)
 
     def run(self, states: Iterable[QuestionState]) -> None:
-        """Run all active questions to completion; questions read from the log of a resumed run already have turns.
+        """Run all active questions to completion. In a resumed run, questions already have the turns read from the log.
 
         Raises:
             EngineError: The engine failed.
@@ -79,10 +79,10 @@ class PhaseController:
                 s for s in self._pending(states) if len(s.turns) < self.max_batched_turns
             ]:
                 self.observer.on_phase_start("batched", early)
-                scheduler.run((self.turn(s, "batched") for s in early), together=len(early))
+                scheduler.run((self.turn(s, "batched") for s in early), max_concurrent=len(early))
             if late := self._pending(states):
                 self.observer.on_phase_start("finishing", late)
-                scheduler.run((self.finish(s) for s in late), together=self.finish_together)
+                scheduler.run((self.finish(s) for s in late), max_concurrent=self.finish_together)
             self.turns.log.sync()
         self.budget.check(states)
 
@@ -96,7 +96,7 @@ class PhaseController:
             yield from self.turn(state, "finishing")
 
     def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
-        """Take one turn; an error of this question stops only this question."""
+        """Take one turn. An error in this question stops only this question."""
         if self.budget.exhausted:
             return
         cost, turn = TurnCost(), None
@@ -108,11 +108,11 @@ class PhaseController:
             return
         except RenderAgentError as error:
             self._fail(state, phase, error, cost)
-        # Any exception from an agent or a verifier, or a lack of memory, fails only this question.
+        # Any exception from an agent or a verifier, and a lack of memory, fails only this question.
         except Exception as error:  # noqa: BLE001
             self._fail(state, phase, step_fault(error), cost)
         else:
-            self.failures.went_on()
+            self.failures.reset()
             self.observer.on_turn(state, turn)
         finally:
             self.budget.settle(state.id, turn, cost)
@@ -132,22 +132,22 @@ class PhaseController:
             Failure(state.id, turn, phase, sentence, cost.events, cost.tokens, of_scene)
         )
         self.observer.on_failure(state)
-        self.failures.failed(state.question, sentence, of_scene=of_scene, cause=error)
+        self.failures.add(state.question, sentence, of_scene=of_scene, cause=error)
 
     @contextmanager
     def _scheduler(self, states: Sequence[QuestionState]) -> Iterator[TurnScheduler]:
-        """Yield the scheduler of a run, whose rendering thread first restores images of finished questions.
+        """Yield the scheduler of a run. Its rendering thread first restores images of finished questions.
 
-        On exit that thread closes verifiers and views; if the run is stopped, pending restorations are cancelled.
+        On exit, that thread closes verifiers and views. If the run is stopped, pending restorations are cancelled.
         """
         asking = [verifier for verifier in self.turns.tools.verifiers if verifier.uses_model]
         scheduler = TurnScheduler(self.turns.engine, asking, settle=self.turns.log.sync)
-        retired = [state for state in states if not state.active]
-        restored = [scheduler.draw(partial(self._restore, state)) for state in retired]
+        finished = [state for state in states if not state.active]
+        restorations = [scheduler.draw(partial(self._restore, state)) for state in finished]
         try:
             yield scheduler
-        except BaseException:  # a job time limit leaves only seconds: do not wait for rendering
-            for future in restored:
+        except BaseException:  # a job time limit leaves only seconds, so do not wait for rendering
+            for future in restorations:
                 future.cancel()
             self.turns.tools.views.stop()
             raise
@@ -158,7 +158,7 @@ class PhaseController:
             scheduler.close()
 
     def _restore(self, state: QuestionState) -> None:
-        """Re-render missing images of a finished question; only its report needs them."""
+        """Re-render missing images of a finished question. Only its report needs them."""
         try:
             self.turns.tools.views.restore(state)
         except RenderAgentError as error:

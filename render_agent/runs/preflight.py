@@ -1,4 +1,4 @@
-"""Checks before a run: its options, the files it reads (recorded or compared), and disk space."""
+"""Checks before a run: its options, the files it reads (whose digests are recorded or compared), and disk space."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from render_agent.util.display import size
 LOG = logging.getLogger(__name__)
 
 # Options that select questions.
-NARROWING = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
+SELECTING_OPTIONS = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
 
 
 def check_machine(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
@@ -60,7 +60,7 @@ def check_machine(parts: Parts, questions: Sequence[Question], *, at_hand: bool)
 
 
 def check_new(parts: Parts, questions: Sequence[Question]) -> None:
-    """Raise SetupError or UsageError if a new run cannot start; nothing is written."""
+    """Raise SetupError or UsageError if a new run cannot start. Writes nothing."""
     check_choices(parts, questions, at_hand=True)
     refuse_a_full_disk(parts, questions)
 
@@ -84,17 +84,18 @@ def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool)
             choice.check_at_hand(parts.config)
 
 
-def refuse_idle_options(parts: Parts, typed: Iterable[str]) -> None:
+def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
     """Raise UsageError if an option typed for a new run has no effect, which the user would not notice.
 
-    `typed` are option names. Options from the environment or a file are not checked: they may be meant for other runs.
+    `option_names` are option names. Options from the environment or a file are not checked, because they may be meant for
+    other runs.
     """
     config = parts.config
-    for name in typed:
+    for name in option_names:
         flag = f"--{name.replace('_', '-')}"
         if getattr(config, name) == OPTIONS[name].default:
             continue
-        if name in NARROWING and config.ply is not None:
+        if name in SELECTING_OPTIONS and config.ply is not None:
             raise UsageError(f"{flag} selects questions of a benchmark. Omit it with --ply.")
         if name == "base_url" and not (parts.engine.uses_server or parts.judges):
             raise UsageError(f"{flag} needs --engine openai, not --engine {config.engine}")
@@ -136,7 +137,7 @@ def _inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
 
 def _package_inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
     by_package: dict[str, dict[str, Path]] = {}
-    for kind, name in _named(parts, questions):
+    for kind, name in _provided_parts(parts, questions):
         for package, files in registry.package_files(kind, name).items():
             by_package.setdefault(package, {}).update(files)
     for package, files in by_package.items():
@@ -144,9 +145,9 @@ def _package_inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[Inp
 
 
 def question_hashes(parts: Parts) -> dict[str, Digests]:
-    """Return the SHA-256 of the files that questions are chosen and changed by, before they are read.
+    """Return the SHA-256 of the files that questions and changes are read from, before they are read.
 
-    Empty if one is missing, which is an error when the questions are chosen.
+    The result is empty if a file is missing, which is an error when the questions are chosen.
     """
     config = parts.config
     with suppress(SetupError):
@@ -161,16 +162,16 @@ def question_hashes(parts: Parts) -> dict[str, Digests]:
     return {}
 
 
-def refuse_replaced(before: Mapping[str, Digests], recorded: Mapping[str, Any]) -> None:
-    """Raise SetupError if a file was replaced while questions were chosen.
+def refuse_replaced(before: Mapping[str, Digests], after: Mapping[str, Any]) -> None:
+    """Raise SetupError if a file was replaced while questions were being chosen.
 
     Args:
-        before: Digests by section and name from before the files were read.
-        recorded: The same from afterwards, with more files.
+        before: Digests by section and name, taken before the files were read.
+        after: The digests taken afterwards, for more files.
     """
     for section, digests in before.items():
         for name, digest in digests.items():
-            if recorded[section].get(name, digest) != digest:
+            if after[section].get(name, digest) != digest:
                 raise SetupError(REPLACED.format(name))
 
 
@@ -178,9 +179,9 @@ REPLACED = "{} was replaced while the run was starting (different SHA-256). Star
 
 
 def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
-    """Check that the files of a run's parts are still those that were recorded. Called when all of them are loaded.
+    """Check that the files of a run's parts still match their records. Call it when all of them are loaded.
 
-    Scenes are read later, and checked then.
+    Scenes are read, and checked, later.
 
     Raises:
         SetupError: A file was replaced between its digest and its loading.
@@ -237,7 +238,7 @@ def check_continued(
         return
     config = parts.config
     shown_questions = questions if parts.image_stress.reads_all_scans else active
-    missing = set(folder.recorded.get("verifiers", ()))
+    unchecked = set(folder.recorded.get("verifiers", ()))
     check_machine(parts, shown_questions, at_hand=True)
     for choice in parts.choices:
         files = list(choice.inputs(config, shown_questions))
@@ -245,10 +246,10 @@ def check_continued(
             choice.check(config, shown_questions)
             choice.check_at_hand(config)
         for file in files:
-            missing.discard(file.name)
+            unchecked.discard(file.name)
             _refuse_changed(file, folder)
-    if missing:
-        raise _differs(min(missing), "verifier file", folder)
+    if unchecked:
+        raise _differs(min(unchecked), "verifier file", folder)
     policies = folder.recorded.get("policies", {})
     for module in changed_inputs("policies", policies, policies):  # missing ones, too
         raise _differs(module.name, "module of the policy", folder)
@@ -260,7 +261,8 @@ def check_continued(
     if folder.record["wording"]["sha256"] != wording.sha256:
         raise _differs(str(wording.file), "dialogue wording", folder)
     digest = prompt_digest(parts)
-    if folder.recorded.get("prompt", digest) != digest:  # the code that composes it has changed
+    # The code that composes the prompt has changed.
+    if folder.recorded.get("prompt", digest) != digest:
         raise SetupError(
             f"the prompt is not the one that {folder.name} started with (different SHA-256). Resume it with render_agent"
             f" {folder.record['program']}, or start a new run."
@@ -279,20 +281,22 @@ def packages(parts: Parts, questions: Sequence[Question] = ()) -> dict[str, str]
         SetupError: A package is not installed or cannot be imported.
     """
     versions = {}
-    for kind, name in _named(parts, questions):
+    for kind, name in _provided_parts(parts, questions):
         if package := registry.package(kind, name):
             registry.load(kind, name)
             versions[f"{kind} {name}"] = package
     return versions
 
 
-def _named(parts: Parts, questions: Sequence[Question]) -> Iterator[tuple[registry.Kind, str]]:
+def _provided_parts(
+    parts: Parts, questions: Sequence[Question]
+) -> Iterator[tuple[registry.Kind, str]]:
     """Yield kind and name of the parts that packages can provide."""
     config = parts.config
     yield "engine", config.engine
     yield "renderer", config.renderer
     yield "reply protocol", config.reply_protocol
-    # A question file is not needed for resuming: the run folder contains the questions.
+    # Resuming needs no question file, because the run folder contains the questions.
     is_part = config.benchmark in registry.names("benchmark")
     if config.batch and is_part and not is_question_file(config):
         yield "benchmark", config.benchmark
@@ -335,18 +339,19 @@ def _differs(file: str, kind: str, folder: RunData) -> SetupError:
     )
 
 
-BYTES_A_PIXEL = 0.6  # of a stored image; views of textured scans take about 0.3, maps 0.9
+# Bytes per pixel of a stored image; views of textured scans take about 0.3, maps 0.9.
+BYTES_A_PIXEL = 0.6
 
-BYTES_A_TURN = 4_000  # log line of a turn; the first, with the instructions, counts as two
+BYTES_A_TURN = 4_000  # log line of a turn; the first turn, with the instructions, counts twice
 
 BYTES_A_CANDIDATE = 1_500  # a rejected reply with its pose and scores
 
 
-def pictures_needed(parts: Parts, questions: Sequence[Question]) -> int:
+def count_images(parts: Parts, questions: Sequence[Question]) -> int:
     """Return an upper bound on the images of a run in which all questions use all their turns.
 
-    Opening views are shared by the questions of a scene, and so are additional views of policies that depend only on
-    the scene. Rendered candidate moves count whether or not they are chosen.
+    The questions of a scene share opening views, and additional views of policies that depend only on the scene.
+    Rendered candidate moves count whether or not they are chosen.
     """
     scenes = len({(question.dataset, question.scene) for question in questions})
     opening = len(parts.opening_kinds)
@@ -354,8 +359,8 @@ def pictures_needed(parts: Parts, questions: Sequence[Question]) -> int:
         moves = parts.agent.candidates if parts.agent.draws else 1
         return scenes * opening + moves * (parts.config.max_turns - 1) * len(questions)
     additional = parts.max_views - opening
-    shared = parts.view_policy.shared
-    return scenes * opening + additional * (scenes if shared else len(questions))
+    is_shared = parts.view_policy.shared
+    return scenes * opening + additional * (scenes if is_shared else len(questions))
 
 
 def disk_needed(
@@ -363,11 +368,11 @@ def disk_needed(
 ) -> int:
     """Return an upper bound in bytes on the disk space of a run in which all questions use all their turns."""
     width, height = parts.config.image_size
-    pictures = pictures_needed(parts, questions)
+    pictures = count_images(parts, questions)
     agent, turns = parts.agent, parts.config.max_turns
     lines = len(questions) * (turns + 1) * BYTES_A_TURN
-    rejected = turns * agent.candidates if agent.chooses else 0
-    lines += len(questions) * rejected * BYTES_A_CANDIDATE
+    num_rejected = turns * agent.candidates if agent.chooses else 0
+    lines += len(questions) * num_rejected * BYTES_A_CANDIDATE
     return round(pictures * width * height * bytes_a_pixel) + lines
 
 
@@ -377,9 +382,9 @@ def refuse_a_full_disk(parts: Parts, questions: Sequence[Question]) -> None:
     folder = next(folder for folder in (output, *output.parents) if folder.exists())
     if not folder.is_dir():
         raise SetupError(f"{folder} is a file, not a folder. Pass another --output.")
-    free, needed = shutil.disk_usage(folder).free, disk_needed(parts, questions)
-    if needed > free:
+    free, required_bytes = shutil.disk_usage(folder).free, disk_needed(parts, questions)
+    if required_bytes > free:
         raise SetupError(
-            f"the run may need {size(needed)}, but {folder} has only {size(free)} free. Pass --output on a larger disk, or"
+            f"the run may need {size(required_bytes)}, but {folder} has only {size(free)} free. Pass --output on a larger disk, or"
             " lower --image-size, --max-turns or --limit."
         )

@@ -1,4 +1,4 @@
-"""The probe after a turn: the model states its beliefs in a side dialogue, separate from the main one."""
+"""The probe after a turn: the model states its beliefs in a side dialogue."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally_scores
 from render_agent.util.display import Display, count_noun, format_duration
 
-LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # between updates of the line and of the score
+LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0  # time between updates of the line and of the score
 
 MIN_UNREADABLE = 3  # unreadable replies before a warning that most are unreadable
 
-MAX_SCAN_NOTES = 10  # different notes about scans that are shown
+MAX_SCAN_NOTES = 10  # maximum number of different notes about scans that are shown
 
 RECENT_TURNS = 256  # turns over which speed is measured
 
@@ -51,8 +51,8 @@ class Progress:
         self._scan_notes: set[str] = set()
         self._began = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT_TURNS)
-        retired = [state for state in self.states if not state.active]
-        self._scored = scored_answers(retired)
+        finished = [state for state in self.states if not state.active]
+        self._scored = scored_answers(finished)
         self._score = ""
         self._score_due = self._line_due = 0.0
 
@@ -100,7 +100,7 @@ class Progress:
                 self.display.warn(caveat)
 
     def _note_scan(self, state: QuestionState, turn: Turn) -> None:
-        """Show notes about the scan of a first turn, such as a start that was moved, each once."""
+        """Show each different note about the scan of a first turn once, such as that the start was moved."""
         for note in turn.scan[1:]:  # the first entry describes the scan
             if note in self._scan_notes:
                 continue
@@ -116,13 +116,13 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """The progress in one line, most important parts first because narrow terminals truncate it."""
+        """The progress in one line, most important parts first, because narrow terminals truncate it."""
         statuses = Counter(state.status for state in self.states)
-        failed, remaining = statuses[Status.FAILED], self.remaining_seconds()
+        num_failed, remaining = statuses[Status.FAILED], self.remaining_seconds()
         seconds = max(time.monotonic() - self._began, 1.0)
         parts = [
             f"{len(self.states) - statuses[Status.ACTIVE]}/{len(self.states)} questions",
-            f"{failed} failed" if failed else "",
+            f"{num_failed} failed" if num_failed else "",
             "" if remaining is None else f"about {format_duration(remaining)} left",
             self._score_so_far(),
             self.place,
@@ -148,20 +148,22 @@ class Progress:
             answers = tally_scores(self._scored)
             if len(answers.sums):
                 low, high = make_estimates(answers)[MACRO].score_interval
-                spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
-                self._score = f"score (parsed answer) {100 * answers.means[MACRO]:.0f}{spread}"
+                half_width = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
+                self._score = f"score (parsed answer) {100 * answers.means[MACRO]:.0f}{half_width}"
         return self._score
 
 
 def remaining_turns(states: Sequence[QuestionState]) -> float:
-    """Estimate the number of further turns.
+    """Estimate the number of remaining turns.
 
     The expected length of a dialogue is the number of turns so far per finished question, which is the mean for a
     constant probability of finishing and accounts for active dialogues.
     """
     active = [state for state in states if state.active]
-    retired = len(states) - len(active)
-    mean = sum(len(state.turns) for state in states) / retired if retired else float("inf")
+    num_finished = len(states) - len(active)
+    mean = (
+        sum(len(state.turns) for state in states) / num_finished if num_finished else float("inf")
+    )
     return sum(min(mean, state.max_turns - len(state.turns)) for state in active)
 
 
@@ -177,5 +179,5 @@ def choice_summary(evidence: Evidence) -> str:
     summary = f"chose candidate {number + 1} of {len(evidence.candidates)}"
     if (ballot := evidence.ballot) is not None:
         return f"{summary}, {100 * ballot.agreement:.0f} % agree on {ballot.winner}"
-    fused = dict(zip(evidence.weighed, evidence.fused, strict=False)).get(number)
-    return summary if fused is None else f"{summary}, score {fused:.2f}"
+    fused_score = dict(zip(evidence.weighed, evidence.fused, strict=False)).get(number)
+    return summary if fused_score is None else f"{summary}, score {fused_score:.2f}"

@@ -49,7 +49,7 @@ from render_agent.util.safe_parse import convert, parse_json
 
 logger = logging.getLogger(__name__)
 
-NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # what to do without runs
+NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # remedy if there are no runs
 
 
 class NoScenes:
@@ -66,7 +66,7 @@ NO_SCENES = NoScenes()
 class RunData:
     """One run on disk, finished or not; `RunLog` writes it.
 
-    Every part is read once, on first use. Call `reload` to update a run in progress.
+    Every part is read only once, on first use. Call `reload` to update a run in progress.
 
     Raises:
         RunLogError: The folder is not a run folder, has another format, or is damaged.
@@ -98,14 +98,14 @@ class RunData:
     @cached_property
     def config(self) -> RunConfig:
         """The options of the run. Raises RunLogError if `config.json` was edited."""
-        saved = self.record["config"]
-        if fingerprint_of(saved) != self.record["fingerprint"]:
+        options = self.record["config"]
+        if fingerprint_of(options) != self.record["fingerprint"]:
             raise RunLogError(
                 f"{self.path / 'config.json'} was edited after the run started: its options do not match their"
                 " fingerprint. Undo the change, or start a new run with the options you want."
             )
         with self._other_version():
-            return RunConfig.from_json(saved)
+            return RunConfig.from_json(options)
 
     @cached_property
     def parts(self) -> Parts:
@@ -167,63 +167,65 @@ class RunData:
 
     @cached_property
     def changed_questions(self) -> ChangedInput | None:
-        """The file `questions.jsonl` if its questions are not those of the run's start; None for older runs."""
-        recorded, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
-        if recorded is None or not file.is_file() or sha256(file) == recorded:
+        """The file `questions.jsonl` if its questions differ from those at the start of the run; None in older runs."""
+        digest, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
+        if digest is None or not file.is_file() or sha256(file) == digest:
             return None
-        if hashlib.sha256(questions_text(self._read_questions())).hexdigest() == recorded:
-            return None  # only keys that are ignored were added
+        if hashlib.sha256(questions_text(self._read_questions())).hexdigest() == digest:
+            return None  # only ignored keys were added
         return ChangedInput("questions", str(file))
 
     @cached_property
     def changed_annotations(self) -> list[ChangedInput]:
-        """The annotation files that have changed since the run started; nothing is derived from them."""
-        recorded = self.recorded.get("annotations", {})
-        return self._named(changed_inputs("annotations", recorded, recorded))
+        """The annotation files that have changed since the run started. They are not used."""
+        digests = self.recorded.get("annotations", {})
+        return self._warn_of(changed_inputs("annotations", digests, digests))
 
     @cached_property
     def changed_scans(self) -> list[ChangedInput]:
-        """The scans, and files of scans, that have changed since the run started; nothing is derived from them."""
-        recorded = self.recorded.get("scans", {})
-        return self._named(changed_inputs("scans", recorded, recorded))
+        """The scans, and files of scans, that have changed since the run started. They are not used."""
+        digests = self.recorded.get("scans", {})
+        return self._warn_of(changed_inputs("scans", digests, digests))
 
-    def _named(self, changed: list[ChangedInput]) -> list[ChangedInput]:
-        """Warn of changed files, whichever command reads them."""
-        for note in scene_notes(changed):
+    def _warn_of(self, changes: list[ChangedInput]) -> list[ChangedInput]:
+        """Warn of changed files, and return them."""
+        for note in scene_notes(changes):
             logger.warning("%s: %s", self.name, note)
-        return changed
+        return changes
 
     def refuse_changes(self, *, scenes: bool) -> None:
         """Check that the run can be combined with others.
 
         Args:
-            scenes: Whether its scenes are needed, too.
+            scenes: True if the scenes are needed too.
 
         Raises:
             RunLogError: The questions, or files of scenes, have changed since the run started.
         """
-        changed = [] if self.changed_questions is None else [self.changed_questions]
+        changes = [] if self.changed_questions is None else [self.changed_questions]
         if scenes:
             of_scenes = [*self.changed_scans, *self.changed_annotations]
-            changed += [file for file in of_scenes if not file.is_missing]
-        if changed:
-            raise RunLogError(f"{changed[0]}. Restore it, or omit {self.path}.", "changed")
+            changes += [file for file in of_scenes if not file.is_missing]
+        if changes:
+            raise RunLogError(f"{changes[0]}. Restore it, or omit {self.path}.", "changed")
 
     @property
     def scene_notes(self) -> list[str]:
-        """The caveats of everything that is derived from scenes: their files that have changed since the run started."""
+        """The caveats about scene-based results if files of scenes have changed since the run started."""
         return scene_notes([*self.changed_scans, *self.changed_annotations])
 
     @property
     def has_questions(self) -> bool:
-        """True if the questions are known: `questions.jsonl`, which is written after `config.json`, exists or is withheld."""
+        """True if the questions are known: `questions.jsonl`, which is written after `config.json`, exists or is
+        withheld.
+        """
         return (self.path / QUESTIONS).is_file() or bool(self.record.get("questions_withheld"))
 
     @cached_property
     def questions(self) -> list[Question]:
         """The questions in run order. Raises RunLogError if the run was killed before they were written.
 
-        Those of an MCP session that is not over are selected again.
+        The questions of an unfinished MCP session are selected again.
         """
         if not self.has_questions:
             raise RunLogError(
@@ -238,7 +240,7 @@ class RunData:
         return self._read_questions()
 
     def _withheld_questions(self) -> list[Question]:
-        """Select the questions of a session, whose folder has none before its end because of the ground truths."""
+        """Select the questions of an MCP session, whose folder has none before its end because of their ground truths."""
         with self._other_version():
             questions = self.parts.questions()
         if hashlib.sha256(questions_text(questions)).hexdigest() != self.recorded.get(QUESTIONS):
@@ -255,7 +257,7 @@ class RunData:
 
     @cached_property
     def turns(self) -> list[LogLine]:
-        """The complete lines of `turns.jsonl`, empty if it does not exist. Raises RunLogError if one is damaged."""
+        """The complete lines of `turns.jsonl`; empty if it does not exist. Raises RunLogError if a line is damaged."""
         file = self.path / "turns.jsonl"
         return read_lines(file, read_line)[0] if file.exists() else []
 
@@ -267,7 +269,7 @@ class RunData:
 
     @cached_property
     def states(self) -> list[QuestionState]:
-        """The questions with their turns, in run order; no scan is opened."""
+        """The questions with their turns, in run order. Opens no scan."""
         return self.read_states()
 
     @cached_property
@@ -280,18 +282,20 @@ class RunData:
         }
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
-        """Return a renamed copy of this run restricted to some questions, including `states`, `rows` and `results`."""
-        selected = copy(self)
-        selected.name = name
-        selected.states = [state for state in self.states if state.id in question_ids]
-        selected.__dict__.pop("rows", None)
-        selected.__dict__.pop("results", None)
-        return selected
+        """Return a renamed copy of this run restricted to the given questions, including `states`, `rows` and
+        `results`.
+        """
+        run = copy(self)
+        run.name = name
+        run.states = [state for state in self.states if state.id in question_ids]
+        run.__dict__.pop("rows", None)
+        run.__dict__.pop("results", None)
+        return run
 
     def facts(self, questions: Iterable[Question]) -> dict[str, Facts]:
         """Return the ground truth of the questions' scenes, by scene, from files that have not changed since the run."""
-        changed = {Path(file.name) for file in self.changed_annotations}
-        return load_facts(questions, self.config.annotations, changed)
+        changed_paths = {Path(file.name) for file in self.changed_annotations}
+        return load_facts(questions, self.config.annotations, changed_paths)
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
         """Return new states of the questions with their turns; `scenes` provides their scenes."""
@@ -311,7 +315,7 @@ class RunData:
     @cached_property
     def scenes(self) -> SceneCache:
         """The scenes shown to the questions, each read on first use."""
-        _ = self.changed_scans  # named once, and not read
+        _ = self.changed_scans  # so that changed scans are reported once, and not read
         return self.parts.scenes(self.questions)
 
     @cached_property
@@ -321,10 +325,10 @@ class RunData:
             return None
         file = self.path / "results.json"
         remedy = f"Delete it, then run render-agent --continue {self.path}"
-        saved: dict[str, Any] = read_json(file, remedy)
+        results: dict[str, Any] = read_json(file, remedy)
         with _damage(file, remedy):
-            convert(saved, Results)
-        return saved
+            convert(results, Results)
+        return results
 
     @cached_property
     def results(self) -> dict[str, Any]:
@@ -338,7 +342,7 @@ class RunData:
         marks: Marks = NO_MARKS,
         reuse: str | None = None,
     ) -> dict[str, Any]:
-        """Compute the results of some questions of this run.
+        """Compute the results of the given questions of this run.
 
         Args:
             states: The questions.
@@ -376,18 +380,18 @@ def _damage(file: Path, remedy: str) -> Iterator[None]:
         raise RunLogError(f"{file} is damaged: {error}. {remedy}") from error
 
 
-def find_run(output: Path, which: str) -> RunData:
+def find_run(output: Path, name: str) -> RunData:
     """Return the run named by `recent`, a name or a path. Raises RunLogError if there is none."""
-    if which == "recent":
+    if name == "recent":
         runs = list_runs(output)
         if not runs:
             raise RunLogError(f"no runs in {output}. {NO_RUNS}")
         return RunData(runs[-1])
-    for path in (output / which, Path(which)):
+    for path in (output / name, Path(name)):
         if path.is_dir():
             return RunData(path)
-    suggestion = did_you_mean(which, [path.name for path in list_runs(output)])
-    raise RunLogError(f"there is no run {which!r} in {output} or at that path{suggestion}")
+    suggestion = did_you_mean(name, [path.name for path in list_runs(output)])
+    raise RunLogError(f"there is no run {name!r} in {output} or at that path{suggestion}")
 
 
 def list_runs(output: Path) -> list[Path]:

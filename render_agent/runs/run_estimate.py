@@ -12,11 +12,11 @@ from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, picture_tokens, text_tokens
 from render_agent.runs.build import Parts
 
-FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most take about 40
+FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take about 40
 
 REWORDING_TOKENS = 300  # per request to reword a question
 
-PROBE_TOKENS = 600  # of the message of a belief probe
+PROBE_TOKENS = 600  # message of a belief probe
 
 JUDGE_PROMPT_TOKENS = 300  # per judge request: rubric, question and reply format, without images
 
@@ -25,20 +25,20 @@ JUDGE_REPLY_TOKENS = 400  # per judge reply: criteria with reasons; none in mode
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Upper bounds on a run: every question uses all its turns, and every reply all its tokens."""
+    """Upper bounds for a run in which every question uses all its turns, and every reply all its tokens."""
 
     requests: int
     prompt_tokens: int
-    """Read over all requests, counted for each sample."""
+    """Prompt tokens of all requests, counted for each sample."""
     cached_tokens: int
     """Part of `prompt_tokens` that a server with a prefix cache has read before."""
     reply_tokens: int
     judge_requests: int = 0
-    """Requests to judges, not included in `requests`; the same holds for their tokens."""
+    """Requests to judges. They and their tokens are not included in the other numbers."""
     judge_prompt_tokens: int = 0
     judge_reply_tokens: int = 0
     judge_model: str | None = None
-    """Model of the judge; None if it is the run's."""
+    """Model of the judge; None if it is that of the run."""
 
 
 def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEstimate:
@@ -54,42 +54,44 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEst
     """
     config, agent = parts.config, parts.agent
     turns, reply = config.max_turns, config.max_new_tokens
-    thought = config.thinking_budget or 0
-    resent = thought if parts.engine.uses_server else 0  # some APIs read earlier thoughts again
+    thought_tokens = config.thinking_budget or 0
+    resent = (
+        thought_tokens if parts.engine.uses_server else 0
+    )  # some APIs read earlier thoughts again
     picture = picture_tokens(parts.model_name, *config.image_size)
-    first = text_tokens(opening) + len(image_files(list(opening))) * picture
+    first_prompt = text_tokens(opening) + len(image_files(list(opening))) * picture
     turn_tokens = reply + resent + FOLLOWING_TOKENS + (picture if parts.free else 0)
     step = turn_tokens + (picture * (agent.samples - 1) if agent.shows_all else 0)
-    shared = text_tokens([message for message in opening if message["role"] == "system"])
-    prompts = [first + step * turn for turn in range(turns)]
+    shared_tokens = text_tokens([message for message in opening if message["role"] == "system"])
+    prompts = [first_prompt + step * turn for turn in range(turns)]
     dialogues = questions * agent.wordings
-    reworded = questions if agent.wordings > 1 else 0
+    num_rewordings = questions if agent.wordings > 1 else 0
     probes = questions * turns if config.probe else 0
-    probed = questions * sum(prompts) + probes * (reply + PROBE_TOKENS) if probes else 0
+    probe_tokens = questions * sum(prompts) + probes * (reply + PROBE_TOKENS) if probes else 0
     return RunEstimate(
-        requests=dialogues * turns + reworded + probes,
+        requests=dialogues * turns + num_rewordings + probes,
         prompt_tokens=dialogues * agent.samples * sum(prompts)
-        + reworded * REWORDING_TOKENS
-        + probed,
+        + num_rewordings * REWORDING_TOKENS
+        + probe_tokens,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
-        + max(0, dialogues - 1) * shared,
-        reply_tokens=(dialogues * agent.samples * turns + reworded) * (reply + thought)
-        + probes * (PROBE_REPLY_TOKENS + thought),
-        **_judged(parts, questions, picture),
+        + max(0, dialogues - 1) * shared_tokens,
+        reply_tokens=(dialogues * agent.samples * turns + num_rewordings) * (reply + thought_tokens)
+        + probes * (PROBE_REPLY_TOKENS + thought_tokens),
+        **_judge_estimate(parts, questions, picture),
     )
 
 
-def _judged(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
+def _judge_estimate(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
     """Return upper bounds on judge requests; empty without judges."""
     config, judges = parts.config, parts.judges
     if not judges:
         return {}
-    each = parts.agent.candidates * (config.max_turns - 1) * questions
-    requests = each * len(judges)
+    num_requests = parts.agent.candidates * (config.max_turns - 1) * questions
+    requests = num_requests * len(judges)
     prompts = sum(JUDGE_PROMPT_TOKENS + judge.max_images * picture for judge in judges)
     return {
         "judge_requests": requests,
-        "judge_prompt_tokens": each * prompts,
+        "judge_prompt_tokens": num_requests * prompts,
         "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY_TOKENS,
         "judge_model": next((judge.argument for judge in judges if judge.argument), None),
     }
@@ -115,7 +117,7 @@ def sentence(estimate: RunEstimate) -> str:
 def cost_bound(parts: Parts, estimate: RunEstimate) -> float | None:
     """Return an upper bound on the cost of a run in USD; None if the price of its model is unknown.
 
-    Every prompt token has the highest of its prices, so that nothing is read from a cache.
+    Every prompt token is charged the highest price, as if nothing were read from a cache.
     """
     price = parts.price
     if price is None:

@@ -74,12 +74,12 @@ LOG = logging.getLogger(__name__)
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
-# Packages whose versions are recorded in config.json.
+# packages whose versions are recorded in config.json
 RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "anthropic", "google-genai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 
 
 class Run:
-    """A run that is ready to start, with an open, locked log and states that match it."""
+    """A run that is ready to start, with an open, locked log and matching states."""
 
     def __init__(
         self,
@@ -137,11 +137,11 @@ class Run:
             config = self.config
             play_here = partial(play, make_views=make_views)
             if not config.alone:
-                recorded = self.parts.recorded
-                dispatch(config, self.states, self.log, observer, make_engine, play_here, recorded)
+                digests = self.parts.recorded
+                dispatch(config, self.states, self.log, observer, make_engine, play_here, digests)
             else:
                 questions = [state.question for state in self.states]
-                with stage(f"starting the engine {config.engine}", announced=True):
+                with stage(f"starting the engine {config.engine}", announce=True):
                     new_engine = make_engine(config, questions)
                     reraise()
                 with closing(new_engine) as engine:
@@ -173,14 +173,14 @@ def play(
         RunLogError: The log cannot be written.
     """
     config = parts.config
-    batched = 0 if engine.capabilities.sequential else config.max_batched_turns
+    max_batched_turns = 0 if engine.capabilities.sequential else config.max_batched_turns
     questions = [state.question for state in states]
     views = make_views(parts, scenes, log.pictures, questions)
     controller = PhaseController(
         turn_taker(parts, engine, views, log, questions),
         observer,
         Failures(config.max_failures, [state.question for state in states if state.active]),
-        max_batched_turns=min(batched, config.max_turns),
+        max_batched_turns=min(max_batched_turns, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
         budget=Budget(parts.billing, config.max_cost, states),
     )
@@ -190,7 +190,7 @@ def play(
 def turn_taker(
     parts: Parts, engine: Engine, views: ViewProvider, log: TurnLog, questions: Sequence[Question]
 ) -> TurnTaker:
-    """Return what takes the turns of some questions, with its verifiers opened."""
+    """Return the turn taker for the given questions, with its verifiers opened."""
     config, prompt = parts.config, parts.prompt
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     check_loaded(parts, questions)
@@ -216,7 +216,7 @@ class Preview:
 
 
 def preview_run(parts: Parts, folder: Path) -> Preview:
-    """Return the questions and the first prompt of a run, with its views rendered into `folder`; loads no model.
+    """Return the questions and the first prompt of a run, with its views rendered into `folder`. Loads no model.
 
     Raises:
         SetupError: Something is missing.
@@ -227,20 +227,24 @@ def preview_run(parts: Parts, folder: Path) -> Preview:
     questions = replace(parts, config=replace(config, allow_missing=True)).questions()
     check_choices(parts, questions, at_hand=False)
     scenes, pictures = parts.scenes(questions), ImageStore(folder)
-    first = next((question for question in questions if question.scan is not None), questions[0])
-    views = make_views(parts, scenes, pictures, [first])
-    observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=parts.blind))
+    first_question = next(
+        (question for question in questions if question.scan is not None), questions[0]
+    )
+    views = make_views(parts, scenes, pictures, [first_question])
+    observation = views.observe(
+        QuestionState(first_question, scenes, config.max_turns, blind=parts.blind)
+    )
     start = time.perf_counter()
     if isinstance(views, FreeViews):
-        views.viewer.ego(scenes.get(first), observation.camera)
+        views.viewer.ego(scenes.get(first_question), observation.camera)
     seconds = time.perf_counter() - start
     views.close()
     pictures.close()
-    messages = parts.prompt.opening(first, observation.views, observation.camera)
+    messages = parts.prompt.opening(first_question, observation.views, observation.camera)
     files = [folder / view.file for view in observation.views]
     pixels = len(files) * config.image_size[0] * config.image_size[1]
-    stored = sum(file.stat().st_size for file in files)
-    return Preview(questions, messages, folder, stored / pixels if pixels else 0.0, seconds)
+    total_bytes = sum(file.stat().st_size for file in files)
+    return Preview(questions, messages, folder, total_bytes / pixels if pixels else 0.0, seconds)
 
 
 def check(
@@ -285,7 +289,7 @@ def start_run(
     parts = replace(parts, recorded=run_record["sha256"])
     scenes = parts.scenes(questions)
     if reads_scan and config.ply is not None and not parts.blind:
-        with stage(f"reading {Path(config.ply).name}", announced=True):
+        with stage(f"reading {Path(config.ply).name}", announce=True):
             scenes.get(questions[0])
     if checks := check_sight(parts, check_servers):
         run_record["sight_checks"] = checks
@@ -309,20 +313,22 @@ def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
         UsageError: A change would affect results.
         RunLogError: The folder was edited.
     """
-    saved = folder.config
+    saved_config = folder.config
     changes = {**changes, **absolute_paths(changes)}
     if "workers" in changes:  # replaces saved devices
         changes = {"devices": (), **changes}
     elif "devices" in changes:
         changes["workers"] = OPTIONS["workers"].default
-    changed = {name: value for name, value in changes.items() if getattr(saved, name) != value}
-    if unchangeable := sorted(changed.keys() - CHANGEABLE):
+    effective_changes = {
+        name: value for name, value in changes.items() if getattr(saved_config, name) != value
+    }
+    if unchangeable := sorted(effective_changes.keys() - CHANGEABLE):
         flag = "--" + unchangeable[0].replace("_", "-")
         raise UsageError(
             f"{flag} cannot change when resuming {folder.name} because it affects results."
             " Omit it, or start a new run."
         )
-    return replace(saved, **changed)
+    return replace(saved_config, **effective_changes)
 
 
 def resume_run(
@@ -426,7 +432,7 @@ def _replay_checked(folder: RunData, parts: Parts, states: Sequence[QuestionStat
 def record(
     parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of `config.json` except its format: the options, and everything the run depends on."""
+    """Return the content of `config.json` except its format: the options, and everything that the run depends on."""
     config, prompt = parts.config, parts.prompt
     wording, notes = prompt.wording, question_notes(config, questions, blind=parts.blind)
     if wording.sha256 != general().sha256:

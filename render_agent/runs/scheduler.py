@@ -1,4 +1,4 @@
-"""The turn scheduler: turns are coroutines, and equal needs of several turns are served in one batch."""
+"""The turn scheduler: turns are coroutines, and the same kind of request from several turns is served in one batch."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ OUT_OF_MEMORY = "out of memory (give the program more memory, or lower --batch-s
 
 TurnCoroutine = Generator[
     Need, Any, None
-]  # one or more turns of a question; yields needs, receives results
+]  # one or more turns of a question: yields requests, receives results
 
 
 @dataclass(eq=False)
 class InFlight:
-    """A started coroutine, and the replies it waits for: by dialogue id, in the order of its requests."""
+    """A started coroutine, and the replies that it waits for: by dialogue id, in the order of its requests."""
 
     coroutine: TurnCoroutine
     replies: dict[str, Reply | None] = field(default_factory=dict)
 
 
 class TurnScheduler:
-    """Runs turn coroutines concurrently and serves their needs in batches.
+    """Runs turn coroutines concurrently and serves their requests in batches.
 
     Views are rendered in a worker thread while the engine generates. Not thread-safe: call it from the thread that
     owns the engine.
@@ -44,7 +44,7 @@ class TurnScheduler:
     Args:
         engine: Answers requests.
         asking: Verifiers that query a model.
-        settle: Called after each batch of completed steps, to sync the log once for all of them.
+        settle: Called after each batch of completed steps, to sync the log once for all.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class TurnScheduler:
         self._asked: dict[str, InFlight] = {}
         self._to_judge: list[tuple[InFlight, Case]] = []
 
-    def run(self, coroutines: Iterable[TurnCoroutine], together: int | None) -> None:
-        """Run coroutines to completion, starting them in order. An exception in one ends the run.
+    def run(self, coroutines: Iterable[TurnCoroutine], max_concurrent: int | None) -> None:
+        """Run coroutines to completion, starting them in order. An exception in any of them ends the run.
 
         Args:
             coroutines: The coroutines.
-            together: Coroutines in flight at once; None uses the engine's preferred batch size, which may change.
+            max_concurrent: Coroutines in flight at once; None uses the engine's preferred batch size, which may change.
         """
         pending = iter(coroutines)
         try:
-            while self._start(pending, together):
+            while self._start(pending, max_concurrent):
                 self._serve_next()
                 self.settle()
                 reraise()
@@ -85,10 +85,10 @@ class TurnScheduler:
         """Wait for the rendering thread to complete its work."""
         self._thread.shutdown()
 
-    def _start(self, pending: Iterator[TurnCoroutine], together: int | None) -> bool:
+    def _start(self, pending: Iterator[TurnCoroutine], max_concurrent: int | None) -> bool:
         """Start coroutines up to the limit; return True if any is in flight."""
         self._submit_renders()
-        while self._in_flight < (together or self.engine.batch_size) and self._has_room():
+        while self._in_flight < (max_concurrent or self.engine.batch_size) and self._has_room():
             if (coroutine := next(pending, None)) is None:
                 break
             self._in_flight += 1
@@ -105,20 +105,20 @@ class TurnScheduler:
             self._drawing.append((flight, future))
 
     def _has_room(self) -> bool:
-        """Return True if another view may be rendered; waiting views take memory."""
+        """Return True if another view may be rendered. Waiting views take memory."""
         waiting = len(self._drawing)
         if self.engine.capabilities.streaming:
             waiting += len(self._asked)
         return waiting < 2 * self.engine.batch_size
 
     def _serve_next(self) -> None:
-        """Serve the first kind of need that is due: rendering, replies, verdicts.
+        """Serve the first kind of request that is due: rendering, replies, verdicts.
 
         Verifiers that query the engine come last, when no other coroutine can join their batch.
         """
-        if self._wants_drawn():
-            while self._wants_drawn():
-                self._take_drawn()
+        if self._waits_for_render():
+            while self._waits_for_render():
+                self._take_rendered()
         elif self._asked:
             with engine_faults(self.engine):
                 replies = self.engine.ready()
@@ -127,11 +127,11 @@ class TurnScheduler:
         else:
             self._judge()
 
-    def _wants_drawn(self) -> bool:
+    def _waits_for_render(self) -> bool:
         """Return True if the next view should be awaited before asking the engine for replies.
 
-        Batching engines get full batches, because rendering takes less time than a model call. Free-running engines
-        get each view as soon as it is rendered, which wakes them.
+        Batching engines get full batches, because rendering takes less time than a model call. Streaming engines get
+        each view as soon as it is rendered, which wakes them.
         """
         if not self._drawing:
             return False
@@ -139,7 +139,7 @@ class TurnScheduler:
             return not self._asked or self._drawing[0][1].done()
         return len(self._asked) < self.engine.batch_size
 
-    def _take_drawn(self) -> None:
+    def _take_rendered(self) -> None:
         flight, future = self._drawing.popleft()
         if (error := future.exception()) is not None:
             self._advance(flight, partial(flight.coroutine.throw, _fault(error)))
@@ -173,7 +173,7 @@ class TurnScheduler:
             self._advance(flight, partial(flight.coroutine.send, list(verdict)))
 
     def _advance(self, flight: InFlight, step: Callable[[], Need]) -> None:
-        """Take the next step of a coroutine, and queue what it needs."""
+        """Take the next step of a coroutine, and queue the requests that it yields."""
         try:
             need = step()
         except StopIteration:
@@ -208,20 +208,20 @@ def engine_faults(engine: Engine) -> Iterator[None]:
 def step_fault(error: BaseException) -> RenderAgentError:
     """Wrap a third-party exception from a turn in an error that fails its question."""
     reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
-    wrapped = RenderAgentError(f"the turn failed: {reason}")
-    wrapped.__cause__ = error
-    return wrapped
+    fault = RenderAgentError(f"the turn failed: {reason}")
+    fault.__cause__ = error
+    return fault
 
 
 def _fault(error: BaseException) -> BaseException:
-    """Return the exception to raise in a coroutine after rendering failed; library errors become RenderError."""
+    """Return the exception to raise in a coroutine after rendering failed. Library errors become RenderError."""
     if isinstance(error, RenderAgentError) or not isinstance(error, Exception):
         return error
-    wrapped = RenderError(
+    fault = RenderError(
         "out of memory while rendering a view. Give the program more memory, or lower --image-size, then resume"
         " with --continue."
         if isinstance(error, MemoryError)
         else repr(error)
     )
-    wrapped.__cause__ = error
-    return wrapped
+    fault.__cause__ = error
+    return fault

@@ -1,7 +1,7 @@
 """One turn of one question: observe, prompt, ask, parse, move, record.
 
-A turn is a coroutine that yields what it waits for (`Draw`, `Ask`, `Judge`). The scheduler serves equal needs of several
-questions in one batch.
+A turn is a coroutine that yields requests (`Draw`, `Ask`, `Judge`). The scheduler serves requests of the same kind from
+several questions in one batch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TurnTaker:
         """Take the next turn of a question and record it.
 
         Args:
-            state: The question; it is updated after the turn is logged.
+            state: The question, which is updated after the turn is logged.
             phase: The phase of the run.
             cost: Collects replies and verdicts as they arrive.
             admit: Called before the first request; raises an exception if the turn may not be taken.
@@ -94,8 +94,8 @@ class TurnTaker:
         candidates = read_candidates(context, replies, self.tools.prompt)
         choice = self.agent.choose(self.tools, context, candidates)
         evidence = yield from self._follow(choice, cost)
-        chosen = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
-        feedback = yield from self._feedback(context, chosen, evidence)
+        candidate = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
+        feedback = yield from self._feedback(context, candidate, evidence)
 
         turn = Turn(
             question_id=state.id,
@@ -103,21 +103,21 @@ class TurnTaker:
             phase=phase,
             views=observation.views,
             messages=messages,
-            reply=chosen.reply,
-            action=chosen.action,
+            reply=candidate.reply,
+            action=candidate.action,
             feedback=feedback,
             camera_before=observation.camera,
-            camera=chosen.camera,
-            outcome=chosen.outcome,
+            camera=candidate.camera,
+            outcome=candidate.outcome,
             tokens=cost.tokens,
             seconds=cost.seconds(observation.seconds, time.perf_counter() - start, replies[0]),
             batch_size=replies[0].batch_size,
-            finish=replies[chosen.group].finish,
+            finish=replies[candidate.group].finish,
             events=(*cost.events, *plan.events),
             evidence=evidence
             and cost.added_to(replace(evidence, wordings=plan.wordings), replies[0]),
             scan=observation.scan,
-            blocks=_blocks_of(replies)[chosen.number],
+            blocks=_blocks_of(replies)[candidate.number],
         )
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.image_files))
         if self.probe is not None and self.probe.keys:
@@ -153,10 +153,14 @@ class TurnTaker:
                     state.question, observation.views, observation.camera, observation.told
                 )
             )
-        last = state.turns[-1]
+        last_turn = state.turns[-1]
         return tuple(
             prompt.following(
-                len(state.turns), last.feedback, observation.views, observation.camera, last.reply
+                len(state.turns),
+                last_turn.feedback,
+                observation.views,
+                observation.camera,
+                last_turn.reply,
             )
         )
 
@@ -180,7 +184,7 @@ class TurnTaker:
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
-        """Serve the needs of an agent and return its result; side dialogues are retired once answered.
+        """Serve the requests of an agent and return its result. Side dialogues are retired once answered.
 
         Raises:
             RenderAgentError: A reply failed.
@@ -196,9 +200,11 @@ class TurnTaker:
             if isinstance(need, Ask):
                 served_value = [*map(limit_reply, served_value, need.requests)]
                 questions = {request.question_id for request in need.requests}
-                retained = {name for about in questions for name in self.agent.dialogues(about)}
+                dialogue_ids = {
+                    name for question_id in questions for name in self.agent.dialogues(question_id)
+                }
                 names = [request.dialogue_id for request in need.requests]
-                self.retire(name for name in names if name not in retained)
+                self.retire(name for name in names if name not in dialogue_ids)
             parts = served_value if isinstance(served_value, list) else []
             cost.add(parts)
             for part in parts:
@@ -206,10 +212,10 @@ class TurnTaker:
                     raise RenderAgentError(part.error) from part.cause
 
     def _feedback(
-        self, context: TurnContext, chosen: Candidate, evidence: Evidence | None
+        self, context: TurnContext, candidate: Candidate, evidence: Evidence | None
     ) -> Generator[Need, Any, str]:
         """Return the feedback for the model, with requested measurements."""
-        feedback, action = chosen.feedback, chosen.action
+        feedback, action = candidate.feedback, candidate.action
         if self.agent.shows_all and evidence and rejected_views(evidence, context.views):
             feedback = f"{feedback} {self.tools.prompt.wording('turn.other_moves')}"
         if isinstance(action, Action) and action.measure and not action.done:
@@ -221,18 +227,22 @@ class TurnTaker:
 
 def _blocks_of(replies: Sequence[Reply]) -> list[Blocks]:
     """Return the blocks of all samples, in the order of the candidates."""
-    return [each for reply in replies for each in reply.blocks or ((),) * len(reply.samples)]
+    return [
+        sample_blocks
+        for reply in replies
+        for sample_blocks in reply.blocks or ((),) * len(reply.samples)
+    ]
 
 
 def read_candidates(
     context: TurnContext, replies: Sequence[Reply], prompt: Prompt
 ) -> list[Candidate]:
-    """Parse all samples of some replies and apply their moves; samples of one reply form a group."""
+    """Parse all samples of the replies and apply their moves. Samples of the same reply form a group."""
     candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
             action = prompt.read(text, context.state.question, reply.finish)
-            # It is unknown which of several samples reached the limit; readable ones count as complete.
+            # It is unknown which of several samples reached the limit, so readable ones count as complete.
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)
             )
@@ -247,7 +257,7 @@ def read_candidates(
 def respond(
     context: TurnContext, action: Action | Malformed, prompt: Prompt, *, cut_off: bool = False
 ) -> tuple[str, Camera, Outcome | None]:
-    """Apply an action; return the feedback for the model, the next camera, and the outcome of the move.
+    """Apply an action. Return the feedback for the model, the next camera, and the outcome of the move.
 
     Args:
         context: The turn, before the state is updated.
@@ -284,10 +294,10 @@ def respond(
 
 
 def _sentence(words: str) -> str:
-    first = words.split(" ", 1)[0]
-    is_field_name = "_" in first  # field names keep their case
-    capitalized = words if is_field_name else words[:1].upper() + words[1:]
-    return capitalized if words.endswith((".", "!")) else capitalized + "."
+    first_word = words.split(" ", 1)[0]
+    is_field_name = "_" in first_word  # field names keep their case
+    sentence = words if is_field_name else words[:1].upper() + words[1:]
+    return sentence if words.endswith((".", "!")) else sentence + "."
 
 
 def _ask(requests: tuple[Request, ...]) -> Generator[Need, Any, list[Reply]]:

@@ -18,13 +18,13 @@ class TurnCost:
 
     parts: list[Reply | Verdict] = field(default_factory=list)
 
-    def add(self, served: Iterable[object]) -> None:
-        """Add replies and verdicts; other objects cost nothing and are ignored."""
-        self.parts += (part for part in served if isinstance(part, Reply | Verdict))
+    def add(self, results: Iterable[object]) -> None:
+        """Add replies and verdicts. Other objects cost nothing and are ignored."""
+        self.parts += (part for part in results if isinstance(part, Reply | Verdict))
 
     @property
     def events(self) -> tuple[str, ...]:
-        """Engine faults that were recovered from, by kind."""
+        """Engine faults that the turn recovered from, by kind."""
         return tuple(event for part in self.parts for event in part.events)
 
     @property
@@ -37,9 +37,9 @@ class TurnCost:
 
         Args:
             rendering: Seconds spent rendering its views.
-            elapsed: Seconds since then.
-            own: Reply to its first request. Generation time is the turn's share of all batches, scaled to the batch
-                size of this reply.
+            elapsed: Seconds since rendering ended.
+            own: Reply to the turn's first request. Generation time is the turn's share of all batches, scaled to the
+                batch size of this reply.
         """
         share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
         times = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)

@@ -24,50 +24,53 @@ from render_agent.util.safe_parse import (
 
 T = TypeVar("T")
 
-# Errors from fsync on a folder that mean the file system does not support or need it.
+# errors from fsync on a folder if the file system does not support or need it
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
 
-# What to do if a file cannot be written; RESUME is for files of a run in progress.
+# Remedies if a file cannot be written; RESUME is for files of a run in progress.
 FIX = "make room or fix the permissions, then try again"
 RESUME = "make room or fix the permissions, then resume; everything logged so far is saved"
 
 
-def write_errors(path: Path | str, then: str = FIX) -> AbstractContextManager[None]:
-    """Turn an OSError raised while writing `path` into a RunLogError that says what to do `then`."""
-    return os_errors(RunLogError, f"write {path}", then)
+def write_errors(path: Path | str, remedy: str = FIX) -> AbstractContextManager[None]:
+    """Turn an OSError raised while writing `path` into a RunLogError that ends with the remedy."""
+    return os_errors(RunLogError, f"write {path}", remedy)
 
 
 def check_writable(path: Path) -> None:
-    """Raise SetupError if no file can be created at `path` or in a folder of that name; leaves nothing behind."""
+    """Raise SetupError if no file can be created at `path` or in a folder of that name. Leaves nothing behind."""
     from tempfile import TemporaryFile
 
     target = path.absolute()
     existing = next(place for place in (target, *target.parents) if place.exists())
-    then = f"files cannot be created in {existing}; choose another location"
-    with os_errors(SetupError, f"write {path}", then):
+    remedy = f"files cannot be created in {existing}; choose another location"
+    with os_errors(SetupError, f"write {path}", remedy):
         TemporaryFile(dir=target.parent if target.is_file() else existing).close()
 
 
-def atomic_write(path: Path, content: bytes, *, durable: bool = True, then: str = FIX) -> None:
+def atomic_write(path: Path, content: bytes, *, durable: bool = True, remedy: str = FIX) -> None:
     """Write a file atomically: after a crash of the process it is either complete or unchanged.
 
     Args:
         path: File to write; must not be a device or a pipe, which would be replaced.
         content: The whole content.
         durable: Also survive a crash of the machine (fsync).
-        then: What to do if the file cannot be written.
+        remedy: What to do if the file cannot be written.
 
     Raises:
         RunLogError: The file cannot be written.
     """
-    make_folders(path.parent, durable=durable, then=then)
-    with write_errors(path, then), suppress(FileNotFoundError):
+    make_folders(path.parent, durable=durable, remedy=remedy)
+    with write_errors(path, remedy), suppress(FileNotFoundError):
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise OSError(errno.EINVAL, "not a regular file")
     # Path.open has no `opener` parameter.
-    with replacing_file(path, then) as partial, open(partial, "wb", opener=_open_no_follow) as file:
+    with (
+        replacing_file(path, remedy) as partial,
+        open(partial, "wb", opener=_open_no_follow) as file,
+    ):
         file.write(content)
         if durable:
             file.flush()
@@ -77,7 +80,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, then: str 
 
 
 @contextmanager
-def replacing_file(path: Path, then: str = FIX) -> Iterator[Path]:
+def replacing_file(path: Path, remedy: str = FIX) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` at the end, or is removed on error.
 
     Raises:
@@ -85,20 +88,20 @@ def replacing_file(path: Path, then: str = FIX) -> Iterator[Path]:
     """
     partial = path.with_name(f".{path.name}.part")
     try:
-        with write_errors(path, then):
+        with write_errors(path, remedy):
             yield partial
             partial.replace(path)
     except BaseException:
-        if not partial.is_symlink():  # then it was created by someone else
+        if not partial.is_symlink():  # otherwise it was created by someone else
             with suppress(OSError):
                 partial.unlink()
         raise
 
 
-def make_folders(folder: Path, *, durable: bool, then: str = FIX) -> None:
+def make_folders(folder: Path, *, durable: bool, remedy: str = FIX) -> None:
     """Create a folder and its parents. With `durable`, they survive a crash of the machine."""
     new = [path for path in (folder, *folder.parents) if durable and not path.exists()]
-    with write_errors(folder, then):
+    with write_errors(folder, remedy):
         folder.mkdir(parents=True, exist_ok=True)
     for path in new:
         sync_folder(path.parent)
@@ -148,7 +151,7 @@ def _open_no_follow(path: str, flags: int) -> int:
 
 
 def write_all(file: FileIO, content: bytes) -> None:
-    """Write all of `content` to an unbuffered file; raise OSError if not all of it fits."""
+    """Write all of `content` to an unbuffered file. Raises OSError if not all of it fits."""
     remaining = memoryview(content)
     while remaining:
         remaining = remaining[file.write(remaining) :]
@@ -189,7 +192,7 @@ def read_json(path: Path, remedy: str = "Restore the file.") -> Any:
 
 
 def read_lines(
-    path: Path, read: Callable[[bytes], T] = parse_json, max_bytes: int | None = None
+    path: Path, parse_line: Callable[[bytes], T] = parse_json, max_bytes: int | None = None
 ) -> tuple[list[T], int]:
     """Parse a JSON-lines file; return the parsed lines and the number of bytes they occupy.
 
@@ -197,11 +200,11 @@ def read_lines(
 
     Args:
         path: File to read.
-        read: Parses one line.
+        parse_line: Parses one line.
         max_bytes: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
 
     Raises:
-        RunLogError: Any other line is invalid, or `read` raises ValidationError for a line.
+        RunLogError: Any other line is invalid, or `parse_line` raises ValidationError for a line.
     """
     lines: list[T] = []
     size, max_bytes = 0, max_bytes or MAX_LINE_BYTES
@@ -216,7 +219,7 @@ def read_lines(
                     )
                 break
             try:
-                lines.append(read(line))
+                lines.append(parse_line(line))
             except ValidationError as error:
                 raise RunLogError(
                     f"{path} is damaged: line {len(lines) + 1} is invalid: {error}"

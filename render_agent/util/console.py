@@ -19,11 +19,11 @@ GAP = 2  # spaces between two columns
 
 READABLE_WIDTH = 80  # captions below narrow tables wrap at this width
 
-MIN_TEXT_WIDTH = 20  # of a last column of text; longer words extend past the edge
+MIN_TEXT_WIDTH = 20  # minimum width of a last column of text; longer words extend past the edge
 
 
 class PlainConsole(Console):
-    """A console that interprets no markup, escapes control characters and crops no lines."""
+    """A console that interprets no markup, escapes control characters and does not crop lines."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
@@ -62,7 +62,7 @@ class _Width(NamedTuple):
 
 
 class PlainTable:
-    """A table for the terminal that breaks no word and omits nothing, however narrow the terminal is.
+    """A table for the terminal that neither breaks words nor omits text, however narrow the terminal is.
 
     Text wraps between words. If the columns do not fit side by side, every row is printed as a list of headings and
     values instead. Rich's own table breaks words and truncates cells.
@@ -122,8 +122,8 @@ class PlainTable:
             return None
         by_need = sorted(range(len(limits)), key=lambda n: limits[n].most - limits[n].least)
         for place, number in enumerate(by_need):
-            needed = limits[number].most - limits[number].least
-            share = min(needed, remaining // (len(by_need) - place))
+            missing_width = limits[number].most - limits[number].least
+            share = min(missing_width, remaining // (len(by_need) - place))
             widths[number] += share
             remaining -= share
         return widths
@@ -133,13 +133,13 @@ class PlainTable:
         lines = [line for cell in cells for line in cell.split(allow_blank=True)]
         head = Text(column.header)
         words = [Text(word) for line in [head, *lines] for word in line.plain.split()]
-        most = max((text.cell_len for text in [head, *lines]), default=0)
-        least = max((word.cell_len for word in words), default=0)
+        max_width = max((text.cell_len for text in [head, *lines]), default=0)
+        min_width = max((word.cell_len for word in words), default=0)
         if column.right:
-            least = max(least, *(line.cell_len for line in lines), 0)
+            min_width = max(min_width, *(line.cell_len for line in lines), 0)
         elif number == len(self.columns) - 1:
-            least = min(least, MIN_TEXT_WIDTH)
-        return _Width(least, max(most, least))
+            min_width = min(min_width, MIN_TEXT_WIDTH)
+        return _Width(min_width, max(max_width, min_width))
 
     def _align_rows(self, widths: Sequence[int]) -> Iterator[Text]:
         if any(column.header for column in self.columns):
@@ -155,21 +155,21 @@ class PlainTable:
         self, row: Sequence[Text], widths: Sequence[int], at_bottom: bool = False
     ) -> Iterator[Text]:
         """Yield the lines of a row."""
-        wrapped = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
         if at_bottom:
-            height = max(map(len, wrapped))
-            wrapped = [[Text()] * (height - len(lines)) + lines for lines in wrapped]
-        for lines in zip_longest(*wrapped, fillvalue=Text()):
-            joined = Text(overflow="ignore")
+            height = max(map(len, cells))
+            cells = [[Text()] * (height - len(lines)) + lines for lines in cells]
+        for lines in zip_longest(*cells, fillvalue=Text()):
+            line = Text(overflow="ignore")
             for column, width, part in zip(self.columns, widths, lines, strict=True):
                 space = Text(" " * max(width - part.cell_len, 0))
-                joined.append_text(space + part if column.right else part + space)
-                joined.append(" " * GAP)
-            joined.rstrip()
-            yield joined
+                line.append_text(space + part if column.right else part + space)
+                line.append(" " * GAP)
+            line.rstrip()
+            yield line
 
     def _list_rows(self, width: int) -> Iterator[Text]:
-        """Yield every row as headings and values, the first on a line of its own."""
+        """Yield every row as headings and values, the first one on a separate line."""
         for number, row in enumerate(self._rows):
             if number and number in self._sections:
                 yield Text()
@@ -178,9 +178,9 @@ class PlainTable:
                 for column, cell in zip(self.columns, row, strict=True)
                 if cell
             ]
-            first, *others = pairs or [""]
+            first, *rest = pairs or [""]
             yield from _wrap(Text(first, "bold"), width)
-            for line in _join_pairs(others, width - GAP):
+            for line in _join_pairs(rest, width - GAP):
                 for part in _wrap(Text(line), width - GAP):
                     yield Text(" " * GAP, overflow="ignore") + part
 
@@ -189,9 +189,9 @@ def _join_pairs(pairs: Sequence[str], width: int) -> list[str]:
     """Join texts to lines of at most `width` if possible."""
     lines: list[str] = []
     for pair in pairs:
-        joined = f"{lines[-1]} · {pair}" if lines else pair
-        if lines and Text(joined).cell_len <= width:
-            lines[-1] = joined
+        line = f"{lines[-1]} · {pair}" if lines else pair
+        if lines and Text(line).cell_len <= width:
+            lines[-1] = line
         else:
             lines.append(pair)
     return lines

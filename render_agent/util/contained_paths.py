@@ -1,7 +1,7 @@
-"""Keep file access inside the run folder: links that lead out of it are neither read nor written through.
+"""Keeps file access inside the run folder: links that lead out of it are neither read nor written through.
 
-A run folder may come from an untrusted source. A link named `run.lock` in it could point at a file of the
-user who resumes the run, and an image name in its log could do the same.
+A run folder may come from an untrusted source. Its `run.lock` could be a link to a file of the user who resumes the
+run, and so could an image name in its log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from render_agent.util.reasons import short_repr
 
 PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"  # image names: PNGs below `views`
 
-# Files and folders in a run folder.
+# files and folders in a run folder
 OWN = (
     "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",
     "results.csv", "views", "report",
@@ -28,7 +28,7 @@ def check_links(folder: Path) -> None:
     """Raise RunLogError if a file of the run leads out of its folder or is not an ordinary file."""
     for name in OWN:
         path = folder / name
-        # A missing file or a dangling link is harmless.
+        # a missing file or a dangling link is harmless
         with os_errors(RunLogError, f"read {path}"), suppress(FileNotFoundError):
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
@@ -46,7 +46,7 @@ def check_inside(folder: Path, path: Path) -> None:
 
 
 def check_not_pipe(path: Path) -> None:
-    """Raise RunLogError if a path is a pipe, a socket or a device: reading it could block forever."""
+    """Raise RunLogError if a path is a pipe, a socket or a device, because reading it could block forever."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise RunLogError(f"{path} is neither a file nor a folder; remove it")
 
@@ -57,7 +57,7 @@ def is_image_name(file: object) -> bool:
 
 
 def image_path(folder: Path, file: str) -> Path:
-    """Return the path of an image of a run; raise RunLogError if it is outside the run folder."""
+    """Return the path of an image of a run. Raises RunLogError if it is outside the run folder."""
     if not is_image_name(file):
         raise RunLogError(f"{short_repr(file)} is not an image of {folder}; its log was edited")
     path = folder / file
@@ -69,7 +69,7 @@ def image_path(folder: Path, file: str) -> Path:
 def _follow_link(folder: Path, path: Path) -> int:
     """Return the mode of a link's target, which must be inside the folder or a device."""
     mode = os.stat(path).st_mode if path.exists() else 0  # noqa: PTH116
-    # A device such as /dev/full contains nothing to read or overwrite.
+    # a device such as /dev/full contains nothing to read or overwrite
     if not stat.S_ISCHR(mode):
         check_inside(folder, path)
     return mode or stat.S_IFREG

@@ -13,7 +13,7 @@ T = TypeVar("T")
 def run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in a thread, because the main thread of a notebook already runs an event loop.
 
-    The loop is closed even if nest_asyncio has replaced `asyncio.run`, which then leaves it open.
+    The loop is closed even if nest_asyncio has replaced `asyncio.run`, whose replacement leaves loops open.
     """
 
     def run() -> T:

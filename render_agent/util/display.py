@@ -48,7 +48,7 @@ def _progress(console: Console | None = None) -> Progress:
 
 
 class Display:
-    """Prints messages and progress: live on a terminal, as plain lines otherwise, only warnings if quiet."""
+    """Prints messages and progress: live on a terminal, otherwise as plain lines; if quiet, only warnings."""
 
     def __init__(self, console: Console, *, quiet: bool = False, verbose: bool = False) -> None:
         self.console = console
@@ -74,7 +74,7 @@ class Display:
             self.note(text)
 
     def update(self, line: str) -> None:
-        """Show the current status: in place on a terminal, else one line every PLAIN_LINE_SECONDS."""
+        """Show the current status: in place on a terminal, otherwise one line every PLAIN_LINE_SECONDS."""
         if self.live:
             if self._line is None:
                 self._line = self.progress.add_task("", total=None, amount=False)
@@ -112,7 +112,7 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-_shown: list[Display] = []  # stack of active displays, innermost last
+_displays: list[Display] = []  # stack of active displays, innermost last
 
 
 @contextmanager
@@ -122,12 +122,12 @@ def display_on(
     """Show messages and progress on a console within the block."""
     make = NotebookDisplay if in_notebook() else Display
     display = make(console, quiet=quiet, verbose=verbose)
-    _shown.append(display)
+    _displays.append(display)
     try:
         yield display
     finally:
         display.close()
-        _shown.remove(display)
+        _displays.remove(display)
 
 
 class Stage:
@@ -140,10 +140,10 @@ class Stage:
 
     def advance(self, count: float = 1) -> None:
         """Add `count` to the amount done."""
-        self.at(self.done + count)
+        self.set_done(self.done + count)
 
-    def at(self, done: float, total: float | None = None) -> None:
-        """Set the amount done, and the total if it is known by now."""
+    def set_done(self, done: float, total: float | None = None) -> None:
+        """Set the amount done, and the total if it is known."""
         self.done = done
         if self._task in self._progress.task_ids:  # a library's progress bar may outlive the stage
             self._progress.update(self._task, completed=done, total=total)
@@ -151,11 +151,11 @@ class Stage:
 
 @contextmanager
 def stage(
-    text: str, total: float | None = None, *, in_bytes: bool = False, announced: bool = False
+    text: str, total: float | None = None, *, in_bytes: bool = False, announce: bool = False
 ) -> Iterator[Stage]:
-    """Show the progress of a long task on a terminal; with `announced`, print a line otherwise."""
-    display = _shown[-1] if _shown else None
-    if display is not None and announced and not display.live:
+    """Show the progress of a long task on a terminal. With `announce`, print a line on other outputs."""
+    display = _displays[-1] if _displays else None
+    if display is not None and announce and not display.live:
         display.note(text)
     progress = _progress() if display is None else display.progress
     task = progress.add_task(text, total=total, amount=True, in_bytes=in_bytes)
@@ -196,11 +196,11 @@ def join_names(names: Sequence[str]) -> str:
 
 def first_names(names: Sequence[str]) -> str:
     """Return the first three names and the number of the others: "a, b, c and 4 others"."""
-    rest = len(names) - 3
+    num_others = len(names) - 3
     return (
         join_names(names)
-        if rest <= 0
-        else f"{', '.join(names[:3])} and {count_noun(rest, 'other')}"
+        if num_others <= 0
+        else f"{', '.join(names[:3])} and {count_noun(num_others, 'other')}"
     )
 
 
@@ -209,7 +209,7 @@ def size(count: float) -> str:
     return decimal(int(count))
 
 
-def stage_bar_class(shown: Stage) -> type[Any]:
+def stage_bar_class(target: Stage) -> type[Any]:
     """Return a tqdm class that reports a library's progress to a stage and draws nothing.
 
     If the library opens several bars, the one with the highest count is shown. For a stage in bytes, only bars
@@ -220,15 +220,15 @@ def stage_bar_class(shown: Stage) -> type[Any]:
     class StageBar(tqdm):  # type: ignore[misc]
         """A tqdm bar that forwards its count to the stage."""
 
-        def __init__(self, *positional: Any, **named: Any) -> None:
-            unit = named.get("unit")
-            self.counts = unit == "B" or not shown.in_bytes
-            super().__init__(*positional, **{**named, "file": StringIO(), "disable": False})
+        def __init__(self, *positional: Any, **options: Any) -> None:
+            unit = options.get("unit")
+            self.counts = unit == "B" or not target.in_bytes
+            super().__init__(*positional, **{**options, "file": StringIO(), "disable": False})
 
         def display(self, *_: Any, **__: Any) -> bool:
             """Forward the count to the stage."""
-            if self.counts and self.n >= shown.done:
-                shown.at(self.n, self.total)
+            if self.counts and self.n >= target.done:
+                target.set_done(self.n, self.total)
             return True
 
     return StageBar

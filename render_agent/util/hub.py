@@ -1,4 +1,4 @@
-"""Look up files on the Hugging Face hub or in its local cache."""
+"""Finds files on the Hugging Face hub or in its local cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hub_file(
     Args:
         name: Repository id of a model or dataset.
         file: File name in the repository.
-        otherwise: What the user can do instead; ends each error message.
+        otherwise: What the user can do instead; the end of each error message.
         dataset: Look for a dataset instead of a model.
         revision: Branch, tag or commit; None for the default branch.
 
@@ -59,8 +59,8 @@ def hub_file(
     # errors.HTTPError is the base class of client errors in every supported version.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         pass
-    cached = try_to_load_from_cache(name, file, **source)
-    if not isinstance(cached, str):
+    cached_path = try_to_load_from_cache(name, file, **source)
+    if not isinstance(cached_path, str):
         why = "HF_HUB_OFFLINE is set" if offline else "the hub cannot be reached"
         raise SetupError(f"{name} is not in the local cache and {why}: {otherwise}")
-    return Path(cached), None
+    return Path(cached_path), None

@@ -1,4 +1,4 @@
-"""Raise SIGINT and SIGTERM as exceptions throughout the program."""
+"""Raises SIGINT and SIGTERM as exceptions throughout the program."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Terminated(BaseException):
 
 KINDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
 
-_arrived: list[type[BaseException]] = []
+_received: list[type[BaseException]] = []
 
 
 def install() -> None:
     """Install handlers that raise the exceptions in KINDS; ignored signals stay ignored."""
-    _arrived.clear()
+    _received.clear()
     for number in KINDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _arrive)
 
 
 def reraise() -> None:
-    """Raise the first signal's exception again, if a library swallowed it (some do during import)."""
-    if _arrived:
-        raise _arrived[0]
+    """Raise the first signal's exception again, in case a library swallowed it (some do during import)."""
+    if _received:
+        raise _received[0]
 
 
 def exit_code(stop: BaseException) -> int:
@@ -39,5 +39,5 @@ def exit_code(stop: BaseException) -> int:
 
 def _arrive(number: int, frame: FrameType | None) -> NoReturn:
     kind = KINDS[signal.Signals(number)]
-    _arrived.append(kind)
+    _received.append(kind)
     raise kind

@@ -17,11 +17,11 @@ def available_memory(root: Path = Path("/")) -> tuple[int, int]:
     for group in _control_groups(root):
         with suppress(OSError, ValueError):  # no such file, or no limit ("max")
             limit = int((group / "memory.max").read_text())
-            used = int((group / "memory.current").read_text())
+            used_bytes = int((group / "memory.current").read_text())
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # The kernel reclaims inactive file pages when memory is needed.
-            used -= int(stat.get("inactive_file", 0))
-            total, free = min(total, limit), min(free, max(0, limit - used))
+            # the kernel reclaims inactive file pages when memory is needed
+            used_bytes -= int(stat.get("inactive_file", 0))
+            total, free = min(total, limit), min(free, max(0, limit - used_bytes))
     return total, free
 
 
@@ -38,15 +38,17 @@ def _control_groups(root: Path) -> list[Path]:
 
 @contextmanager
 def limit_memory(limit: int) -> Iterator[None]:
-    """Limit further allocations in this process to `limit` bytes; raise ValueError if exceeded. Linux only."""
+    """Limit further allocations in this process to `limit` bytes. The block raises ValueError if it exceeds them. Linux
+    only.
+    """
     if sys.platform != "linux":
         yield
         return
     import resource
 
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = used + limit if soft == resource.RLIM_INFINITY else min(used + limit, soft)
+    bound = used_bytes + limit if soft == resource.RLIM_INFINITY else min(used_bytes + limit, soft)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
     try:
         yield

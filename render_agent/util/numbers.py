@@ -1,11 +1,11 @@
-"""Parse numbers as people and models write them: "0.5", "0.5 m", "-45°", "1,234", "twelve"."""
+"""Parses numbers as people and models write them: "0.5", "0.5 m", "-45°", "1,234", "twelve"."""
 
 from __future__ import annotations
 
 import math
 import re
 
-# Metres per unit of length.
+# metres per unit of length
 UNITS = {
     "m": 1.0, "meter": 1.0, "meters": 1.0, "metre": 1.0, "metres": 1.0,
     "cm": 0.01, "centimeter": 0.01, "centimeters": 0.01, "centimetre": 0.01, "centimetres": 0.01,
@@ -13,13 +13,13 @@ UNITS = {
     "millimetre": 0.001, "millimetres": 0.001,
 }  # fmt: skip
 
-# Degrees per unit of angle.
+# degrees per unit of angle
 ANGLES = {
     "°": 1.0, "º": 1.0, "deg": 1.0, "degree": 1.0, "degrees": 1.0,
     "rad": 180 / math.pi, "radian": 180 / math.pi, "radians": 180 / math.pi,
 }  # fmt: skip
 
-# English number words from 0 to 20.
+# English number words from 0 to 20
 SMALL_NUMBERS = {
     word: value
     for value, word in enumerate(
@@ -34,7 +34,7 @@ _AT_START = re.compile(rf"[-+]?{_DIGITS}|{_WORD}")
 
 
 def parse_quantity(value: object, units: dict[str, float]) -> float | None:
-    """Return `value` as a finite number in the base unit of `units`, or None if it is not one.
+    """Return `value` as a finite number in the base unit of `units`; None if it is not a quantity.
 
     Text may contain one number, in digits or as a word up to twenty, and one unit. Booleans are not numbers.
     """

@@ -56,7 +56,8 @@ def start_child(
 def map_in_processes(
     function: Callable[[Task], Result], tasks: Sequence[Task], processes: int
 ) -> Iterator[Result]:
-    """Yield `function(task)` for each task in order, in spawned processes; in this process if `processes` is 1.
+    """Yield `function(task)` for each task in order, computed in spawned processes; in this process if `processes` is
+    1.
 
     Stopping the iteration, by an exception or otherwise, kills the processes.
     """
@@ -69,12 +70,12 @@ def map_in_processes(
     try:
         with (
             _interrupts_ignored()
-        ):  # inherited: Ctrl-C goes to this process only, which then kills the others
+        ):  # inherited, so that Ctrl-C goes only to this process, which then kills the others
             results = pool.map(function, tasks)
         yield from results
     except BaseException:
         children = set(active_children()) - earlier
-        # Before the kill: a pool that finds its processes dead fails its tasks, and fails itself on canceled ones.
+        # Before the kill: a pool that finds its processes dead fails its tasks, and crashes on canceled ones.
         pool.shutdown(wait=False, cancel_futures=True)
         for child in children:
             child.kill()

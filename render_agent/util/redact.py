@@ -1,4 +1,4 @@
-"""Redaction: remove the environment's keys and tokens from all output, and local paths from what is shared."""
+"""Redaction: removes the environment's keys and tokens from all output, and local paths from shared output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-MIN_KEY_CHARS = 8  # characters; shorter values are hardly keys and would match ordinary words
+MIN_KEY_CHARS = 8  # shorter values are unlikely to be keys and would match ordinary words
 
 # Suffixes of environment variable names. A tuple, because this runs for every reply and `endswith` beats a regex.
 _KEY_SUFFIXES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
@@ -41,17 +41,17 @@ def environment_keys() -> list[str]:
 
 def redact_keys(text: str) -> str:
     """Return the text with every key of the environment replaced by "[key]"."""
-    return without(text, environment_keys())
+    return redact_secrets(text, environment_keys())
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return the text with every secret replaced by "[key]"."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "[key]")
     return text
 
 
-# An absolute path in a text: at least one folder and a name.
+# an absolute path in a text: at least one folder and a name
 _ABSOLUTE = re.compile(
     r"(?<![\w.</*~%-])(?:file://)?(?:/[\w.@+~-]+)+/([\w.@+~-]+)/?|[A-Za-z]:\\(?:[\w.@+-]+\\)*([\w.@+-]+)"
 )
@@ -72,9 +72,9 @@ def public(value: Any, folders: Iterable[Path] = ()) -> Any:
         return value
     home = str(Path.home())
     for folder in sorted({str(folder) for folder in folders} | {home}, key=len, reverse=True):
-        for written in {folder, html.escape(folder)} - {"/"}:
+        for spelling in {folder, html.escape(folder)} - {"/"}:
             name = "~" if folder == home else Path(folder).name
-            value = value.replace(written + "/", "").replace(written, name)
+            value = value.replace(spelling + "/", "").replace(spelling, name)
     return _ABSOLUTE.sub(lambda match: match[1] or match[2], redact_keys(value))
 
 

@@ -1,7 +1,7 @@
 """Bounded, typed parsing of untrusted JSON and YAML. Every failure is a ValueError.
 
-A document's type (a dataclass, a `msgspec.Struct` or a TypedDict) has the bounds of its values as annotations.
-It is used to parse, validate and serialise the document.
+A document's type (a dataclass, a `msgspec.Struct` or a TypedDict) is annotated with the bounds of its values. It is
+used to parse, validate and serialise the document.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
 
     class _CustomType(type):
-        """Metaclass of a type that msgspec delegates to `dec_hook`."""
+        """Metaclass for types that msgspec delegates to `dec_hook`."""
 
         def __instancecheck__(cls, value):
             return True
@@ -37,7 +37,7 @@ else:
 
     # msgspec's tagged unions need a type field, which the files in a run folder do not have.
     class Either(metaclass=_CustomType):
-        """Union of object types: the first whose first field is present in the data, else the last."""
+        """Union of object types: the first type whose first field is present in the data, otherwise the last."""
 
 
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
@@ -59,7 +59,7 @@ class ValidationError(ValueError):
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
-    """Parse JSON with the options of `json.loads`; raise ValueError if it is invalid or nested too deeply."""
+    """Parse JSON with the options of `json.loads`. Raises ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(text, **options)
     except RecursionError:
@@ -67,7 +67,7 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
 
 
 def decode_json(text: bytes, type_: Any) -> Any:
-    """Parse JSON into a declared type; raise ValidationError if it does not match, ValueError if it is not JSON."""
+    """Parse JSON into a declared type. Raises ValidationError if it does not match, ValueError if it is not JSON."""
     try:
         return _decoder(type_).decode(text)
     except msgspec.ValidationError as error:
@@ -78,7 +78,7 @@ def decode_json(text: bytes, type_: Any) -> Any:
 
 
 def convert(data: Any, type_: Any) -> Any:
-    """Convert plain JSON or YAML values to a declared type; raise ValidationError if they do not match."""
+    """Convert plain JSON or YAML values to a declared type. Raises ValidationError if they do not match."""
     try:
         return msgspec.convert(data, type_, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
@@ -104,7 +104,7 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _from_plain(type_: Any, data: Any) -> Any:
-    """Convert plain values to a type that msgspec does not support; its `dec_hook`."""
+    """Convert plain values to a type that msgspec does not support (its `dec_hook`)."""
     if type_ is Path:
         if not is_path(data):
             raise ValueError(f"{short_repr(data)} is not a valid file path")
@@ -122,7 +122,7 @@ def _first_field(kind: Any) -> str:
 
 
 def _to_plain(data: Any) -> Any:
-    """Convert an instance of a type that msgspec does not support to a plain value; its `enc_hook`."""
+    """Convert an instance of a type that msgspec does not support to a plain value (its `enc_hook`)."""
     if isinstance(data, PurePath):
         return str(data)
     for kind in (float, int, str):
@@ -132,7 +132,7 @@ def _to_plain(data: Any) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse YAML into plain values; raise ValueError if it is invalid or expands beyond MAX_ENTRIES."""
+    """Parse YAML into plain values. Raises ValueError if it is invalid or expands beyond MAX_ENTRIES."""
     import yaml
 
     try:
@@ -150,14 +150,14 @@ def parse_yaml(text: str) -> Any:
 
 
 def read_bounded(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a file; raise OSError if it cannot be read, ValueError if it exceeds `max_bytes` bytes."""
+    """Return the content of a file. Raises OSError if it cannot be read, ValueError if it exceeds `max_bytes`."""
     with path.open("rb") as file:
         # read(n) allocates n bytes even if the file is shorter; the size of a pipe is unknown.
         status = os.fstat(file.fileno())
         max_bytes = max_bytes if stat.S_ISREG(status.st_mode) else min(max_bytes, MAX_PIPED_BYTES)
         content = file.read(min(status.st_size, max_bytes) + 1)
-        while len(content) <= max_bytes and (more := file.read(CHUNK_BYTES)):
-            content += more
+        while len(content) <= max_bytes and (chunk := file.read(CHUNK_BYTES)):
+            content += chunk
     if len(content) > max_bytes:
         raise ValueError(f"it has more than {max_bytes:,} bytes")
     return content
@@ -167,19 +167,19 @@ def is_path(file: object) -> bool:
     """Return True if `file` is a syntactically valid file path, whether or not the file exists."""
     if not isinstance(file, str) or "\0" in file or not Path(file).name:
         return False
-    encoded = file.encode("utf-8", "replace")
-    return len(encoded) < LONGEST_PATH and max(map(len, encoded.split(b"/"))) <= LONGEST_NAME
+    data = file.encode("utf-8", "replace")
+    return len(data) < LONGEST_PATH and max(map(len, data.split(b"/"))) <= LONGEST_NAME
 
 
-def _entries(node: Any, counted: dict[int, int]) -> int:
-    """Count the entries of a YAML node with aliases expanded; raise ValueError if it contains itself."""
-    count = counted.get(id(node))
+def _entries(node: Any, counts: dict[int, int]) -> int:
+    """Count the entries of a YAML node with aliases expanded. Raises ValueError if it contains itself."""
+    count = counts.get(id(node))
     if count is not None:
         if not count:
             raise ValueError("an entry contains itself")
         return count
-    counted[id(node)] = 0
+    counts[id(node)] = 0
     inner = node.value if isinstance(node.value, list) else []
     parts = [part for entry in inner for part in (entry if isinstance(entry, tuple) else (entry,))]
-    counted[id(node)] = 1 + sum(_entries(part, counted) for part in parts)
-    return counted[id(node)]
+    counts[id(node)] = 1 + sum(_entries(part, counts) for part in parts)
+    return counts[id(node)]

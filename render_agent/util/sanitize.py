@@ -1,4 +1,4 @@
-"""Escape untrusted text so that it can be printed safely: no terminal control or bidirectional characters."""
+"""Escapes untrusted text so that it can be printed safely: no terminal control or bidirectional characters."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ LIBRARIES = (
 SOFTWARE_DRIVER = SystemLibrary(
     "Mesa's software driver", "libgl1-mesa-dri", "pyrender on a machine without a GPU"
 )
-# File names of Mesa's software driver below a library folder, before and since Mesa 24.2.
+# file names of Mesa's software driver below a library folder, before and since Mesa 24.2
 DRIVER_FILES = ("dri/swrast_dri.so", "libgallium-*.so")
 
 LIBRARY_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu")
 
 
-def missing() -> list[SystemLibrary]:
-    """Return the libraries that are not installed."""
+def missing_libraries() -> list[SystemLibrary]:
+    """Return the required libraries that are not installed."""
     not_loadable = [library for library in LIBRARIES if not _loads(library.name)]
     return not_loadable if _has_driver() else [*not_loadable, SOFTWARE_DRIVER]
 

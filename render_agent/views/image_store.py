@@ -162,7 +162,7 @@ class ImageStore:
             with self._making_folders:  # no thread may use a folder before it is synced
                 make_folders(path.parent, durable=self.durable)
             with self._storing[hash(file) % len(self._storing)]:
-                atomic_write(path, png, durable=self.durable, then=RESUME)
+                atomic_write(path, png, durable=self.durable, remedy=RESUME)
         except RunLogError:
             self._check_there()  # report a missing run folder in preference to a failed write
             raise

@@ -79,7 +79,7 @@ def make_room(
 
 
 @click.command("make-rooms", panel="Other")
-@to_folder("Folder to write the rooms to.", required=True)
+@to_folder("Folder to write the rooms to.", is_required=True)
 @option("--count", type=click.IntRange(1, 9999), default=COUNT, help="Number of homes.")
 @option(
     "--seed",

@@ -12,7 +12,7 @@ from render_agent.errors import UsageError
 
 @click.command("train-verifier", panel="Other")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=complete_runs)
-@to_folder("Folder to write the verifier to.", required=True)
+@to_folder("Folder to write the verifier to.", is_required=True)
 @option(
     "--runs-in",
     "output",

@@ -72,7 +72,7 @@ def test_missing_model_suggests_an_alternative(monkeypatch):
 def test_missing_libraries_name_their_packages(monkeypatch):
     library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
     monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
-    assert system_libraries.missing()[0] == library
+    assert system_libraries.missing_libraries()[0] == library
     result = only(machine.machine_checks(Path()), "system libraries")
     assert not result.works
     assert not result.prevents
@@ -204,6 +204,6 @@ def test_probe_detects_batch_differences(monkeypatch):
 
     loaded = open_model(str(small_model()), device="cpu", dtype="float32")
     loaded.model.lm_head.register_forward_hook(disturb)
-    result = model_probe._probed(loaded)
+    result = model_probe._probe_loaded(loaded)
     assert result["batch"]
     assert not engines.probe_check("small", result).works

@@ -21,7 +21,7 @@ from render_agent.engines.transformers.factory import (
 )
 from render_agent.engines.vllm.arguments import vllm_options
 from render_agent.runs.build import build
-from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.run_estimate import estimate
 
 TURNS, QUESTIONS = 4, 3
@@ -87,8 +87,8 @@ def test_estimate_bounds_the_run(tmp_path, agent):
     assert least * read <= engine.pictures <= read
 
     stored = list((path / "views").rglob("*.png"))
-    assert 0.85 * pictures_needed(parts, questions) <= len(stored)
-    assert len(stored) <= pictures_needed(parts, questions)
+    assert 0.85 * count_images(parts, questions) <= len(stored)
+    assert len(stored) <= count_images(parts, questions)
     assert len(stored) == results["totals"]["renders"]
     taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     lines = (path / "turns.jsonl").stat().st_size

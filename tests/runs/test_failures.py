@@ -22,7 +22,7 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import EngineError, RunStoppedError
-from render_agent.runs.failures import IN_A_ROW, Failures, allowed_failures
+from render_agent.runs.failures import MAX_CONSECUTIVE, Failures, allowed_failures
 from render_agent.runs.log import writer
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -76,7 +76,7 @@ def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
         run.close()
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)
-    assert sum(line["error"] is not None for line in RunData(run.path).lines()) == IN_A_ROW
+    assert sum(line["error"] is not None for line in RunData(run.path).lines()) == MAX_CONSECUTIVE
     go_on(run.path, whole)
     reference, results = play(tmp_path, questions, whole, **options)
     assert transcripts(run.path) == transcripts(reference)
@@ -132,17 +132,17 @@ def test_broken_scan_fails_only_its_questions(tmp_path):
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "room.ply").write_bytes(b"ply\nthis is none")
     _, results = play(tmp_path, questions, walking(2 * COUNT), max_turns=5)
-    assert results["counts"]["failed"] == COUNT > IN_A_ROW
+    assert results["counts"]["failed"] == COUNT > MAX_CONSECUTIVE
     assert results["counts"]["answered"] == COUNT
 
 
 def test_render_failures_in_all_scenes_stop_the_run():
     questions = [question(id=str(n), scene=f"room{n // 3}") for n in range(3 * COUNT)]
     failures = Failures("auto", questions)
-    for each in questions[: 3 * IN_A_ROW - 3]:
-        failures.failed(each, "no device", of_scene=True)
+    for each in questions[: 3 * MAX_CONSECUTIVE - 3]:
+        failures.add(each, "no device", of_scene=True)
     with pytest.raises(RunStoppedError, match="no device"):
-        failures.failed(questions[3 * IN_A_ROW - 3], "no device", of_scene=True)
+        failures.add(questions[3 * MAX_CONSECUTIVE - 3], "no device", of_scene=True)
 
 
 @pytest.mark.parametrize("verb", ["answer", "submit", "retire"])

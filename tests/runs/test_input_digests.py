@@ -554,7 +554,7 @@ def test_failed_merge_leaves_nothing_behind(made, tmp_path, monkeypatch):
     def full(source, target):
         raise RunLogError("no space left")
 
-    monkeypatch.setattr("render_agent.runs.merge_shards._copy_pictures", full)
+    monkeypatch.setattr("render_agent.runs.merge_shards._copy_images", full)
     with pytest.raises(RunLogError, match="no space"):
         merge_shards(tmp_path / "merged", both)
     assert list((tmp_path / "merged").iterdir()) == []

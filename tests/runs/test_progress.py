@@ -141,13 +141,13 @@ def test_stage_shows_progress_on_a_terminal():
 
 def test_only_announced_stages_are_shown_without_a_terminal():
     console = Console(file=io.StringIO(), width=200)
-    with display_on(console), stage("fetching a model", announced=True), stage("writing pages", 3):
+    with display_on(console), stage("fetching a model", announce=True), stage("writing pages", 3):
         pass
     assert console.file.getvalue() == "fetching a model\n"
 
 
 def test_stages_are_silent_without_a_display(capfd):
-    with stage("loading", 2, announced=True) as loading:
+    with stage("loading", 2, announce=True) as loading:
         loading.advance(2)
     assert capfd.readouterr() == ("", "")
 

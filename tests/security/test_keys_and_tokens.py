@@ -24,7 +24,13 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.report.pages.build import build_report
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.util.redact import environment_keys, is_key_option, public, redact_keys, without
+from render_agent.util.redact import (
+    environment_keys,
+    is_key_option,
+    public,
+    redact_keys,
+    redact_secrets,
+)
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"  # a password with characters that URLs must encode
@@ -137,7 +143,7 @@ def test_tracebacks_are_redacted(monkeypatch, capsys):
     try:
         raise ValueError(f"refused: {KEY} \x1b[2J")
     except ValueError as error:
-        cli._crashed(type(error), error, error.__traceback__)
+        cli._print_crash(type(error), error, error.__traceback__)
     output = capsys.readouterr().err
     assert output.startswith("Traceback (most recent call last):\n")
     assert output.endswith("ValueError: refused: [key] \\u001b[2J\n")
@@ -233,9 +239,9 @@ def test_process_list_shows_no_key(tmp_path, workers):
 
 @given(st.text(max_size=200), st.integers(0, 200))
 def test_text_without_keys_is_unchanged(text, place):
-    assert without(text, ["qZ!7xK$wPv2"]) == text
+    assert redact_secrets(text, ["qZ!7xK$wPv2"]) == text
     whole = f"{text[:place]}qZ!7xK$wPv2{text[place:]}"
-    assert without(whole, ["qZ!7xK$wPv2"]) == f"{text[:place]}[key]{text[place:]}"
+    assert redact_secrets(whole, ["qZ!7xK$wPv2"]) == f"{text[:place]}[key]{text[place:]}"
 
 
 def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):

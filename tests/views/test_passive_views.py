@@ -16,7 +16,7 @@ from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build
-from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.read import RunData
 from render_agent.runs.run_estimate import FOLLOWING_TOKENS
 from render_agent.runs.runner import resume_run, start_run
@@ -77,7 +77,7 @@ def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, s
     assert drawn == {file for some in files.values() for file in some}
     config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip
     parts = build(config)
-    assert len(drawn) == pictures_needed(parts, parts.questions())
+    assert len(drawn) == count_images(parts, parts.questions())
     taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     assert taken < disk_needed(parts, parts.questions())
 

@@ -121,8 +121,8 @@ def print_comparison(
     if page is not None:
         require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]
-    if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
-        raise UsageError(f"{repeated[0]} would be compared with itself. Name another run.")
+    if duplicates := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
+        raise UsageError(f"{duplicates[0]} would be compared with itself. Name another run.")
     steps = ladder(sides_of(folders))
     pairs = compare_runs(folders, anyway=anyway, way_out="--anyway")
     if page is not None:
@@ -141,8 +141,8 @@ def print_comparison(
         return
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        printed = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
-        click.echo(printable_json({**printed, **rungs}))
+        document = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
+        click.echo(printable_json({**document, **rungs}))
         return
     console = plain_console()
     for comparison in pairs:
@@ -154,10 +154,10 @@ def print_comparison(
         console.print(comparison_table(comparison))
         if comparison["mcnemar"]:
             console.print(mcnemar_table(comparison))
-        changed = comparison["changed"]
+        changed_rows = comparison["changed"]
         console.print(
             changed_table(comparison)
-            if changed
+            if changed_rows
             else "no question was answered correctly by one run only"
         )
         if "beliefs" in comparison:
@@ -195,8 +195,7 @@ def power_table(figures: Mapping[str, Any]) -> PlainTable:
         )
     table.caption = (
         "correlation: between two runs over the same questions, across scenes. Detectable: minimum detectable difference"
-        f" with the scenes of this run. 95 % CI: from the variance between {figures['scenes']} scenes, which is an"
-        " estimate, too."
+        f" with the scenes of this run. 95 % CI: from the variance between {figures['scenes']} scenes, which is itself an estimate."
     )
     return table
 

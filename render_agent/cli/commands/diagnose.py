@@ -44,8 +44,8 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
     if as_json:
         notes = {"notes": folder.scene_notes} if folder.scene_notes else {}
-        shown = {"reading": " ".join(reading(figures)), **figures, **notes}
-        click.echo(printable_json(shown))
+        document = {"reading": " ".join(reading(figures)), **figures, **notes}
+        click.echo(printable_json(document))
         return
     console = plain_console()
     console.print(cause_table(figures))

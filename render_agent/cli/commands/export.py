@@ -132,9 +132,9 @@ def export_command(
         return
     if to is None:
         raise UsageError(f"--format {form} needs an output path. Pass --to PATH.")
-    chosen = select_questions(folders, question, types, minimum_score)
+    selection = select_questions(folders, question, types, minimum_score)
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, diagnose, force)
-    click.echo(f"{export(chosen, form, Path(to), options)} in {to}")
+    click.echo(f"{export(selection, form, Path(to), options)} in {to}")
 
 
 def _log(folders: Sequence[RunData], name: str) -> None:

@@ -51,12 +51,12 @@ def ls_command(output: str, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}. {NO_RUNS}")
         return
-    shown = [n for n in HEADINGS if n != "cost_usd" or any(row[n] is not None for row in rows)]
+    columns = [n for n in HEADINGS if n != "cost_usd" or any(row[n] is not None for row in rows)]
     table = PlainTable()
-    for name in shown:
+    for name in columns:
         table.add_column(HEADINGS[name])
     for row in rows:
-        cells = ("–" if row[name] is None else str(row[name]) for name in shown)
+        cells = ("–" if row[name] is None else str(row[name]) for name in columns)
         table.add_row(*map(escape_name, cells))
     console = plain_console()
     console.print(table)

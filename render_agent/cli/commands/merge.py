@@ -30,12 +30,13 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.util.display import count_noun
 
     path, results = merge_shards(Path(output), [find_run(Path(output), name) for name in runs])
-    unfinished = results["counts"]["active"] + results["counts"]["failed"]
+    num_unfinished = results["counts"]["active"] + results["counts"]["failed"]
     console = plain_console(stderr=True)
     console.print(score_tables(results))
     console.print(f"run: {path}", soft_wrap=True)
-    if unfinished:
+    if num_unfinished:
         line = shlex.join([*program(), "--continue", str(path)])
         console.print(
-            f"{count_noun(unfinished, 'question')} not done. Resume with: {line}", soft_wrap=True
+            f"{count_noun(num_unfinished, 'question')} not done. Resume with: {line}",
+            soft_wrap=True,
         )

@@ -11,7 +11,7 @@ from render_agent.cli.shared_options import option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
 # Options that select questions; without any of them, play uses the bundled rooms.
-NAMES_QUESTIONS = (
+QUESTION_SOURCES = (
     "benchmark",
     "questions",
     "scannet",
@@ -20,36 +20,42 @@ NAMES_QUESTIONS = (
     "annotations",
 )
 
-NOT_HERE = ("batch", "engine", "model")  # run options that `play` sets or declares itself
+EXCLUDED_OPTIONS = ("batch", "engine", "model")  # run options that `play` sets or declares itself
 
-LOOK_AROUND = "What is this place, and what is in it?"  # default question about a scan
+DEFAULT_QUESTION = "What is this place, and what is in it?"  # default question about a scan
 
-A_FEW = ("0", "27", "63", "89", "134")  # default questions: five types in five rooms, easiest first
+DEFAULT_IDS = (
+    "0",
+    "27",
+    "63",
+    "89",
+    "134",
+)  # default questions: five types in five rooms, easiest first
 
 
-def chosen_options(typed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a run that a person plays; by default, a few questions about the bundled rooms.
+def chosen_options(command_line: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a run in which a person answers; by default, a few questions about the bundled rooms.
 
     Args:
-        typed: Options after `play`.
-        before: Options from before the command, the environment or a file. A model name among them is ignored.
+        command_line: Options after `play`.
+        defaults: Options from before the command, the environment or a file. A model name among them is ignored.
     """
-    before = {name: value for name, value in before.items() if name != "model"}
-    options = {**before, **typed, "engine": "human"}
+    defaults = {name: value for name, value in defaults.items() if name != "model"}
+    options = {**defaults, **command_line, "engine": "human"}
     if options.get("ply") is not None:
-        return {**options, "question": options.get("question") or LOOK_AROUND, "batch": False}
+        return {**options, "question": options.get("question") or DEFAULT_QUESTION, "batch": False}
     options["batch"] = True
-    if not any(name in options for name in NAMES_QUESTIONS):
+    if not any(name in options for name in QUESTION_SOURCES):
         options["benchmark"] = "rooms"
         if not any(name in options for name in ("limit", "type", "scene", "id")):
-            options["id"] = A_FEW
+            options["id"] = DEFAULT_IDS
     return options
 
 
 @click.command(
     "play",
     panel="Other",
-    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
+    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in EXCLUDED_OPTIONS],
 )
 @option("--model", metavar="NAME", help="Name of the player in the run's record (default: person).")
 @option(
@@ -63,7 +69,7 @@ def play_command(
 ) -> None:
     """Answer questions yourself, in the browser.
 
-    You see the views of the model, move its camera and answer. The page is served on localhost only.
+    You see what a model would see, move the camera and answer. The page is served on localhost only.
 
     This makes a run like any other, with the same log and the same score. By default it asks five questions
     about the bundled rooms; --benchmark defaults to rooms unless questions or scans are named.
@@ -76,8 +82,8 @@ def play_command(
     """
     from render_agent.cli.commands.run import new_run
 
-    typed = given_options(context)
+    command_line = given_options(context)
     if model is not None:
-        typed["model"] = model
-    config = RunConfig(**chosen_options(typed, given_options(context.parent)))
+        command_line["model"] = model
+    config = RunConfig(**chosen_options(command_line, given_options(context.parent)))
     context.exit(new_run(config, browser=browser))

@@ -96,13 +96,13 @@ def report_command(
 
         click.echo(str(write_runs_page(Path(output))))
         return
-    began = perf_counter()
+    started_at = perf_counter()
     folder = find_run(Path(output), run)
     index = build_report(folder, processes=processes, diagnose=not no_diagnosis)
     click.echo(str(index))
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
-    seconds = perf_counter() - began
+    seconds = perf_counter() - started_at
     pages = count_noun(len(folder.questions), "question")
     click.echo(f"{pages}, {seconds:.1f} s. Open the file in a browser.", err=True)
 
@@ -131,7 +131,7 @@ def serve_report(
     from render_agent.report.pages.watch import watch_run
     from render_agent.report.pages.watch_all import watch_all
 
-    def started(address: str) -> None:
+    def open_browser(address: str) -> None:
         click.echo(escape_line(f"{name}: {address}"), err=True)
         click.echo("Press Ctrl-C to stop.", err=True)
         if browser:
@@ -139,9 +139,9 @@ def serve_report(
 
     if run is None:
         name = output
-        watch_all(Path(output), port, started, processes=processes, diagnose=not no_diagnosis)
+        watch_all(Path(output), port, open_browser, processes=processes, diagnose=not no_diagnosis)
         return
     folder = find_run(Path(output), run)
     name = folder.name
     click.echo("writing the first report", err=True)
-    watch_run(folder, port, started, processes=processes, diagnose=not no_diagnosis)
+    watch_run(folder, port, open_browser, processes=processes, diagnose=not no_diagnosis)

@@ -49,17 +49,17 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 
 
 def resume_saved_run(
-    output: Path, which: str, changes: Mapping[str, Any], *, allow_code: bool = False
+    output: Path, name: str, changes: Mapping[str, Any], *, allow_code: bool = False
 ) -> int:
     """Resume a run and complete it; return the exit code.
 
     Args:
         output: Folder of the run folders.
-        which: Name or path of the run, or `recent`.
+        name: Name or path of the run, or `recent`.
         changes: Options given with --continue.
         allow_code: Permit the run to execute the Python file that it names.
     """
-    folder = find_run(output, which)
+    folder = find_run(output, name)
     if not allow_code and changes.get("model") is None and _has_untrusted_policy(folder):
         reject_code(folder.config, str(folder.path / "config.json"))
     run = resume_run(folder, changes)
@@ -73,7 +73,7 @@ def resume_saved_run(
 
 
 def _has_untrusted_policy(folder: RunData) -> bool:
-    """Return True if the policy file of a run is next to the run, like a downloaded one, or is another user's."""
+    """Return True if a run's policy file is next to the run, like a downloaded one, or belongs to another user."""
     config = folder.config
     code = Path(engine_traits(config.engine).code_file(config) or "")
     try:
@@ -87,24 +87,24 @@ def _print_end(results: Mapping[str, Any], run: Run) -> int:
     """Print the results of a run and how to retry failed questions; return the exit code."""
     console = _console()
     _print_results(results, run, console, as_json=run.config.json)
-    failed = results["counts"]["failed"]
-    if failed:
+    num_failed = results["counts"]["failed"]
+    if num_failed:
         console.print(
-            f"{failed} failed (see {run.path / 'run.log'}). Retry with: {continue_line(run)}",
+            f"{num_failed} failed (see {run.path / 'run.log'}). Retry with: {continue_line(run)}",
             soft_wrap=True,
         )
-    return FAILED if failed else 0
+    return FAILED if num_failed else 0
 
 
 def run_with_progress(
-    run: Run, *, browser: bool = False, again: str | None = None
+    run: Run, *, browser: bool = False, resume_command: str | None = None
 ) -> dict[str, Any]:
     """Complete a run while showing progress, and return its results.
 
     Args:
         run: The run.
         browser: Open the page of the human engine in the browser.
-        again: Command that resumes the run, printed if it is stopped; by default, --continue.
+        resume_command: Command that resumes the run, printed if it is stopped; by default, --continue.
     """
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
@@ -123,8 +123,8 @@ def run_with_progress(
                 with logged(run, progress, display.warn, note) as observer:
                     results = run.go(observer, _engine_maker(run, console, browser=browser))
         except BaseException:
-            if run.log.there:
-                line = f"Stopped; progress is saved. Resume with: {again or continue_line(run)}"
+            if run.log.exists:
+                line = f"Stopped; progress is saved. Resume with: {resume_command or continue_line(run)}"
                 console.print(line, soft_wrap=True)
             raise
         finally:
@@ -156,7 +156,7 @@ def continue_line(run: Run) -> str:
 
 
 def program() -> list[str]:
-    """Return the command that started this program, without its arguments."""
+    """Return the command that started this program, without arguments."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return ["python", "-m", "render_agent"]
@@ -206,7 +206,7 @@ def _print_answer(
 
 
 def print_caveats(states: Sequence[QuestionState], console: Console) -> None:
-    """Print the caveats that follow from the turns of some questions."""
+    """Print the caveats that follow from the turns of the given questions."""
     for caveat in caveats([turn for state in states for turn in state.turns]):
         console.print(f"warning: {caveat}", style="yellow", soft_wrap=True, markup=False)
 
@@ -223,9 +223,9 @@ def in_words(question: Question, answer: str | None) -> str:
     return options[0] if options else answer or "none"
 
 
-def print_agent(parts: Parts, printed: Sequence[str], console: Console) -> None:
-    """Print the agent and its verifiers unless a note already names them."""
-    if parts.agent.chooses and not any(note.startswith("agent: ") for note in printed):
+def print_agent(parts: Parts, notes: Sequence[str], console: Console) -> None:
+    """Print the agent and its verifiers, unless a note has already named them."""
+    if parts.agent.chooses and not any(note.startswith("agent: ") for note in notes):
         console.print(f"agent: {parts.agent_words}", soft_wrap=True)
 
 

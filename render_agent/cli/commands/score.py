@@ -65,7 +65,7 @@ def score_command(
         console = plain_console()
         console.print(score_table(results))
         if judge:
-            console.print(_judged(results["llm_match"]), soft_wrap=True)
+            console.print(_describe_judgement(results["llm_match"]), soft_wrap=True)
     if judge and results["llm_match"]["faults"]:
         context.exit(1)
 
@@ -86,7 +86,7 @@ def score_file(predictions: Path, questions: str | None, parser: str) -> dict[st
 def judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
-    """Let a model score the free-text answers of a run; write the results next to it and return them."""
+    """Score the free-text answers of a run with a model. Write the results next to the run, and return them."""
     from render_agent.engines.make_engine import engine_traits
     from render_agent.report.llm_match import mark_answers, match_figures
     from render_agent.runs.build import make_engine
@@ -100,23 +100,23 @@ def judge_run(
         raise UsageError(f"{folder.name} has no free-text questions (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:
-        marked = mark_answers(states, model, config.max_new_tokens)
-    results = folder.score(states, marks=marked.scores)
+        scores = mark_answers(states, model, config.max_new_tokens)
+    results = folder.score(states, marks=scores.scores)
     judge = {"engine": config.engine, "model": engine_traits(config.engine).model_name(config)}
-    results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
+    results["llm_match"] = {"judge": judge, **match_figures(states, scores)}
     if folder.finished:
         with closing(RunLog(folder.path)) as log:
             log.write_results_of("llm-match", results)
     return results
 
 
-def _judged(match: dict[str, Any]) -> str:
+def _describe_judgement(match: dict[str, Any]) -> str:
     """Describe the mean score of a judge, and the number of answers without a score."""
     from render_agent.score.tables import figure, interval
 
     words = f"LLM-Match by {match['judge']['model']}: {figure(match['score'])}"
-    if within := interval(match["interval"]):
-        words += f" ({within})"
+    if bounds := interval(match["interval"]):
+        words += f" ({bounds})"
     words += f", {match['n']} answers"
-    missing = len(match["faults"])
-    return f"{words}, {missing} could not be scored" if missing else words
+    num_missing = len(match["faults"])
+    return f"{words}, {num_missing} could not be scored" if num_missing else words

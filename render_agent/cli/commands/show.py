@@ -14,7 +14,7 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from render_agent.runs.read import RunData
 
-SHOWN_IDS = 12  # question ids listed in an error message
+MAX_LISTED_IDS = 12  # question ids listed in an error message
 
 
 @click.command("show", panel="Inspect runs")
@@ -41,7 +41,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
     folder = find_run(Path(output), run)
     if question is None and not as_json and not folder.config.batch and folder.saved_results:
-        question = folder.questions[0].id  # the only one
+        question = folder.questions[0].id  # the only question
     if question is not None:
         _show_question(folder, question, as_json=as_json)
         return
@@ -77,7 +77,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     question = questions.get(question_id)
     if question is None:
         ids = list(questions)
-        listed_ids = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
+        listed_ids = ", ".join(ids[:MAX_LISTED_IDS]) + (" …" if len(ids) > MAX_LISTED_IDS else "")
         raise UsageError(
             f"{folder.name} has no question with the id {short_repr(question_id)}. Its ids: {listed_ids}"
         )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
-NOT_HERE = ("batch", "ply", "question", "option", "shard")  # run options that sweeps do not take
+# Run options that do not apply to sweeps.
+EXCLUDED_OPTIONS = ("batch", "ply", "question", "option", "shard")
 
 DISPLAY = ("json", "quiet", "verbose")
 
@@ -30,7 +31,7 @@ DISPLAY = ("json", "quiet", "verbose")
 @click.command(
     "sweep",
     panel="Work with runs",
-    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
+    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in EXCLUDED_OPTIONS],
 )
 @click.argument("file", metavar="FILE.yaml", type=click.Path())
 @option("--dry-run", is_flag=True, help="List the runs; load no model and run no policy file.")
@@ -62,12 +63,14 @@ def sweep_command(
     from render_agent.util.reasons import truncate
     from render_agent.util.sanitize import printable_json
 
-    typed = {**given_options(context.parent), **given_options(context)}
-    if invalid := sorted(typed.keys() & set(NOT_HERE)):
+    command_options = {**given_options(context.parent), **given_options(context)}
+    if invalid := sorted(command_options.keys() & set(EXCLUDED_OPTIONS)):
         raise UsageError(f"--{invalid[0]} cannot be used with sweep. Omit it.")
-    overrides = {name: value for name, value in typed.items() if name not in (*DISPLAY, "output")}
-    plan = read_sweep(Path(file), overrides, Path(typed.get("output", "experiment_logs")))
-    console = plain_console(stderr=True, quiet=bool(typed.get("quiet")))
+    overrides = {
+        name: value for name, value in command_options.items() if name not in (*DISPLAY, "output")
+    }
+    plan = read_sweep(Path(file), overrides, Path(command_options.get("output", "experiment_logs")))
+    console = plain_console(stderr=True, quiet=bool(command_options.get("quiet")))
     runs_by_label = find_cells(plan)
     if not (dry_run or allow_code or _model_is_typed(context)):
         for cell in plan.cells:
@@ -76,35 +79,37 @@ def sweep_command(
     if dry_run:
         _list_cells(plan, plain_console())
         return
-    again = shlex.join([*program(), *sys.argv[1:]])
-    errors = _run_cells(plan, console, again, verbose=bool(typed.get("verbose")))
+    resume_command = shlex.join([*program(), *sys.argv[1:]])
+    errors = _run_cells(plan, console, resume_command, verbose=bool(command_options.get("verbose")))
     rows = sweep_rows(plan, find_cells(plan))
     plot = note = None
     try:
         plot = write_sweep_plot(plan, rows)
     except SetupError as reason:  # matplotlib is optional
         note = str(reason)
-    if typed.get("json"):
-        printed = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
-        click.echo(printable_json({**printed, "plot": plot and str(plot)}))
+    if command_options.get("json"):
+        document = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
+        click.echo(printable_json({**document, "plot": plot and str(plot)}))
     console.print(sweep_table(plan, rows))
     if words := f"plot: {plot}" if plot else note:
         console.print(words, soft_wrap=True)
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)
     if errors or any(row["status"] != COMPLETE or row["failed"] for row in rows):
-        console.print(f"The sweep is incomplete. Resume with: {again}", soft_wrap=True)
+        console.print(f"The sweep is incomplete. Resume with: {resume_command}", soft_wrap=True)
         context.exit(1)
 
 
 def _model_is_typed(context: click.Context) -> bool:
     """Return True if the user named the model on this command line or in the environment."""
     sources = [c.get_parameter_source("model") for c in (context, context.parent) if c is not None]
-    allowed = bool(context.parent is not None and context.parent.params.get("allow_code"))
-    return allowed or any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
+    allow_code = bool(context.parent is not None and context.parent.params.get("allow_code"))
+    return allow_code or any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
 
 
-def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
+def _run_cells(
+    plan: Sweep, console: Console, resume_command: str, *, verbose: bool
+) -> dict[str, str]:
     """Complete every cell; return the errors of cells that stopped, by label."""
     from render_agent.cli.commands.run import run_with_progress
     from render_agent.errors import RenderAgentError
@@ -113,21 +118,21 @@ def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> d
     errors = {}
     for place, cell in enumerate(plan.cells, start=1):
         folder = find_cells(plan).get(cell.label)  # another process may have started it
-        where = f"cell {place} of {len(plan.cells)}: {cell.label}"
+        title = f"cell {place} of {len(plan.cells)}: {cell.label}"
         if folder is not None and is_complete(folder):
-            console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
+            console.print(f"{title} is complete: {folder.path}", soft_wrap=True)
             continue
-        console.print(where, soft_wrap=True)
+        console.print(title, soft_wrap=True)
         config = replace(cell.config, quiet=console.quiet, verbose=verbose)
         try:
             run_cell(
                 replace(cell, config=config),
                 folder,
-                lambda run: run_with_progress(run, again=again),
+                lambda run: run_with_progress(run, resume_command=resume_command),
             )
         except RenderAgentError as error:  # continue with the other cells
             errors[cell.label] = str(error)
-            console.print(f"{where}: {error}", soft_wrap=True)
+            console.print(f"{title}: {error}", soft_wrap=True)
     return errors
 
 

@@ -128,7 +128,7 @@ def fetch_model(located: LocatedModel) -> LocatedModel:
 
     LOG.info("downloading %s at %s from the hub", located.name, located.commit)
     try:
-        with stage(f"downloading {located.name}", in_bytes=True, announced=True) as download:
+        with stage(f"downloading {located.name}", in_bytes=True, announce=True) as download:
             folder = snapshot_download(
                 located.name,
                 revision=located.commit,

@@ -67,7 +67,7 @@ def load_pretrained(
     check_class(located)
     located = fetch_model(located)
     with (
-        stage(f"loading the weights of {located.name}", announced=True) as loading,
+        stage(f"loading the weights of {located.name}", announce=True) as loading,
         progress_bars_to(loading),
     ):
         processor = load_processor(located, thinking)

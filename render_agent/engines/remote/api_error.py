@@ -20,7 +20,7 @@ from render_agent.engines.remote.response_bodies import (
     error_message,
 )
 from render_agent.util.reasons import truncate
-from render_agent.util.redact import redact_keys, without
+from render_agent.util.redact import redact_keys, redact_secrets
 from render_agent.util.safe_parse import parse_json
 
 MAX_RETRY_AFTER_SECONDS = 300.0  # a server that demands a longer wait counts as exhausted
@@ -218,4 +218,4 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
     """Return the first `most` characters of a server's text on one line, with secrets redacted."""
-    return truncate(" ".join(redact_keys(without(text, secrets)).split()), most)
+    return truncate(" ".join(redact_keys(redact_secrets(text, secrets)).split()), most)

@@ -57,7 +57,7 @@ def prepare(first_scene: Callable[[], Scene]) -> None:
     kind = "cloud" if scene.is_cloud else "mesh"
     kind = kind if scene.gaussians is None else "splat"
     if kind in missing_kinds:
-        with stage("compiling the renderer's kernels (first use only)", announced=True):
+        with stage("compiling the renderer's kernels (first use only)", announce=True):
             compile_kernels(kind)
 
 

@@ -21,7 +21,7 @@ from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.util.reasons import truncate
 
-MAX_REASON_CHARS = 160  # of a quoted reason
+MAX_REASON_CHARS = 160  # maximum length of a quoted reason
 
 EVENT_CAVEATS = {
     CONTENT_FILTER: "the server's content filter ended the reply",
@@ -63,8 +63,8 @@ def event_caveat(event: str) -> str | None:
     if event.startswith(JUDGE):
         sentence = event_caveat(event.removeprefix(JUDGE))
         return sentence and f"requests of the verifier: {sentence}"
-    if adapted := adaptation(event):
-        name, how = adapted
+    if field_and_change := adaptation(event):
+        name, how = field_and_change
         if name not in CONSEQUENCES:
             return None
         return f"adapted to the server: {name} {how}, {CONSEQUENCES[name]}"
@@ -72,7 +72,7 @@ def event_caveat(event: str) -> str | None:
 
 
 def caveats(turns: Sequence[Turn]) -> list[str]:
-    """Return the caveats of some turns and their belief probes, most important first."""
+    """Return the caveats of the given turns and their belief probes, most important first."""
     probes = [turn.probe for turn in turns if turn.probe]
     unreadable = [unreadable_caveat(turns), unreadable_probes(probes)]
     return [
@@ -82,19 +82,25 @@ def caveats(turns: Sequence[Turn]) -> list[str]:
 
 
 def _event_caveats(groups: Mapping[str, Sequence[Turn | Probe]]) -> Iterator[str]:
-    """Yield each caveat of an event once, with its number in every group of entries."""
+    """Yield each caveat about events once, with its number in every group of entries."""
     numbers: dict[str, list[str]] = {}
     for noun, entries in groups.items():
         for event, number in sorted(_event_counts(entries).items()):
             if sentence := event_caveat(event):
                 numbers.setdefault(sentence, []).append(f"{number} of {len(entries)} {noun}")
-    yield from (f"{sentence} ({', '.join(found)})" for sentence, found in numbers.items())
+    yield from (f"{sentence} ({', '.join(counts)})" for sentence, counts in numbers.items())
 
 
 def adapted_fields(turns: Iterable[Turn]) -> dict[str, dict[str, Any]]:
     """Return adaptations to a server by request field: `how`, and the number of `turns`."""
-    found = ((adaptation(event), number) for event, number in sorted(_event_counts(turns).items()))
-    return {which[0]: {"how": which[1], "turns": number} for which, number in found if which}
+    adaptations = (
+        (adaptation(event), number) for event, number in sorted(_event_counts(turns).items())
+    )
+    return {
+        adapted[0]: {"how": adapted[1], "turns": number}
+        for adapted, number in adaptations
+        if adapted
+    }
 
 
 def _event_counts(entries: Iterable[Turn | Probe]) -> Counter[str]:
@@ -107,7 +113,7 @@ def is_unreadable(turn: Turn) -> bool:
 
 
 def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
-    """Return the number of unreadable replies and the main cause; None unless most are unreadable."""
+    """Return the number of unreadable replies and the main cause; None unless most replies are unreadable."""
     unreadable = [turn for turn in turns if is_unreadable(turn)]
     if 2 * len(unreadable) <= len(turns):
         return None
@@ -116,7 +122,7 @@ def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
 
 
 def unreadable_probes(probes: Sequence[Probe]) -> str | None:
-    """Return the number of unreadable belief probes and the main cause; None unless most are unreadable."""
+    """Return the number of unreadable belief probes and the main cause; None unless most probes are unreadable."""
     unreadable = [probe for probe in probes if probe.read is None]
     if 2 * len(unreadable) <= len(probes):
         return None
@@ -139,14 +145,14 @@ def _cause_of_probe(probe: Probe) -> str:
 
 def _cause(reply: str, finish: str, events: Collection[str], reason: str) -> str:
     """Return the likely cause of an unreadable reply: a key of CAUSES, or a description."""
-    blocks, rest = split_thinking(reply)
-    thought = bool("".join(blocks).strip())
+    blocks, text_outside = split_thinking(reply)
+    has_thoughts = bool("".join(blocks).strip())
     if CONTENT_FILTER in events:
         return "filter"
     if CONTEXT_EXCEEDED in events:
         return "context"
     if finish == "length":
-        return "thought cut" if thought and not rest.strip() else "cut"
-    if not rest.strip():
-        return "thought only" if thought else "empty"
+        return "thought cut" if has_thoughts and not text_outside.strip() else "cut"
+    if not text_outside.strip():
+        return "thought only" if has_thoughts else "empty"
     return f"most frequent reason: {truncate(reason, MAX_REASON_CHARS)}"

@@ -23,8 +23,8 @@ class Column:
         cell: Cell style in the report; None omits the column.
         wide_only: True if narrow screens hide the column.
         filter: True if the report can be filtered by the column.
-        decimals: Decimals of a share that the report shows in percent.
-        name, kind, optional: Set from the field; a column is optional if the field has a default.
+        decimals: Decimals of a share that the report shows in percent. name, kind, optional: Set from the field; a
+        column is optional if the field has a default.
     """
 
     header: str = ""

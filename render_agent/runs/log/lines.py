@@ -16,8 +16,8 @@ from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, decode_json, to_plain
 from render_agent.util.sanitize import is_plain
 
-# Omitted from a line if empty.
-LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe", "blocks")
+# fields that are omitted from a line if empty
+OPTIONAL_FIELDS = ("outcome", "evidence", "sha256", "scan", "probe", "blocks")
 
 
 class _Head(Struct):
@@ -25,19 +25,21 @@ class _Head(Struct):
 
 
 def read_line(text: bytes) -> LogLine:
-    """Parse a line of `turns.jsonl`. Raises ValueError if it is not a line, ValidationError with the field if invalid."""
+    """Parse a line of `turns.jsonl`. Raises ValidationError, which names the field, for an invalid line, and ValueError
+    for anything else.
+    """
     head: _Head = decode_json(text, _Head)
     line: LogLine = decode_json(text, Turn if head.error is None else Failure)
     return line
 
 
 def line_to_json(line: LogLine) -> dict[str, Any]:
-    """Convert to a line of `turns.jsonl`; errors have the fields of a turn, empty."""
+    """Convert to a line of `turns.jsonl`. Errors have the same fields as turns, but empty."""
     fields: dict[str, Any] = to_plain(line)
     if isinstance(line, Turn):
-        return {k: value for k, value in fields.items() if value or k not in LEFT_OUT_EMPTY}
+        return {k: value for k, value in fields.items() if value or k not in OPTIONAL_FIELDS}
     del fields["of_scene"]
-    empty = {k: None for k in Turn.__struct_encode_fields__ if k not in LEFT_OUT_EMPTY}
+    empty = {k: None for k in Turn.__struct_encode_fields__ if k not in OPTIONAL_FIELDS}
     return empty | {"views": [], "messages": []} | fields
 
 
@@ -63,7 +65,7 @@ def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> Non
             raise ValueError(f"line {number} does not fit: {error}") from error
 
 
-# Fields of a question that `questions.jsonl` stores under another name.
+# fields of a question that `questions.jsonl` stores under other names
 SAVED_NAMES = {"text": "question", "ground_truth": "truth", "answer_form": "wanted"}
 _FIELDS = {name: field for field, name in SAVED_NAMES.items()}
 

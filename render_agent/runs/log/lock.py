@@ -20,7 +20,7 @@ NO_LOCKS = (
     errno.ENOLCK,
     errno.ENOSYS,
     errno.EOPNOTSUPP,
-)  # e.g. NFS without lock daemon, Lustre, FUSE
+)  # for example, NFS without a lock daemon, Lustre, FUSE
 
 
 def check_unlocked(folder: Path) -> None:
@@ -80,7 +80,7 @@ class FolderLock:
             self.warning = f"the file system of {self.folder} does not support locks. Make sure that no other process writes this run."
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """True if the folder has not been deleted, moved or replaced since it was locked."""
         try:
             return os.path.samestat((self.folder / LOCK).stat(), os.fstat(self._file.fileno()))
@@ -88,8 +88,10 @@ class FolderLock:
             return False
 
     def check(self) -> None:
-        """Raise RunLogError if the folder is gone; writes to open files of a deleted folder would be lost silently."""
-        if not self.there:
+        """Raise RunLogError if the folder is gone, because writes to open files of a deleted folder would be lost
+        silently.
+        """
+        if not self.exists:
             raise RunLogError(
                 f"run folder {self.folder} was deleted or moved during the run. Restore it and resume, or start a"
                 " new run."

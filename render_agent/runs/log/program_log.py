@@ -31,13 +31,13 @@ def program_log(path: Path, *, verbose: bool) -> Iterator[None]:
 
 
 class _File(logging.FileHandler):
-    """Log file that ignores write errors, e.g. on a full disk.
+    """Log file that ignores write errors, for example on a full disk.
 
     The run itself stops with an error at the next turn that cannot be written.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # from opening the file
+        with suppress(OSError):  # raised when the file was opened
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:

@@ -63,9 +63,9 @@ def results(
 
     Args:
         states: All questions of the run; counterparts count only in `causal`.
-        partial: True if the questions are only a part of the benchmark.
+        partial: True if the questions are only part of the benchmark.
         notes: Caveats that must accompany every score.
-        parser: A key of PARSERS, used for scores and rows. Scores called official always use the official parser.
+        parser: A key of PARSERS, used for scores and rows. Scores named `official` always use the official parser.
         stress: Image stress test of the run.
         facts: Returns the ground truth of the questions' scenes, to compare beliefs with.
         marks: Scores from a judge by question id.
@@ -73,15 +73,16 @@ def results(
         billing: Gives the cost of the run.
         reproducible: Whether the run with `--reproducible on` is reproducible bit for bit; None for other runs.
     """
-    scored = [state for state in states if score_of(state, marks=marks) is not None]
-    official = means(scored_answers(scored, marks=marks))[MACRO]
-    chosen = score_figures(
-        scored_answers(scored, parser, marks=marks), OFFICIAL if parser == OFFICIAL else MACRO
+    scored_states = [state for state in states if score_of(state, marks=marks) is not None]
+    official = means(scored_answers(scored_states, marks=marks))[MACRO]
+    scores = score_figures(
+        scored_answers(scored_states, parser, marks=marks),
+        OFFICIAL if parser == OFFICIAL else MACRO,
     )
-    raw = summary(scored_answers(scored, raw=True, marks=marks), OFFICIAL_RAW)
+    raw = summary(scored_answers(scored_states, raw=True, marks=marks), OFFICIAL_RAW)
     for part in ("intervals", "errors"):
         if OFFICIAL_RAW in raw[part]:
-            chosen[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
+            scores[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
     missing_as_zero = [
         scored_question(state.question, score_of(state, marks=marks) or 0.0)
         for state in states
@@ -97,21 +98,22 @@ def results(
         "status": "partial" if partial or not complete else "complete",
         "notes": [*caveats(turns), *notes, *_own_notes(states)],
         "parser": parser,
-        **chosen,
+        **scores,
         "official": official if complete else None,
-        "official_over_scored": {"score": official, "n": len(scored)},
+        "official_over_scored": {"score": official, "n": len(scored_states)},
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
-        "parsers": {name: _overall(scored, name, marks) for name in PARSERS if name != OFFICIAL},
+        "parsers": {name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL},
         "score_by_images": score_by_images([s for s in states if score_of(s) is not None]),
-        "chance": chance_levels([state.question for state in scored]),
+        "chance": chance_levels([state.question for state in scored_states]),
         **metric_means(
-            [state.question for state in scored], {state.id: state.answer_text for state in scored}
+            [state.question for state in scored_states],
+            {state.id: state.answer_text for state in scored_states},
         ),
-        **({} if stress is None else stress.metrics(scored)),
+        **({} if stress is None else stress.metrics(scored_states)),
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
-        **({"adapted": adapted} if (adapted := adapted_fields(turns)) else {}),
+        **({"adapted": adaptations} if (adaptations := adapted_fields(turns)) else {}),
         "counts": count_statuses(states),
         "totals": totals(states, rows),
         "cost_usd": billing.total(states),
@@ -125,13 +127,15 @@ def _beliefs(
     states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> dict[str, Any]:
     """Return belief scores under the key `beliefs`; empty if no question was probed."""
-    probed = _probed(states)
-    if not probed:
+    probed_states = _probed_states(states)
+    if not probed_states:
         return {}
     try:
-        return {"beliefs": belief_figures(probed, *_known(probed, stress, facts))}
+        return {
+            "beliefs": belief_figures(probed_states, *_known_facts(probed_states, stress, facts))
+        }
     except QuestionsError as error:  # box files were moved or edited since the run started
-        return {"beliefs": {"note": str(error), **belief_figures(probed, {}, {})}}
+        return {"beliefs": {"note": str(error), **belief_figures(probed_states, {}, {})}}
 
 
 def beliefs_of(
@@ -142,28 +146,27 @@ def beliefs_of(
     Raises:
         QuestionsError: The box files have changed since the run started.
     """
-    probed = _probed(states)
-    known, truths = _known(probed, stress, facts)
-    return {state.id: probes_of(state, known, truths) for state in probed}
+    probed_states = _probed_states(states)
+    known_facts, truths = _known_facts(probed_states, stress, facts)
+    return {state.id: probes_of(state, known_facts, truths) for state in probed_states}
 
 
-def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
+def _probed_states(states: Sequence[QuestionState]) -> list[QuestionState]:
     return [state for state in states if any(turn.probe for turn in state.turns)]
 
 
-def _known(
-    probed: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+def _known_facts(
+    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
-    """Return the facts of the questions' scenes by name, and the ground truths for what was shown by question id."""
-    questions = [state.question for state in probed]
+    """Return the facts of the questions' scenes by name, and the ground truths for the rooms as shown by question id."""
+    questions = [state.question for state in states]
     truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
     return facts(questions), truths
 
 
 def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
-    """Return the number of questions by status, the number of unreadable replies, and of questions that had any.
-
-    These are the keys `repairs` and `repaired`.
+    """Return the number of questions by status, the number of unreadable replies (`repairs`) and the number of
+    questions that had any (`repaired`).
     """
     by_status = Counter(str(state.status) for state in states)
     repairs = [state.repairs for state in states]
@@ -182,9 +185,9 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
-    if judged := sum(metric_of(state.question).needs_judge for state in states):
+    if num_judged := sum(metric_of(state.question).needs_judge for state in states):
         notes.append(
-            f"{judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
+            f"{num_judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
         )
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
@@ -199,8 +202,8 @@ def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict
 def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return turns, model calls, images, events, tokens and seconds over all logged turns.
 
-    Each turn counts its share of the calls and the generation time of its batch. `renders` counts distinct images over
-    the run. `per_question` has the means over questions with at least one turn, or None.
+    Each turn is charged its share of the calls and the generation time of its batch. `renders` is the number of
+    distinct images of the run. `per_question` has the means over questions with at least one turn, or None.
     """
     turns = [turn for state in states for turn in state.turns]
     events = Counter(event for turn in turns for event in turn.events)
@@ -228,15 +231,15 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
 def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, float | None] | None:
     """Return the mean per question of all counts in the rows, and of the calls; None if there are no turns.
 
-    Counts that no row has are None: tokens that the engine does not report.
+    Counts missing from all rows, such as tokens that the engine does not report, are None.
     """
     number = sum(row["turns"] > 0 for row in rows)
     if not number:
         return None
     names = [column.name for column in SAVED_COLUMNS if column.kind == "int"]
-    counted = {name: [row[name] for row in rows if row[name] is not None] for name in names}
+    values_by_name = {name: [row[name] for row in rows if row[name] is not None] for name in names}
     means: dict[str, float | None] = {
-        name: sum(counts) / number if counts else None for name, counts in counted.items()
+        name: sum(counts) / number if counts else None for name, counts in values_by_name.items()
     }
     costs = [row["cost_usd"] for row in rows if row.get("cost_usd") is not None]
     means |= {"cost_usd": sum(costs) / number} if costs else {}

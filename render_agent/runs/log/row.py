@@ -23,7 +23,7 @@ from render_agent.util.safe_parse import Count, Number
 from render_agent.views.stress.image_stress import ImageStress
 
 Score = Number | None
-Marks = Mapping[str, float]  # scores from a judge, 0 to 1, by question id
+Marks = Mapping[str, float]  # question id -> score from a judge, 0 to 1
 
 NO_MARKS: Marks = {}
 
@@ -34,7 +34,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     pictures_shown: Count = 0
     places_measured: Count = 0
     tokens_in: Annotated[Count | None, Column(saved=True)]
-    """None if the engine reports no tokens, as are the next two."""
+    """None if the engine reports no tokens; the same holds for the next two."""
     tokens_out: Annotated[Count | None, Column(saved=True)]
     tokens_from_cache: Count | None = 0
     seconds_rendering: Number = 0.0
@@ -72,12 +72,12 @@ class Row(Cost, frozen=True, kw_only=True):
     options: str | None = None
     status: Annotated[str, Column("Status", saved=True, filter=True)]
     answer_text: Annotated[str | None, Column(saved=True)]
-    """The answer as given."""
+    """The answer in the model's words."""
     answer: Annotated[str | None, Column("Answer", saved=True, cell="answer")]
     """The answer in canonical form."""
     truth: Annotated[str | None, Column("Ground truth", saved=True, cell="answer")]
     score: Annotated[Score, Column("Score (%)", saved=True, cell="mark", decimals=1)]
-    """0 to 1; None if not scored, e.g. for counterparts."""
+    """From 0 to 1; None if not scored, as for counterparts."""
     truth_as_shown: str | None = None
     """Ground truth for the room as shown, e.g. mirrored; None if unknown."""
     score_as_shown: Score = None
@@ -99,7 +99,7 @@ class Row(Cost, frozen=True, kw_only=True):
 
 
 SAVED_COLUMNS = tuple(column for column in columns_of(Row) if column.saved)
-# The columns of `results.csv`; optional columns follow if any row has them.
+# The columns of `results.csv`. Optional columns follow if any row has them.
 COLUMNS = tuple(column.name for column in SAVED_COLUMNS if not column.optional)
 
 
@@ -168,7 +168,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def can_score(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
-    """Return True if answers can be scored: the ground truth is known, or a judge marked the answer."""
+    """Return True if the question can be scored: its ground truth is known, or a judge scored the answer."""
     return state.change is None and (state.id in marks or is_scorable(state.question))
 
 
@@ -180,7 +180,7 @@ def score_of(
     Args:
         state: The question with its turns.
         parser: Parser of the answer. All but the official one read the raw answer.
-        raw: Make the official parser read the raw answer instead of the canonical one.
+        raw: True to make the official parser read the raw answer instead of the canonical one.
         marks: Scores from a judge by question id.
     """
     if state.status not in SCORED or not can_score(state, marks):
@@ -198,6 +198,6 @@ def scored_answers(
     raw: bool = False,
     marks: Marks = NO_MARKS,
 ) -> list[AnswerScore]:
-    """Return the scores of all scored questions; arguments as in `score_of`."""
+    """Return the scores of all scored questions. For the arguments see `score_of`."""
     scores = ((state, score_of(state, parser, raw=raw, marks=marks)) for state in states)
     return [scored_question(state.question, score) for state, score in scores if score is not None]

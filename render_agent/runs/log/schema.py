@@ -13,7 +13,7 @@ from render_agent.runs.log.row import Row, Score
 from render_agent.util.reasons import short_repr, truncate
 from render_agent.util.safe_parse import Count, Number
 
-FORMAT = 1  # increased when older versions cannot read, or would misread, a run folder
+FORMAT = 1  # increased when older versions cannot read a run folder or would misread it
 
 Interval = tuple[Score, Score] | None
 
@@ -47,7 +47,7 @@ def check_format(path: Path, record: Any) -> None:
 
 
 class EngineRecord(TypedDict):
-    """The engine of a run; engines may add fields."""
+    """The engine of a run. Engines may add fields."""
 
     name: str
     model: str | None
@@ -55,7 +55,7 @@ class EngineRecord(TypedDict):
 
 
 class WordingRecord(TypedDict):
-    """The texts that the model reads; `model` is the model with its own wording, None for the general one."""
+    """The texts that the model reads. `model` is the model with its own wording; None for the general wording."""
 
     model: str | None
     version: NotRequired[str]
@@ -64,7 +64,7 @@ class WordingRecord(TypedDict):
 
 Digests = dict[str, str | None]
 
-# SHA-256 of the inputs of a run; older runs lack some. The digests of a section are by path or name.
+# SHA-256 of the inputs of a run, by path or name within each section. Older runs lack some.
 InputDigests = TypedDict(
     "InputDigests",
     {

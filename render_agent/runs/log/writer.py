@@ -34,7 +34,7 @@ from render_agent.util.atomic_files import (
 from render_agent.util.safe_parse import MAX_LINE_BYTES, encode_line
 from render_agent.views.image_store import ImageStore
 
-NAME_FORMAT = "%Y%m%dT%H%M%S"  # of run folders: local time of creation, to the second
+NAME_FORMAT = "%Y%m%dT%H%M%S"  # name of a run folder: local time of creation, to the second
 
 
 class TurnLog(Protocol):
@@ -93,9 +93,9 @@ class RunLog:
         atomic_write(self.path / "questions.jsonl", questions_text(questions))
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """True if the run folder has not been deleted, moved or replaced."""
-        return self._lock.there
+        return self._lock.exists
 
     @property
     def warning(self) -> str:
@@ -109,7 +109,7 @@ class RunLog:
     def sync(self) -> None:
         """Write appended lines durably.
 
-        Images are durable before their turn is appended, so every file named in a line exists.
+        Images are durable before their turn is appended, so every file mentioned in a line exists.
 
         Raises:
             RunLogError: The disk is full, or the folder is gone.
@@ -147,14 +147,15 @@ class RunLog:
             self._lock.close()
 
     def append_line(self, line: Mapping[str, Any]) -> None:
-        """Append a line unchanged, e.g. from the log of another run."""
-        encoded = encode_line(dict(line))
-        if len(encoded) > MAX_LINE_BYTES:  # readers would reject the line, and with it the log
+        """Append a line unchanged, for example from the log of another run."""
+        data = encode_line(dict(line))
+        # Readers would reject the line, and with it the whole log.
+        if len(data) > MAX_LINE_BYTES:
             raise RenderAgentError(
-                f"turn {line.get('turn')} has {len(encoded):,} bytes, more than the maximum of"
+                f"turn {line.get('turn')} has {len(data):,} bytes, more than the maximum of"
                 f" {MAX_LINE_BYTES:,} per log line. Lower --max-new-tokens or the number of candidates."
             )
-        self._pending.append(encoded)
+        self._pending.append(data)
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"

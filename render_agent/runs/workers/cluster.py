@@ -20,7 +20,8 @@ from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
-OBJECT_STORE_BYTES = 1 << 30  # shared memory for objects passed to workers; the rest spills to disk
+# Shared memory for objects passed to workers; any excess spills to disk.
+OBJECT_STORE_BYTES = 1 << 30
 
 CONNECT_SECONDS = 10.0  # timeout for connecting to a cluster
 
@@ -28,7 +29,7 @@ RAY_WORDS = (AUTO, "local")  # values that Ray accepts instead of an address
 
 NO_CLUSTER = "Start one with `ray start --head`, or omit --ray to use this machine."
 
-# Ray settings: no usage reports, CUDA_VISIBLE_DEVICES unchanged, no colours.
+# Ray settings: no usage reports, CUDA_VISIBLE_DEVICES unchanged, no colours
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -61,7 +62,7 @@ def check_ray(config: RunConfig) -> None:
 def cluster(address: str | None, workers: int) -> Iterator[Any]:
     """Yield Ray, connected to a cluster.
 
-    An existing connection of the program is used and left open. Ray's output goes to the log.
+    Uses an existing connection of the program, and leaves it open. Ray's output goes to the log.
 
     Args:
         address: Address of the cluster; None starts one on this machine that ends with the context.
@@ -88,9 +89,9 @@ def cluster(address: str | None, workers: int) -> Iterator[Any]:
 
 
 def _connect(ray: Any, address: str | None, workers: int) -> None:
-    where: dict[str, Any] = {"address": address}
+    settings: dict[str, Any] = {"address": address}
     if not address:
-        where = {
+        settings = {
             "address": "local",
             "num_cpus": workers,
             "include_dashboard": False,
@@ -98,8 +99,8 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
             "_node_ip_address": "127.0.0.1",
         }
     try:
-        ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
-    # Ray raises plain Exception if its processes start too slowly.
+        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+    # Ray raises a plain Exception if its processes start too slowly
     except Exception as error:
         reason = reason_of(error)
         raise SetupError(
@@ -115,7 +116,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
 
     Args:
         config: Options of the worker.
-        cluster_gpus: Number of GPUs in the cluster; None on this machine, where devices are named, not counted.
+        cluster_gpus: Number of GPUs in the cluster; None on this machine, on which devices are specified by name.
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}

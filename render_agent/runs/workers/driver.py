@@ -35,14 +35,14 @@ from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0  # longest wait for messages
+POLL_SECONDS = 1.0  # maximum wait for messages
 
 CLOSE_SECONDS = 10.0  # time for workers to close their engines at the end
 
 # Silence after which a worker counts as dead; loading a large model takes minutes.
 STALL_SECONDS = 3600.0
 
-MAX_SCENE_DEATHS = 2  # workers that may die with a scene before its questions fail, i.e. one retry
+MAX_SCENE_DEATHS = 2  # workers that may die with a scene before its questions fail, so one retry
 
 MAX_SLOT_DEATHS = 5  # consecutive deaths without a turn after which a slot is not refilled
 
@@ -51,7 +51,7 @@ MAX_BATCHES_PER_TASK = 8  # maximum size of a task, in full batches
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """A place for one worker at a time, restarted if it dies."""
+    """A place for one worker at a time. A dead worker is replaced."""
 
     number: int
     config: RunConfig
@@ -99,7 +99,7 @@ class Driver:
         scenes = [scene for scene in self.by_scene if self._active(scene)]
         self.fresh = sorted(scenes, key=lambda scene: (-len(self._active(scene)), scene))
         self.returned: list[str] = []
-        """Scenes of dead workers; each becomes a separate task after all others."""
+        """Scenes of dead workers. Each becomes a separate task after all others."""
         self.scene_deaths = Counter[str]()
         self.failures = Failures(most_failures, [s.question for s in states if s.active])
         self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
@@ -125,7 +125,7 @@ class Driver:
                     slot not in slots_with_messages
                     and time.monotonic() - slot.heard > STALL_SECONDS
                 ):
-                    self._died(slot, f"no message for {STALL_SECONDS:.0f} s")
+                    self._restart(slot, f"no message for {STALL_SECONDS:.0f} s")
         self.log.sync()
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Driver:
         try:
             ready, _ = self.ray.wait(streams, num_returns=1, timeout=POLL_SECONDS)
         except SystemError as error:
-            # Ray wraps exceptions raised by signal handlers while it waits
+            # Ray wraps exceptions that signal handlers raise while it waits
             if error.__cause__ is None:
                 raise
             raise error.__cause__ from None
@@ -205,7 +205,7 @@ class Driver:
         except errors.RayTaskError:
             raise  # a bug
         except errors.RayError as error:
-            self._died(slot, reason_of(error))
+            self._restart(slot, reason_of(error))
         else:
             slot.heard = time.monotonic()
             for message in messages:
@@ -214,7 +214,7 @@ class Driver:
             errors_sent = [message for message in messages if isinstance(message, RenderAgentError)]
             if errors_sent and not isinstance(
                 errors_sent[0], EngineError
-            ):  # it would stop every worker
+            ):  # an error that would stop every worker
                 raise errors_sent[0]
             if errors_sent:
                 self._close(slot, errors_sent[0])
@@ -228,19 +228,19 @@ class Driver:
                 self.log.append(message)
                 state.take(message)
                 slot.deaths = 0
-                self.failures.went_on()
+                self.failures.reset()
                 self.observer.on_turn(state, message)
             case Failure():
                 self._fail(message)
                 question = self.states[message.question_id].question
-                self.failures.failed(question, message.error, of_scene=message.of_scene)
+                self.failures.add(question, message.error, of_scene=message.of_scene)
             case logging.LogRecord():
                 logging.getLogger(message.name).handle(message)
             case Ready(batch_size, process, machine):
                 slot.batch_size = batch_size
                 slot.label = f"worker {slot.number} (process {process} on {machine})"
                 logger.info("%s is ready", slot.label)
-            case RenderAgentError():  # handled by `_hear`, after the messages before it
+            case RenderAgentError():  # handled by `_hear`, after earlier messages
                 pass
 
     def _fail(self, failure: Failure) -> None:
@@ -250,14 +250,14 @@ class Driver:
         self.observer.on_failure(state)
 
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
-        """Close a slot whose engine failed; other workers get its scenes."""
+        """Close a slot whose engine failed. Other workers get its scenes."""
         logger.warning("%s is closed: %s", slot.label, error)
         self.last_error = error
         self.returned += filter(self._active, slot.scenes)
         self._end(slot)
 
-    def _died(self, slot: WorkerSlot, reason: str) -> None:
-        """Restart a dead worker; return its scenes to the queue, or fail those that killed a worker before."""
+    def _restart(self, slot: WorkerSlot, reason: str) -> None:
+        """Restart a dead worker. Return its scenes to the queue, or fail scenes that have killed a worker before."""
         logger.warning("%s died: %s", slot.label, reason)
         self.last_error = EngineError(
             f"all workers died, most recently {slot.label}. See run.log; fewer --workers leave more memory for each."
@@ -289,14 +289,15 @@ class Driver:
         return [state for state in self.by_scene[scene] if state.active]
 
     def _phase(self, state: QuestionState) -> Phase:
-        batched = self.slots[0].config.max_batched_turns
-        return "batched" if len(state.turns) < batched else "finishing"
+        max_batched_turns = self.slots[0].config.max_batched_turns
+        return "batched" if len(state.turns) < max_batched_turns else "finishing"
 
 
 def worker_share(questions: int, batch_size: int, workers: int, free: int) -> int:
     """Return the number of questions for an idle worker: half its share, in full batches if possible.
 
-    Less than a batch only if other idle workers would get nothing; at most MAX_BATCHES_PER_TASK batches.
+    It is less than a batch only if other idle workers would otherwise get nothing, and at most MAX_BATCHES_PER_TASK
+    batches.
 
     Args:
         questions: Remaining questions.
@@ -305,8 +306,8 @@ def worker_share(questions: int, batch_size: int, workers: int, free: int) -> in
         free: Number of idle workers, including this one.
     """
     half = ceil(questions / (2 * workers))
-    filled = min(batch_size, ceil(questions / free))
-    return min(max(half, filled), MAX_BATCHES_PER_TASK * batch_size)
+    full_batch = min(batch_size, ceil(questions / free))
+    return min(max(half, full_batch), MAX_BATCHES_PER_TASK * batch_size)
 
 
 def dispatch(
@@ -316,7 +317,7 @@ def dispatch(
     observer: Observer,
     make_engine: EngineFactory,
     play: Play,
-    recorded: Mapping[str, Any],
+    digests: Mapping[str, Any],
 ) -> None:
     """Run all active questions to completion in worker processes.
 
@@ -327,7 +328,7 @@ def dispatch(
         observer: Receives every turn and failure.
         make_engine: Creates the engine; called in the workers.
         play: Runs questions; called in the workers.
-        recorded: SHA-256 of the inputs of the run.
+        digests: SHA-256 of the inputs of the run.
 
     Raises:
         SetupError: No worker can be set up.
@@ -345,7 +346,7 @@ def dispatch(
         machines = sum(node["Alive"] for node in ray.nodes())
         setup = Setup(
             [state.question for state in states],
-            recorded,
+            digests,
             make_engine,
             play,
             neighbours=ceil(len(configs) / machines),
@@ -360,14 +361,14 @@ def dispatch(
 
 
 def worker_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the options of each worker: those of the run, with a separate device if devices are named."""
-    # failures of all workers are counted by the driver
-    alone = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
+    """Return the options of each worker: those of the run, with one device each if devices are specified."""
+    # the driver counts the failures of all workers
+    single = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
     if config.devices:
         # On a cluster, a worker sees only its own GPUs, numbered from 0.
         devices = [
             "cuda:0" if config.ray and device.startswith("cuda") else device
             for device in config.devices
         ]
-        return [replace(alone, device=device) for device in devices]
-    return [alone] * config.workers
+        return [replace(single, device=device) for device in devices]
+    return [single] * config.workers

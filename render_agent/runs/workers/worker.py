@@ -39,7 +39,7 @@ class TaskBatch:
 
     questions: Sequence[tuple[Question, Sequence[Turn]]]
     pictures: Mapping[str, bytes]
-    """PNG data by path relative to the run folder; missing images are rendered again."""
+    """PNG data by path relative to the run folder. Missing images are rendered again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Drawn:
     png: bytes
 
 
-# Messages from a worker; an error says why its setup or engine failed.
+# messages from a worker; an error says why its setup or engine failed
 Message = Ready | Drawn | LogLine | logging.LogRecord | RenderAgentError
 
 Send = Callable[[Message], None]
 
-# Runs questions to completion in this process; raises EngineError or RunLogError.
+# runs questions to completion in this process; raises EngineError or RunLogError
 Play = Callable[[Parts, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
 
 
@@ -92,7 +92,8 @@ class Worker:
 
     def __init__(self, config: RunConfig, setup: Setup, number: int) -> None:
         threads = str(max(1, count_cores() // setup.neighbours))
-        for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when libraries are imported
+        # Read when the libraries are imported.
+        for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = threads
         self.config = config
         self.parts = replace(build(config), recorded=setup.recorded)
@@ -101,7 +102,7 @@ class Worker:
         self.folder = setup.scratch / str(number)
         self.scenes = self.parts.scenes(setup.questions, MAX_CACHE_BYTES // setup.neighbours)
         self._messages: SimpleQueue[Message | None] = SimpleQueue()
-        self._thread = ThreadPoolExecutor(1, "worker")  # owns the engine
+        self._thread = ThreadPoolExecutor(1, "worker")  # the thread that owns the engine
         program = logging.getLogger("render_agent")
         program.setLevel(logging.DEBUG if config.verbose else logging.INFO)
         program.addHandler(_Forward(self._messages.put))
@@ -125,9 +126,9 @@ class Worker:
         self._messages.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
 
     def _play(self, batch: TaskBatch) -> None:
-        self._clear()  # also removes files of a worker that was killed in this slot
+        self._clear()  # also removes the files of a worker that was killed in this slot
         for file, png in batch.pictures.items():
-            atomic_write(self.folder / file, png, durable=False, then=RESUME)
+            atomic_write(self.folder / file, png, durable=False, remedy=RESUME)
         config = self.config
         states = [
             QuestionState(
@@ -148,8 +149,8 @@ class Worker:
 
     def _stream(self, work: Callable[[], None]) -> Iterator[list[Message]]:
         """Yield messages in batches while `work` runs in the engine's thread."""
-        done = self._thread.submit(self._do, work)
-        done.add_done_callback(lambda _: self._messages.put(None))
+        future = self._thread.submit(self._do, work)
+        future.add_done_callback(lambda _: self._messages.put(None))
         message = self._messages.get()
         while message is not None:
             messages = [message]
@@ -158,7 +159,7 @@ class Worker:
             yield messages
             if message is not None:
                 message = self._messages.get()
-        done.result()
+        future.result()
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
@@ -170,7 +171,7 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class ForwardingPictures(ImageStore):
+class ForwardingImages(ImageStore):
     """Image store that also sends images to the driver; local files are temporary."""
 
     durable = False
@@ -189,7 +190,7 @@ class ForwardingLog:
     """Log that sends lines to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
-        self.pictures: ImageStore = ForwardingPictures(folder, send)
+        self.pictures: ImageStore = ForwardingImages(folder, send)
         self._send = send
 
     def append(self, line: LogLine) -> None:

@@ -1,4 +1,4 @@
-"""Open pages in the user's web browser."""
+"""Opens pages in the user's web browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import webbrowser
 def open_page(address: str) -> bool:
     """Open an address in the browser; return False if there is no display or no browser.
 
-    Without a display, no browser is tried: a text-mode browser would take over the terminal.
+    Without a display, no browser is started, because a text-mode browser would take over the terminal.
     """
     display = (
         sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

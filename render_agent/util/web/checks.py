@@ -1,4 +1,4 @@
-"""Request checks of the local server: reject other sites' requests, and serve only whitelisted files."""
+"""Request checks of the local server: rejects other sites' requests, and serves only whitelisted files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _check_token(tokens: Sequence[str], token: str, message: str) -> None:
 
 
 def _check_body(request: Request) -> None:
-    """Reject POST requests without a length, too large, or not JSON."""
+    """Reject POST requests that have no length, are too large, or are not JSON."""
     headers = request.headers
     if "Transfer-Encoding" in headers or "Content-Length" not in headers:
         raise HTTPException(411, "POST requests need a Content-Length.")
@@ -84,7 +84,7 @@ def _check_body(request: Request) -> None:
 
 
 def image_response(content: bytes) -> Response:
-    """Return a PNG response that browsers can only display as an image, wherever it is opened."""
+    """Return a PNG response that browsers can only display as an image, in whatever context it is opened."""
     return Response(content, media_type="image/png", headers=IMAGE_HEADERS)
 
 

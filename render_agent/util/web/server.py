@@ -38,7 +38,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-# Raises HTTPException if a request, to a port and with a token, must not be served.
+# raises HTTPException if a request, to a port and with a token, must be rejected
 Check = Callable[[Request, int, str], None]
 
 CLOSING_SECONDS = 2  # time for open requests to finish at shutdown
@@ -52,7 +52,7 @@ class LocalServer:
         check: Checks every request.
 
     Attributes:
-        token: Secret that the requests must contain; pages only need it to POST.
+        token: Secret that requests must contain; pages need it only to POST.
 
     Raises:
         SetupError: The port is in use or invalid.

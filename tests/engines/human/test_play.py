@@ -14,7 +14,7 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
-from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
+from render_agent.cli.commands.play import DEFAULT_IDS, DEFAULT_QUESTION, chosen_options
 from render_agent.cli.main import cli
 from render_agent.dialogue.reply import FIELDS
 from render_agent.engines.engine import Request
@@ -401,16 +401,16 @@ def test_used_port_and_several_workers_are_rejected_before_the_run_folder_exists
 @pytest.mark.parametrize(
     ("options", "configuration", "expected"),
     [
-        ({}, {}, {"benchmark": "rooms", "id": A_FEW, "batch": True}),
+        ({}, {}, {"benchmark": "rooms", "id": DEFAULT_IDS, "batch": True}),
         ({"limit": 2}, {}, {"benchmark": "rooms", "limit": 2, "batch": True}),
         ({"type": ("x",)}, {}, {"benchmark": "rooms", "type": ("x",), "batch": True}),
-        ({}, {"max_turns": 3}, {"benchmark": "rooms", "id": A_FEW, "batch": True, "max_turns": 3}),
+        ({}, {"max_turns": 3}, {"benchmark": "rooms", "id": DEFAULT_IDS, "batch": True, "max_turns": 3}),
         ({"model": "Ada"}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True, "model": "Ada"}),
         ({}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True}),
         ({"scannet": ("d",)}, {}, {"scannet": ("d",), "batch": True}),
         ({}, {"scannetpp": ("d",)}, {"scannetpp": ("d",), "batch": True}),
         ({"benchmark": "vsibench"}, {"benchmark": "rooms"}, {"benchmark": "vsibench", "batch": True}),
-        ({"ply": "p"}, {}, {"ply": "p", "question": LOOK_AROUND, "batch": False}),
+        ({"ply": "p"}, {}, {"ply": "p", "question": DEFAULT_QUESTION, "batch": False}),
         ({"ply": "p", "question": "q"}, {"engine": "openai"}, {"ply": "p", "question": "q", "batch": False}),
     ],
 )  # fmt: skip

@@ -24,14 +24,14 @@ class Check:
     """The result of one check."""
 
     part: str
-    """Heading under which it is listed."""
+    """Heading of the group that lists the check."""
     name: str
     works: bool
     detail: str
     remedy: str = ""
-    """What to do if the check fails."""
+    """Action to take if the check fails."""
     needed: bool = False
-    """True if runs over the bundled rooms with the scripted engine need it."""
+    """True if even runs over the bundled rooms with the scripted engine need it."""
 
     @property
     def prevents(self) -> bool:
@@ -41,28 +41,30 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The return value of a probe, or the reason why there is none."""
+    """The return value of a probe, or the reason for its absence."""
 
     found: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     explained: bool = False
-    """True if `error` is one of our own messages, which say what to do."""
+    """True if `error` is one of our own messages, which suggest a remedy."""
 
 
 def run_probe(module: str, function: str, *arguments: str, seconds: float) -> ProbeResult:
     """Call `function(*arguments)` of `module` in a subprocess and return its result, a JSON object."""
     command = [sys.executable, "-m", __name__, module, function, *arguments]
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return ProbeResult(error=f"no answer within {seconds:.0f} seconds")
-    if ended.returncode < 0:
-        return ProbeResult(error=f"a library crashed (signal {-ended.returncode})")
-    if ended.returncode:
-        return ProbeResult(error=_last_line(ended.stderr) or f"exited with code {ended.returncode}")
-    reply = parse_json(_last_line(ended.stdout))
+    if process.returncode < 0:
+        return ProbeResult(error=f"a library crashed (signal {-process.returncode})")
+    if process.returncode:
+        return ProbeResult(
+            error=_last_line(process.stderr) or f"exited with code {process.returncode}"
+        )
+    reply = parse_json(_last_line(process.stdout))
     return (
         ProbeResult(error=reply["error"], explained=True)
         if "error" in reply
@@ -76,7 +78,7 @@ def _last_line(text: bytes) -> str:
 
 
 def answer_probe(module: str, function: str, *arguments: str) -> None:
-    """Call a function and print its result as the last line; libraries may print before it."""
+    """Call a function and print its result as the last line, because libraries may print before it."""
     try:
         reply = getattr(import_module(module), function)(*arguments)
     except RenderAgentError as error:

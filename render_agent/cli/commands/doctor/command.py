@@ -82,7 +82,7 @@ def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
         "packages": machine.package_checks(),
     }
     for name, checks in parts.items():
-        with stage(f"checking {name}", announced=True):
+        with stage(f"checking {name}", announce=True):
             yield from checks
 
 

@@ -19,7 +19,7 @@ DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
 def data_checks(options: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield the checks of data; `options` may name questions, annotations and data set folders."""
+    """Yield the checks of data; `options` may include questions, annotations and data set folders."""
     yield _rooms()
     yield from _vsibench(options)
 
@@ -31,9 +31,9 @@ def _rooms() -> Check:
     except RenderAgentError as error:
         return Check(PART, "bundled rooms", False, str(error), needed=True)
     scans = {question.scan for question in questions}
-    missing = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
-    if missing or not questions:
-        detail = f"{len(missing)} of {len(scans)} rooms are missing: {', '.join(missing[:3])}"
+    missing_scans = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
+    if missing_scans or not questions:
+        detail = f"{len(missing_scans)} of {len(scans)} rooms are missing: {', '.join(missing_scans[:3])}"
         return Check(PART, "bundled rooms", False, detail, remedy, needed=True)
     detail = f"{len(questions)} questions about {len(scans)} rooms"
     return Check(PART, "bundled rooms", True, detail, needed=True)
@@ -56,11 +56,11 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Check]:
 
 def _annotations(folder: str, questions: list[Question]) -> Check:
     try:
-        annotated = read_annotations(Path(folder))
+        annotations = read_annotations(Path(folder))
     except RenderAgentError as error:
         return Check(PART, "annotations", False, str(error), "pass --annotations DIR")
-    scenes = {question.scene for question in questions} or annotated.keys()
-    annotated_count = len(scenes & annotated.keys())
+    scenes = {question.scene for question in questions} or annotations.keys()
+    annotated_count = len(scenes & annotations.keys())
     detail = f"{annotated_count} of {len(scenes)} scenes are annotated in {folder}"
     return Check(PART, "annotations", annotated_count == len(scenes), detail)
 
@@ -76,10 +76,10 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Che
     for root in roots:
         if not Path(root).is_dir():
             return Check(PART, dataset, False, f"{root} is not a folder", f"pass {flag}")
-    where = " and ".join(roots)
+    places = " and ".join(roots)
     if not questions:
-        return Check(PART, dataset, True, f"{where}; cannot count scans without questions")
+        return Check(PART, dataset, True, f"{places}; cannot count scans without questions")
     found_count = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
-    detail = f"{found_count} of {len(scenes)} scans found in {where}"
+    detail = f"{found_count} of {len(scenes)} scans found in {places}"
     remedy = "keep the folder layout of the data set's official download"
     return Check(PART, dataset, found_count == len(scenes), detail, remedy)

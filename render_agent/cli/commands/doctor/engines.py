@@ -29,8 +29,8 @@ def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
     libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
     detail = libraries.error or libraries.found["detail"]
     yield Check(PART, "transformers", libraries.error is None, detail, NO_MODEL)
-    scripted = options.get("engine") == "scripted"
-    name = (None if scripted else options.get("model")) or DEFAULT_MODEL
+    is_scripted = options.get("engine") == "scripted"
+    name = (None if is_scripted else options.get("model")) or DEFAULT_MODEL
     local_models = []
     for title, model in (("bundled model", BUNDLED), ("model", name)):
         try:
@@ -56,7 +56,7 @@ def _probe(model: str, device: str, dtype: str) -> Check:
 
 
 def probe_check(model: str, result: Mapping[str, Any], error: str | None = None) -> Check:
-    """Convert the result of `probe_model` to a check; `error` says why there is none."""
+    """Convert the result of `probe_model` to a check; `error` is the reason if there is no result."""
     if reason := error or result["batch"]:
         return Check(PART, model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
     reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"

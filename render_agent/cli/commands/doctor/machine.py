@@ -16,12 +16,12 @@ from render_agent.cli.commands.doctor.checks import Check, run_probe
 from render_agent.extras import EXTRAS
 from render_agent.util.memory import available_memory
 from render_agent.util.processes import count_cores
-from render_agent.util.system_libraries import install_command, missing
+from render_agent.util.system_libraries import install_command, missing_libraries
 
 PART = "machine"
 
-LITTLE_GIB = 2.0  # free memory below which large scans do not fit
-LITTLE_DISK_GIB = 1.0  # free disk below which a run is likely to fail
+MIN_FREE_GIB = 2.0  # free memory below which large scans do not fit
+MIN_DISK_GIB = 1.0  # free disk below which a run is likely to fail
 
 IMPORT_SECONDS = 120.0
 
@@ -33,9 +33,9 @@ def machine_checks(output: Path) -> Iterator[Check]:
         PART, "cores", True, f"{count_cores()} ({platform.machine()}, {platform.platform()})"
     )
     total, free = (count / 2**30 for count in available_memory())
-    remedy = f"close other programs; large scans need {LITTLE_GIB:.0f} GiB"
+    remedy = f"close other programs; large scans need {MIN_FREE_GIB:.0f} GiB"
     detail = f"{total:.1f} GiB, {free:.1f} GiB free"
-    yield Check(PART, "memory", free >= LITTLE_GIB, detail, remedy)
+    yield Check(PART, "memory", free >= MIN_FREE_GIB, detail, remedy)
     yield _disk(output)
     yield _system_libraries()
     for extra in ("", *sorted(set(EXTRAS.values()))):
@@ -49,23 +49,23 @@ def _disk(output: Path) -> Check:
         return Check(PART, "disk", False, f"{folder} is not writable", remedy, needed=True)
     free = shutil.disk_usage(folder).free / 2**30
     remedy = "free disk space, or choose another disk with --output DIR"
-    return Check(PART, "disk", free >= LITTLE_DISK_GIB, f"{free:.1f} GiB free at {folder}", remedy)
+    return Check(PART, "disk", free >= MIN_DISK_GIB, f"{free:.1f} GiB free at {folder}", remedy)
 
 
 def _system_libraries() -> Check:
-    missing_packages = missing()
+    missing_packages = missing_libraries()
     detail = "; ".join(
-        f"{each.name} is missing (needed by {each.needed_by})" for each in missing_packages
+        f"{library.name} is missing (needed by {library.needed_by})" for library in missing_packages
     )
     remedy = install_command(missing_packages)
     return Check(PART, "system libraries", not missing_packages, detail or "all installed", remedy)
 
 
 def _packages(extra: str) -> Check:
-    """Check whether the packages of an extra, or those that every run needs, are installed."""
-    versions = {name: _version(name) for name in _required(extra)}
-    missing_packages = [name for name, found in versions.items() if found is None]
-    detail = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
+    """Check whether the packages of an extra, or of the core installation, are installed."""
+    versions = {name: _version(name) for name in _required_packages(extra)}
+    missing_packages = [name for name, version in versions.items() if version is None]
+    detail = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     if missing_packages:
         detail = "; ".join(
             [*filter(None, [detail]), f"not installed: {', '.join(missing_packages)}"]
@@ -78,7 +78,7 @@ def _packages(extra: str) -> Check:
     )
 
 
-def _required(extra: str) -> Iterator[str]:
+def _required_packages(extra: str) -> Iterator[str]:
     """Yield the packages that render_agent requires, or that an extra adds."""
     from packaging.requirements import Requirement
 

@@ -11,13 +11,15 @@ from render_agent.errors import SetupError
 NEW_TOKENS = 8  # tokens generated per reply
 DIALOGUE_TOKENS = 2000  # estimated tokens per dialogue of the reproducible engine
 
-ROUGH = 0.03  # tolerated RMS difference of half-precision scores, relative to their range
+MAX_RELATIVE_ERROR = (
+    0.03  # tolerated RMS difference of half-precision scores, relative to their range
+)
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """Test a model and return what is wrong with it.
+    """Test a model and return its faults.
 
-    Prompts are one token longer than multiples of 32, a length at which GPU kernels have been wrong before.
+    Prompts are one token longer than multiples of 32, because GPU kernels have failed at such lengths before.
 
     Returns:
         `batch`: why two requests in a batch get other replies than alone, or None. `reuse`: why a reused KV cache
@@ -29,19 +31,19 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
     """
     from render_agent.engines.transformers.model.load import open_model
 
-    began = time.perf_counter()
-    loaded = open_model(name, device=device, dtype=dtype)
-    return {**_probed(loaded), "seconds": time.perf_counter() - began}
+    started_at = time.perf_counter()
+    model = open_model(name, device=device, dtype=dtype)
+    return {**_probe_loaded(model), "seconds": time.perf_counter() - started_at}
 
 
-def _probed(loaded: Any) -> dict[str, str | None]:
+def _probe_loaded(model: Any) -> dict[str, str | None]:
     from render_agent.engines.transformers.cache_check import check_cache
 
-    why = loaded.inputs.family.why or check_cache(loaded)
+    why = model.inputs.family.why or check_cache(model)
     return {
-        "batch": _why_batch_differs(loaded),
+        "batch": _why_batch_differs(model),
         "reuse": why,
-        "reproducible": _why_not_reproducible(loaded),
+        "reproducible": _why_not_reproducible(model),
     }
 
 
@@ -56,7 +58,7 @@ def _why_not_reproducible(loaded: Any) -> str | None:
     return None
 
 
-def _why_batch_differs(loaded: Any) -> str | None:
+def _why_batch_differs(model: Any) -> str | None:
     """Return how replies in a batch differ from replies to single requests; None if they do not."""
     import torch
 
@@ -72,23 +74,23 @@ def _why_batch_differs(loaded: Any) -> str | None:
     def request(text: str, *files: str) -> Request:
         pieces = [chat.text(text), *(chat.image_piece(file) for file in files)]
         plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
-        return replace(misalign(loaded, plain), max_new_tokens=NEW_TOKENS)
+        return replace(misalign(model, plain), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
-    if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:
-        together = TransformersEngine(loaded, batch_size=2).generate(requests)
-        alone = TransformersEngine(loaded, batch_size=1).generate(requests)
-        for batched, single in zip(together, alone, strict=True):
+    if model.model.dtype == torch.float32 or model.inputs.family.alone:
+        batched_replies = TransformersEngine(model, batch_size=2).generate(requests)
+        single_replies = TransformersEngine(model, batch_size=1).generate(requests)
+        for batched, single in zip(batched_replies, single_replies, strict=True):
             if reason := batched.error or single.error:
                 return reason
             if batched.samples != single.samples:
                 return "a reply changes if it is generated in a batch"
         return None
-    # Rounding alone can change a greedy choice.
-    prompts = [loaded.inputs.prepare(each) for each in requests]
-    apiece = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
-    difference = float(row_differences(uncached_scores(loaded, prompts), apiece, exact=False).max())
-    if difference <= ROUGH:
+    # Rounding alone can change a greedy choice, so scores are compared too.
+    prompts = [model.inputs.prepare(each) for each in requests]
+    apiece = torch.cat([uncached_scores(model, [prompt]) for prompt in prompts])
+    difference = float(row_differences(uncached_scores(model, prompts), apiece, exact=False).max())
+    if difference <= MAX_RELATIVE_ERROR:
         return None
     return f"scores in a batch differ by {difference:.2g} of their range"
 

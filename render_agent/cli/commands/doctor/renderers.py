@@ -32,14 +32,14 @@ def _renderer_check(name: str) -> Check:
 
 
 def _detail(answer: ProbeResult, default: bool) -> str:
-    measured = answer.found
-    detail = f"rendered a triangle in {1000 * measured['seconds']:.1f} ms on {measured['device']}"
+    figures = answer.found
+    detail = f"rendered a triangle in {1000 * figures['seconds']:.1f} ms on {figures['device']}"
     if not default:
         return detail
-    if measured["kernels"] is None:
+    if figures["kernels"] is None:
         return f"{detail}; the kernel cache is not writable, so every run compiles kernels again"
-    since = "before" if measured["compiled"] else f"just now, in {measured['first_seconds']:.0f} s"
-    return f"default; {detail}; kernels compiled {since} ({measured['kernels']})"
+    since = "before" if figures["compiled"] else f"just now, in {figures['first_seconds']:.0f} s"
+    return f"default; {detail}; kernels compiled {since} ({figures['kernels']})"
 
 
 def draw_once(name: str) -> dict[str, Any]:
@@ -61,15 +61,19 @@ def draw_once(name: str) -> dict[str, Any]:
     colours = np.tile(np.array([[200, 30, 60]], np.uint8), (3, 1))
     faces = np.array([[0, 1, 2]], np.int32)
     scene = Scene("triangle", corners, colours, faces, -2.0, 2.0, bounds)
-    measured = _kernels() if name == DEFAULT else {}
+    figures = _kernels() if name == DEFAULT else {}
     renderer = make_renderer(name)
-    measured["device"] = getattr(renderer, "device", "the CPU")
-    measured["first_seconds"], _ = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
-    measured["seconds"], frame = _timed(lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48))
+    figures["device"] = getattr(renderer, "device", "the CPU")
+    figures["first_seconds"], _ = _time_drawing(
+        lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48)
+    )
+    figures["seconds"], frame = _time_drawing(
+        lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48)
+    )
     middle = frame.colours[24, 32]
     if not np.array_equal(middle, colours[0]) or abs(frame.depth[24, 32] - 2) > 1e-2:
         raise RuntimeError(f"rendered the colour {middle.tolist()}, not {colours[0].tolist()}")
-    return measured
+    return figures
 
 
 def _kernels() -> dict[str, Any]:
@@ -77,11 +81,11 @@ def _kernels() -> dict[str, Any]:
     from render_agent.render.rasteriser.kernels import cache_folder
 
     folder = cache_folder()
-    compiled = folder is not None and any(folder.rglob("*.nbc"))
-    return {"kernels": None if folder is None else str(folder), "compiled": compiled}
+    is_cached = folder is not None and any(folder.rglob("*.nbc"))
+    return {"kernels": None if folder is None else str(folder), "compiled": is_cached}
 
 
-def _timed(draw: Any) -> tuple[float, Any]:
+def _time_drawing(draw: Any) -> tuple[float, Any]:
     start = time.perf_counter()
     frame = draw()
     return time.perf_counter() - start, frame

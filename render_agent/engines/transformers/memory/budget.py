@@ -65,7 +65,7 @@ def divide_memory(
     """
     limit_allocator(loaded.model.device, fraction)
     free = spare(memory, fraction + RESERVE_FRACTION.get(loaded.model.device.type, 0))
-    with stage("measuring memory", announced=True):
+    with stage("measuring memory", announce=True):
         cost = _measure_cost(loaded, memory, picture_size)
     if cost is None:
         # Even the smallest probe did not fit; prompts will be prefilled one at a time.
