@@ -46,7 +46,7 @@ class Step:
     turn: Turn | None
     before: Boxes
     after: Boxes
-    now: Boxes
+    shares: Boxes
     room: RoomVisibility | None
 
 
@@ -106,7 +106,7 @@ TERMS: Mapping[str, Term] = {
     # 1 per turn.
     "turn": Term(lambda step: float(step.turn is not None)),
     # Mean over the named objects of the largest visible share in the new views, 0 to 1.
-    "visible": Term(lambda step: _mean(step.now), sees=True),
+    "visible": Term(lambda step: _mean(step.shares), sees=True),
     # Mean over the named objects of the increase in the best visible share so far; at most 1 per episode.
     "newly_visible": Term(lambda step: _mean(step.after - step.before), sees=True),
     # Mean over the named objects of min(distance on the believed map / 1 m, 1); missing objects count as 1.

@@ -109,7 +109,7 @@ class Parts:
         return self.view_policy.max_views(self.config.kinds, self.config.max_turns)
 
     @property
-    def pictures_in_prompt(self) -> int:
+    def max_prompt_images(self) -> int:
         """Maximum number of images in a prompt of the run, including prompts of judges."""
         num_images = self.max_views
         if self.agent.shows_all:  # later turns also show the views of rejected moves
@@ -120,7 +120,7 @@ class Parts:
     def workload(self) -> Workload:
         """The demands of the run on its engine."""
         kinds = self.config.kinds if self.free else ()
-        return Workload(self.pictures_in_prompt, self.agent.candidates, kinds, self.prompt.tools)
+        return Workload(self.max_prompt_images, self.agent.candidates, kinds, self.prompt.tools)
 
     @property
     def judges(self) -> tuple[Verifier, ...]:

@@ -119,7 +119,7 @@ class TurnTaker:
             scan=observation.scan,
             blocks=_blocks_of(replies)[candidate.number],
         )
-        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.image_files))
+        turn = structs.replace(turn, sha256=self.log.pictures.wait_for(turn.image_files))
         if self.probe is not None and self.probe.keys:
             probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
             self.retire([probe_id(state.id, turn.number)])
@@ -150,7 +150,7 @@ class TurnTaker:
         if not state.turns:
             return tuple(
                 prompt.opening(
-                    state.question, observation.views, observation.camera, observation.told
+                    state.question, observation.views, observation.camera, observation.scene_text
                 )
             )
         last_turn = state.turns[-1]

@@ -71,14 +71,14 @@ class ImageStore:
 
     Args:
         folder: The run folder.
-        check_there: Called before each write; raises RunLogError if the run folder is gone.
+        check_folder: Called before each write; raises RunLogError if the run folder is gone.
     """
 
     durable = True  # sync images to disk so that they survive a power failure
 
-    def __init__(self, folder: Path, check_there: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path, check_folder: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
-        self._check_there = check_there
+        self._check_folder = check_folder
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}
@@ -101,7 +101,7 @@ class ImageStore:
         writing.add_done_callback(lambda future: self._wrote(file, future))
         return writing
 
-    def written(self, files: Iterable[str]) -> dict[str, str]:
+    def wait_for(self, files: Iterable[str]) -> dict[str, str]:
         """Wait until images are on disk, and return the SHA-256 of each. Raises RunLogError if a write failed."""
         files = sorted(files)
         with self._lock:
@@ -156,7 +156,7 @@ class ImageStore:
 
     def store(self, file: str, png: bytes) -> None:
         """Write an encoded PNG. Raises RunLogError if it cannot be written."""
-        self._check_there()
+        self._check_folder()
         try:
             path = image_path(self.folder, file)
             with self._making_folders:  # no thread may use a folder before it is synced
@@ -164,7 +164,7 @@ class ImageStore:
             with self._storing[hash(file) % len(self._storing)]:
                 atomic_write(path, png, durable=self.durable, remedy=RESUME)
         except RunLogError:
-            self._check_there()  # report a missing run folder in preference to a failed write
+            self._check_folder()  # report a missing run folder in preference to a failed write
             raise
         with self._lock:
             self._digests[file] = hashlib.sha256(png).hexdigest()

@@ -27,7 +27,7 @@ class MemoryImages(ImageStore):
         future.set_result(None)
         return future
 
-    def written(self, files: Iterable[str]) -> dict[str, str]:
+    def wait_for(self, files: Iterable[str]) -> dict[str, str]:
         """Return no digests, because there are no files."""
         return {}
 

@@ -27,7 +27,7 @@ class NextViews:
     """Rendering time."""
     scan: tuple[str, ...] = ()
     """Notes for the first turn: how the scan was read, and whether the start pose was moved."""
-    told: str = ""
+    scene_text: str = ""
     """Text about the scene that replaces views in the first turn."""
 
 

@@ -27,7 +27,7 @@ class SceneGraphViews(NoViews):
         scene_text = (
             "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
         )
-        return replace(super().observe(state), told=scene_text)
+        return replace(super().observe(state), scene_text=scene_text)
 
 
 def scene_graph(facts: Facts, wording: Wording) -> str:

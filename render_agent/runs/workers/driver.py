@@ -63,7 +63,7 @@ class WorkerSlot:
     batch_size: int = 0
     deaths: int = 0
     """Consecutive deaths without a turn."""
-    heard: float = 0.0
+    last_message_at: float = 0.0
     """Time of the last message."""
     label: str = ""
 
@@ -123,7 +123,7 @@ class Driver:
             for slot in streams.values():
                 if (
                     slot not in slots_with_messages
-                    and time.monotonic() - slot.heard > STALL_SECONDS
+                    and time.monotonic() - slot.last_message_at > STALL_SECONDS
                 ):
                     self._restart(slot, f"no message for {STALL_SECONDS:.0f} s")
         self.log.sync()
@@ -155,7 +155,7 @@ class Driver:
             slot.config, self.setup, slot.number
         )
         slot.label, slot.batch_size = f"worker {slot.number}", 0
-        slot.heard = time.monotonic()
+        slot.last_message_at = time.monotonic()
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
     def _dispatch(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> None:
@@ -178,7 +178,7 @@ class Driver:
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.label, ", ".join(slot.scenes))
         self.observer.on_phase_start(self._phase(states[0]), states)
-        slot.heard = time.monotonic()
+        slot.last_message_at = time.monotonic()
         slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
 
     def _take(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> list[str]:
@@ -207,7 +207,7 @@ class Driver:
         except errors.RayError as error:
             self._restart(slot, reason_of(error))
         else:
-            slot.heard = time.monotonic()
+            slot.last_message_at = time.monotonic()
             for message in messages:
                 self._handle(slot, message)
             self.log.sync()

@@ -51,7 +51,7 @@ class ProbeStep:
     """The most recent probe of a question at a given turn, and the probe before it."""
 
     question: Question
-    now: ScoredProbe
+    current: ScoredProbe
     before: ScoredProbe | None
 
 
@@ -258,15 +258,15 @@ def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Pr
 
 
 def _sure(step: ProbeStep) -> tuple[tuple[float, bool], ...]:
-    return () if step.now.score is None else step.now.score.sure
+    return () if step.current.score is None else step.current.score.sure
 
 
 def _parts(step: ProbeStep) -> dict[str, tuple[float, float]]:
     """Return the numerator and denominator that one probe contributes to each ratio."""
-    score = step.now.score
+    score = step.current.score
     parts: dict[str, tuple[float, float]] = {"readable": (score is not None, 1)}
-    if step.now.worth is not None:
-        parts["own_answer"] = (step.now.worth, 1)
+    if step.current.worth is not None:
+        parts["own_answer"] = (step.current.worth, 1)
     if score is None:
         return parts
     if score.metres is not None:
