@@ -1,4 +1,4 @@
-"""Compare runs with a reference run on the same questions."""
+"""Compares runs with a reference run on the same questions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from render_agent.score.power import plan
 from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import score_name
 
-POWER = 0.8  # of a planned comparison; the usual choice
+POWER = 0.8  # power of a planned comparison; the usual choice
 
 POINTS = (
-    10.0  # difference for which a comparison without a significant result states the scenes needed
+    # Difference, in points, for which an inconclusive comparison states the number of scenes needed.
+    10.0
 )
 
 
@@ -115,7 +116,7 @@ def _score_by_images(
 
 
 def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
-    """Return how the last beliefs of run b differ from those of a; empty unless both were probed."""
+    """Return the differences between the last beliefs of run b and run a; empty unless both were probed."""
     if not (a.config.probe and b.config.probe):
         return {}
     sides = []
@@ -131,7 +132,7 @@ def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:
     """Estimate the scenes and questions needed to detect a difference from the first run.
 
     Args:
-        runs: One run, or two runs of the same questions, which give the correlation between runs.
+        runs: One run, or two runs of the same questions, from which the correlation between runs is computed.
         difference: In percentage points.
 
     Raises:

@@ -21,7 +21,7 @@ from render_agent.score.tables import (
 
 Pair = Mapping[str, Any]
 
-# Characters that LaTeX interprets -> their escapes.
+# characters that LaTeX interprets -> their escapes
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -35,7 +35,7 @@ LATEX = {
 
 
 def direction(entry: Mapping[str, Any]) -> str:
-    """Return `better` or `worse` if a difference is significant after Holm's correction, otherwise ""."""
+    """Return `better` or `worse` if a difference is significant after Holm's correction, otherwise an empty string."""
     p = entry["p_holm"]
     if p is None or p > SIGNIFICANT or not entry["difference"]:
         return ""
@@ -43,7 +43,7 @@ def direction(entry: Mapping[str, Any]) -> str:
 
 
 def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
-    """Return in one sentence whether run b is better or worse than run a.
+    """Return a sentence that says whether run b is better or worse than run a.
 
     Args:
         pair: The comparison.
@@ -71,7 +71,9 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
 
 
 def _resolution(pair: Pair) -> str:
-    """Return how many scenes a comparison would need, as the end of a sentence; empty if it cannot be estimated."""
+    """Return the end of a sentence that says how many scenes a comparison would need; empty if that cannot be
+    estimated.
+    """
     plan = pair.get("power")
     if plan is None:
         return "; there are too few scenes to estimate how many would be needed"
@@ -93,7 +95,9 @@ def _resolution(pair: Pair) -> str:
 
 
 def difference_lines(pair: Pair) -> list[str]:
-    """Return the facts and options in which the runs of a comparison differ, those they share, and their caveats."""
+    """Return the facts and options that differ between the runs of a comparison, those that they share, and the
+    caveats.
+    """
     partial = [side for side, status in pair["status"].items() if status != "complete"]
     differing = [
         f"{name}: a {ours}, b {theirs}" for name, (ours, theirs) in differences(pair).items()
@@ -112,7 +116,7 @@ def difference_lines(pair: Pair) -> list[str]:
 
 
 def differences(pair: Pair) -> dict[str, tuple[str, str]]:
-    """Return the facts and options in which two runs differ, with the values of a and b."""
+    """Return the facts and options that differ between two runs, with the values of a and b."""
     facts = pair["facts"]
     names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
     both = {name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names}
@@ -138,7 +142,7 @@ def _scenes(number: int) -> str:
 
 
 def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]]:
-    """Return the rows of a table of scores and differences, heads first.
+    """Return the rows of a table of scores and differences, headings first.
 
     Args:
         pairs: The comparisons with the first run.
@@ -166,14 +170,14 @@ def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, heads first, as Markdown."""
+    """Format a table, headings first, as Markdown."""
     lines = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
     lines.insert(1, ["---", *["---:"] * (len(rows[0]) - 1)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def as_latex(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, heads first, as LaTeX with the rules of booktabs."""
+    """Format a table, headings first, as LaTeX with the rules of booktabs."""
     heads, *lines = (
         " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in row) + r" \\" for row in rows
     )
@@ -190,7 +194,7 @@ def as_latex(rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_csv(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, heads first, as CSV with ASCII minus signs."""
+    """Format a table, headings first, as CSV with ASCII minus signs."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(
         [cell.replace("−", "-") for cell in row] for row in rows
@@ -198,7 +202,7 @@ def as_csv(rows: Sequence[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-# name -> format of a table; for `compare --table` and the page
+# name -> format of a table, for `compare --table` and the page
 FORMATS: Mapping[str, tuple[str, Callable[[Sequence[Sequence[str]]], str]]] = {
     "markdown": ("Markdown", as_markdown),
     "latex": ("LaTeX", as_latex),

@@ -85,7 +85,7 @@ _TAG = re.compile(r"Your mark:[ \t]*(\d+)[ \t]*$", re.MULTILINE)
 
 
 class Marked(NamedTuple):
-    """Marks of a judge model."""
+    """The marks given by a judge model."""
 
     marks: dict[str, int]
     """1 to 5, by question id."""

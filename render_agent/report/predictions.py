@@ -1,4 +1,4 @@
-"""Score answers from a predictions file in the same way as the answers of a run."""
+"""Scores answers from a predictions file like the answers of a run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def score_predictions(
     predictions: Mapping[str, str | None],
     parser: str = OFFICIAL,
 ) -> dict[str, Any]:
-    """Score predictions; a question without a prediction scores 0.
+    """Score predictions. A question without a prediction scores 0.
 
     Args:
         questions: All questions of the benchmark. Those without ground truth are ignored.

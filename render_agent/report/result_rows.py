@@ -19,12 +19,13 @@ from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.util.display import track
 
-Diagnoses = Mapping[str, Diagnosis]  # by question id; a question without one has empty cells
+# Diagnoses by question id; a question without one has empty cells.
+Diagnoses = Mapping[str, Diagnosis]
 Rows = Callable[[RunData, Diagnoses], Iterator[dict[str, Any]]]  # yields the rows of one table
 
 
 class RunColumns(Struct, frozen=True):
-    """Columns that identify the run; all except `run` and `model` are options."""
+    """Columns that identify the run. All except `run` and `model` are options."""
 
     run: str
     benchmark: str
@@ -62,7 +63,7 @@ class DiagnosisColumns(Struct, frozen=True, kw_only=True):
 
 
 class TurnRow(Cost, frozen=True, kw_only=True):
-    """A turn of a run; `coverage` and the columns after it come from the diagnosis."""
+    """A turn of a run. `coverage` and the columns after it come from the diagnosis."""
 
     run: str
     question_id: str

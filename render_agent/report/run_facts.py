@@ -1,4 +1,4 @@
-"""How the replies of a run were requested: temperature, thinking, token limit and reply protocol, as really sent."""
+"""The requests of a run as actually sent: temperature, thinking, token limit and reply protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from render_agent.score.tables import dollars
 
 GREEDY = "0 (greedy)"
 
-# Options that `request_facts` describes.
+# options that `request_facts` describes
 FACT_OPTIONS = (
     "temperature",
     "seed",
@@ -28,7 +28,7 @@ FACT_OPTIONS = (
 def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts that describe every request of a run, by name.
 
-    Fields that were adapted to a server replace the value of their option.
+    Request fields that were adapted to a server replace the value of their option.
 
     Args:
         config: The options of the run.

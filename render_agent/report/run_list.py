@@ -1,4 +1,4 @@
-"""Lists the runs of a folder: one row per run, also for unfinished and unreadable ones."""
+"""Lists the runs of a folder, one row per run, including unfinished and unreadable runs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ COLUMNS = (
     "error",
 )
 
-# options that have a column of their own, or describe the question of a run of one question
+# options that have their own column, or describe the question of a run with one question
 IN_OTHER_COLUMNS = {"batch", "benchmark", "engine", "model", "option", "ply", "question"}
 
-MAX_OPTION_CHARS = 80  # of a value in `differing_options`
+MAX_OPTION_CHARS = 80  # maximum length of a value in `differing_options`
 
 
 def run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run: a value or None per name in COLUMNS.
 
-    `minutes` is rendering and generation time over all processes, `cost_usd` None if it is unknown, `interval` the 95 % interval of `official`,
-    `options` the options that affect results. `error` says why the run cannot be read.
+    `minutes` is rendering and generation time over all processes, `cost_usd` None if it is unknown, `interval` the 95 %
+    interval of `official`, `options` the options that affect results. `error` is the reason why a run cannot be read.
     """
     row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "notes": [], "options": {}}
     try:
@@ -82,7 +82,7 @@ def run_row(path: Path) -> dict[str, Any]:
 
 
 def differing_options(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return, for each run, its options that are not the same in all runs, as typed; defaults are omitted."""
+    """Return, for each run, the options that differ between the runs, in command-line syntax, without defaults."""
     values: dict[str, set[str]] = {}
     known_rows = [row["options"] for row in rows if row["options"]]
     for options in known_rows:
@@ -111,7 +111,7 @@ def _canonical(value: Any) -> str:
 
 
 def _as_typed(name: str, value: Any) -> str:
-    """Return an option in command-line syntax, on one line."""
+    """Format an option in command-line syntax, on one line."""
     flag = flag_of(name) if name in OPTIONS else "--" + name.replace("_", "-")
     if value is True:
         return flag
@@ -122,7 +122,7 @@ def _as_typed(name: str, value: Any) -> str:
 
 
 def _start_time(path: Path) -> datetime:
-    """Return when a run started, from its name or else from the modification time of its configuration."""
+    """Return the start time of a run, from its name or else from the modification time of its configuration."""
     try:
         return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
     except ValueError:

@@ -11,7 +11,7 @@ from render_agent.util.display import join_names
 
 @dataclass(frozen=True, slots=True)
 class RankedScorer:
-    """A verifier, or one member of a verifier ensemble. Listed in the order of the scores."""
+    """A verifier, or one member of a verifier ensemble, listed in the order of the scores."""
 
     verifier: str
     name: str
@@ -29,7 +29,7 @@ class CandidateScore:
     candidate: Candidate
     chosen: bool
     scores: tuple[float | None, ...]
-    """One per member, None if the member could not score it; empty if the candidate was not scored."""
+    """One score per member, None if the member could not score the candidate; empty if the candidate was not scored."""
     fused: float | None
     reasons: tuple[tuple[str, str], ...]
     """(verifier, reason) pairs."""
@@ -73,7 +73,7 @@ def candidate_scores(evidence: Evidence) -> list[CandidateScore]:
 
 
 def explain_choice(evidence: Evidence) -> str:
-    """Return a sentence on how the reply of a turn was chosen."""
+    """Return a sentence that says how the reply of a turn was chosen."""
     verifiers = join_names([judgement.verifier for judgement in evidence.judgements])
     candidates = evidence.candidates
     count = len(candidates)

@@ -21,7 +21,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.beliefs.matching import match_results
 from render_agent.score.beliefs.scored_probe import ScoredProbe
 
-POSE_PREFIX = " " * 6 + "at "  # before the pose that a candidate leads to
+POSE_PREFIX = " " * 6 + "at "  # prefix of the pose that a candidate leads to
 
 
 def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
@@ -43,7 +43,7 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
 
 
 def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
-    """Yield the cause of a question's result and its last belief; nothing if it was not probed for beliefs."""
+    """Yield the cause of a question's result and its last belief; nothing if it was not probed."""
     probed = [turn for turn in state.turns if turn.probe]
     if not probed:
         return
@@ -84,7 +84,7 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
 
 
 def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
-    """Yield how the reply was chosen, then one line per candidate; `>` marks the chosen one.
+    """Yield a line that says how the reply was chosen, then one line per candidate. `>` marks the chosen one.
 
     A candidate that was scored or rendered is followed by the pose it leads to and its image.
 

@@ -258,5 +258,5 @@ def test_prepare_compiles_only_uncached_kernels(tmp_path, monkeypatch, cached, k
 
 
 def test_prepare_does_not_load_a_scene_if_all_kernels_are_cached(monkeypatch):
-    monkeypatch.setattr("render_agent.render.rasteriser.rasteriser.is_kept", lambda name: True)
+    monkeypatch.setattr("render_agent.render.rasteriser.rasteriser.is_cached", lambda name: True)
     Rasteriser.prepare(lambda: pytest.fail("the scene was read"))

@@ -1,4 +1,4 @@
-"""Contrasts: what wrong answers have in common, compared with right answers, with a significance test."""
+"""Contrasts: traits that wrong answers have in common, compared with right answers, with a significance test."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from render_agent.score.intervals import add_holm, jackknife_estimate
 
 
 class Trait(NamedTuple):
-    """Something that the answers of a run can have in common."""
+    """A trait that the answers of a run can have in common."""
 
     name: str
     """Key in `render-agent diagnose --json`."""
     phrase: str
     """Follows the number of answers in a sentence."""
     holds: Callable[[Diagnosis], bool | None]
-    """Whether an answer has the trait; None if unknown."""
+    """Returns whether an answer has the trait; None if unknown."""
     cause: Cause | None = None
-    """The cause of wrong answers with the trait, if no other trait shares it."""
+    """The cause of wrong answers with the trait, if it is unique to the trait."""
 
 
 def _lost(belief: BeliefDiagnosis | None) -> bool | None:
@@ -41,7 +41,7 @@ def _contradicts_map(belief: BeliefDiagnosis | None) -> bool | None:
     return None if belief is None or belief.follows is None else not belief.follows
 
 
-# Most specific first: the first that most wrong answers have becomes a finding.
+# Most specific first. The first trait that most wrong answers have becomes a finding.
 TRAITS = (
     Trait(
         "stopped_early",
@@ -72,7 +72,8 @@ def contrasts(
 ) -> list[dict[str, Any]]:
     """Compare wrong with right answers by trait.
 
-    Traits that no answer has are left out, and those that exactly the same answers have as a more specific one.
+    Traits that no answer has are omitted, and so are traits shared by exactly the same answers as a more specific
+    trait.
 
     Args:
         diagnoses: Diagnoses of questions, without counterparts.
@@ -100,7 +101,7 @@ def _contrast(
 ) -> dict[str, Any]:
     numbers: dict[Hashable, int] = {}
     places = [numbers.setdefault(scenes[d.question_id], len(numbers)) for d, _ in answers]
-    counts = np.zeros((2, 2, len(numbers)))  # right or wrong, with the trait or all, scene
+    counts = np.zeros((2, 2, len(numbers)))  # axes: right or wrong; with the trait or all; scene
     for (diagnosis, has), place in zip(answers, places, strict=True):
         counts[int(diagnosis.cause in WRONG), :, place] += has, 1
     right, wrong = counts.sum(axis=2).astype(int).tolist()

@@ -24,7 +24,7 @@ from render_agent.util.processes import count_cores, map_in_processes
 
 logger = logging.getLogger(__name__)
 
-# An extra process takes seconds to start, so it pays off only for this many scenes or questions.
+# An extra process takes seconds to start, so it only pays off for this many scenes or questions.
 SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
 
 Progress = tuple[
@@ -52,15 +52,14 @@ def diagnose_run(
 ) -> dict[str, Diagnosis]:
     """Diagnose the questions of a finished or running run.
 
-    Diagnoses are cached per `RunData`; a question is diagnosed again if it has progressed since the
-    last call. Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is
-    missing or the images do not show it (`--image-stress black`, `noise`, `shuffled`, or no images),
-    only the camera path is diagnosed.
+    Diagnoses are cached per `RunData`. A question is diagnosed again if it has progressed since the last call.
+    Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is missing or the images do not
+    show it (`--image-stress black`, `noise`, `shuffled`, or no images), only the camera path is diagnosed.
 
     Args:
         run: The run.
-        processes: Number of processes; chosen by the amount of work if None. They are spawned, so
-            scripts that use several need an `if __name__ == "__main__"` guard.
+        processes: Number of processes; None chooses it by the amount of work. Processes are spawned, so scripts that
+            use several need an `if __name__ == "__main__"` guard.
         states: The questions to diagnose; all questions of the run if None.
 
     Returns:
@@ -113,7 +112,7 @@ def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
 
 
 def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
-    """Measure the visibility in all views of a scene; empty if the scan cannot be read or rendered."""
+    """Measure the visibility in all views of a scene. The result is empty if the scan cannot be read or rendered."""
     from render_agent.render.rasteriser.rasteriser import Rasteriser
 
     questions = [state.question for state in task.states]

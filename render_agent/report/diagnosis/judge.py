@@ -17,17 +17,17 @@ from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import base_question_type, named_categories
 
-# (category, number) of boxes of which at least one must be on the map; counting questions have one group per box
+# (category, number) of boxes, at least one of which must be on the map; counting questions have one group per box
 Group = frozenset[tuple[str, int]]
 
-# Causes of wrong answers that beliefs can refine.
+# causes of wrong answers that beliefs can refine
 WRONGLY_ANSWERED = (Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.UNKNOWN)
 
 
 def belief_diagnosis(
     state: QuestionState, diagnosis: Diagnosis, truth: str | None
 ) -> BeliefDiagnosis | None:
-    """Score the beliefs of a question; return None if it was not probed for beliefs.
+    """Score the beliefs of a question; return None if it was not probed.
 
     Args:
         state: The question with its turns.
@@ -44,7 +44,7 @@ def belief_diagnosis(
     last = probes[-1]
     follows = None
     if state.answer is not None and last.answer is not None:
-        # Score the given answer with the answer implied by the map as the ground truth.
+        # score the given answer, with the answer implied by the map as the ground truth
         map_as_truth = replace(state.question, ground_truth=last.answer, answers=(), metric=None)
         follows = score_answer(map_as_truth, state.answer) >= RIGHT
     return BeliefDiagnosis(probes, last.answer, last.worth, follows)
@@ -65,7 +65,7 @@ def _cause_from_beliefs(
     probes: Sequence[ScoredProbe],
     truth: str | None,
 ) -> tuple[Cause, str] | None:
-    """Explain a wrong answer by the beliefs.
+    """Explain a wrong answer by the model's beliefs.
 
     Args:
         state: The question with its turns.
@@ -134,7 +134,7 @@ def _groups(diagnosis: Diagnosis) -> list[Group]:
 
 
 def _holds(probe: ScoredProbe, group: Group) -> bool:
-    """Return True if one of the boxes is on the map, or if only counts were asked for and given."""
+    """Return True if one of the boxes is on the map, or if only counts were requested and are present."""
     if probe.score is None or probe.score.matching is None:
         return probe.score is not None and probe.score.counts is not None
     return bool(probe.score.matching.found & group)

@@ -16,38 +16,40 @@ from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 
 class Cause(StrEnum):
-    """Why a question was answered right or wrong, based on its log, its beliefs and the boxes of its scene."""
+    """Why an answer is right or wrong, according to the log, the beliefs and the object boxes of the scene."""
 
     RIGHT = "right"
     """The answer scores at least 0.5."""
     STOPPED_EARLY = "stopped early"
-    """The model finished with turns left before it had clearly seen every named object."""
+    """The model finished with turns left before every named object had been clearly seen."""
     NEVER_LOOKED = "never looked"
     """All turns were used without clearly seeing every named object."""
     MISJUDGED = "misjudged"
-    """Every named object was seen clearly, but the answer is wrong. Better views may still have helped:
-    the path between two places, for example, has no box."""
+    """Every named object was seen clearly, but the answer is wrong. Better views might still have helped; the path
+    between two places, for example, has no box.
+    """
     PERCEPTION = "perception"
-    """Misjudged: a clearly seen object never appeared on the believed map, or with a wrong position or size."""
+    """Misjudged: a clearly seen object never appeared on the believed map, or had a wrong position or size."""
     MEMORY = "memory"
-    """Misjudged: an earlier belief had the object or the correct map, the last one did not."""
+    """Misjudged: an earlier belief contained the object or the correct map, but the last one did not."""
     REASONING = "reasoning"
-    """The last map implies the right answer, but a different one was given."""
+    """The last map implies the right answer, but the model gave a different one."""
     NO_ANSWER = "no answer"
     """No answer could be parsed."""
     ERROR = "error"
-    """The question failed or its scan is missing; this says nothing about the model."""
+    """The question failed or its scan is missing, which says nothing about the model."""
     UNKNOWN = "unknown"
-    """The answer is wrong, but the objects to look at have no boxes. Includes appearance order, which
-    depends on the video and not on the scan."""
+    """The answer is wrong, but the relevant objects have no boxes. Includes appearance order, which depends on the
+    video rather than the scan.
+    """
     OPEN = "open"
     """Not finished, or no ground truth."""
 
 
-# Causes that only beliefs can show.
+# causes that only beliefs can reveal
 BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
 
-# Causes of answers that can be compared with visibility.
+# causes of answers that can be compared with visibility
 JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
 
 WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
@@ -68,7 +70,7 @@ class NamedBox(Struct, frozen=True, array_like=True):
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Key that is equal for boxes of the same unmoved object."""
+        """Key that is equal for boxes of the same object if it has not moved."""
         return self.category, self.centre, self.size, self.axes
 
     @property
@@ -120,20 +122,21 @@ class Diagnosis:
     named: tuple[str, ...]
     """Categories that the question names."""
     boxes: tuple[NamedBox, ...]
-    """Known boxes of the named categories; without boxes there are no sightings."""
+    """Known boxes of the named categories. Without boxes there are no sightings."""
     turns: tuple[TurnDiagnosis, ...]
     first_seen: dict[str, int | None]
-    """Turn in which each category with boxes was first seen clearly (all its boxes for counting questions), or None."""
+    """Turn in which each category with boxes was first seen clearly (for counting questions, all its boxes), or None.
+    """
     shown: bool | None = None
     """True if everything relevant was seen clearly; None if unknown. See `was_shown`."""
     premature: bool = False
     """True if the model finished with turns left before everything relevant was seen clearly."""
     detail: str = ""
-    """Object and turn of a cause found in the beliefs."""
+    """Object and turn of a cause derived from the beliefs."""
     belief: BeliefDiagnosis | None = None
     """None if the question was not probed for beliefs."""
     needed: tuple[tuple[int, ...], ...] = ()
-    """Indices in `boxes`: one box of every group must be seen clearly; see `needed_objects`."""
+    """Groups of indices in `boxes`; one box of every group must be seen clearly. See `needed_objects`."""
 
     @property
     def never_seen(self) -> tuple[str, ...]:

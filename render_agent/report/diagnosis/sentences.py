@@ -17,7 +17,7 @@ PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
 def reading(figures: Mapping[str, Any]) -> list[str]:
-    """Return sentences on what wrong answers have in common, compared with right answers.
+    """Return sentences about traits that wrong answers have in common, compared with right answers.
 
     Args:
         figures: As returned by `summarize_diagnoses`.
@@ -34,7 +34,7 @@ def reading(figures: Mapping[str, Any]) -> list[str]:
 
 
 def contrast_words(row: Mapping[str, Any]) -> str:
-    """Return the sentence of a contrast: both shares, and whether they differ."""
+    """Return the sentence for a contrast: both shares, and whether they differ."""
     (missed, wrong), (right, of_right) = row["wrong"], row["right"]
     return (
         f"Of {count_noun(wrong, 'wrong answer')}, {missed:,} {PHRASES[row['trait']]}"
@@ -99,7 +99,7 @@ def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
 
 
 def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
-    """Explain in a sentence why an answer is wrong; return None if it is not wrong or the cause is unknown."""
+    """Return a sentence that explains why an answer is wrong; None if it is not wrong or the cause is unknown."""
     if diagnosis.detail:
         return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
     objects = join_names(unseen_objects(diagnosis, size))
@@ -113,7 +113,7 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
 
 
 def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
-    """Compare the answer implied by the last map with the given answer; empty if the map implies none."""
+    """Compare the answer implied by the last map with the given answer. The result is empty if the map implies none."""
     belief = diagnosis.belief
     if belief is None or belief.answer is None:
         return ""
@@ -124,7 +124,9 @@ def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
 
 
 def unseen_objects(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
-    """Return the names of needed objects never seen clearly; the category if all of its objects are."""
+    """Return the names of needed objects that were never seen clearly, or the category if this applies to all its
+    objects.
+    """
     seen, boxes = first_clear_turns(diagnosis.turns, size), diagnosis.boxes
     names: list[str] = []
     for category in diagnosis.never_seen:

@@ -1,4 +1,4 @@
-"""Decide whether a dialogue has shown everything that its question is about."""
+"""Decides whether a dialogue has shown everything that its question is about."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
-# Minimum share of the room's visible surface for room-size questions. A full turn at the centre of
-# a bundled room covers 0.35 to 0.4, and 0.15 to 0.25 of a flat with several rooms.
+# Minimum share of the room's visible surface for room-size questions. A full turn at the centre covers 0.35 to 0.4 of a
+# bundled room, and 0.15 to 0.25 of a flat with several rooms.
 MIN_ROOM_COVERAGE = 0.3
 
 
 def needed_objects(question: Question, categories: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Return groups of named boxes, as indices: one box of every group must be seen clearly.
 
-    This is the only rule for several objects of one name: counting questions need each of them, all others one.
+    This is the only rule for several objects with the same name: counting questions need all of them, other questions
+    need one.
 
     Args:
         question: The question.
@@ -33,7 +34,7 @@ def needed_objects(question: Question, categories: Sequence[str]) -> tuple[tuple
 def first_shown(
     question: Question, categories: Sequence[str], when: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the first turn by which each category was seen clearly, or None if it never was.
+    """Return the first turn by which each category was seen clearly; None if it never was.
 
     A category counts as seen once all its `needed_objects` were.
 

@@ -18,8 +18,8 @@ from render_agent.util.console import PlainTable
 
 ALWAYS_SHOWN = JUDGED[:4]  # causes with a column in the table even if no question has them
 
-Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]  # a probed question
-Part = tuple[float, float, str]  # contribution to numerator and denominator of a ratio; scene
+Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]  # a question that was probed
+Part = tuple[float, float, str]  # contributions to the numerator and denominator of a ratio; scene
 
 
 def summarize_diagnoses(
@@ -122,7 +122,7 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
 
 
 def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
-    """Return how well beliefs agree with visibility, and answers with beliefs.
+    """Return the agreement of beliefs with visibility, and of answers with beliefs.
 
     Returns:
         - `seen_found`: percentage of clearly seen named objects that are on the last map; by turn in `turns`.
@@ -152,7 +152,7 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
 
 
 def _gain(answer_scores: Sequence[tuple[float, float, str]]) -> dict[str, Any] | None:
-    """Return how much higher implied answers score than given ones: (implied, given, scene) per question."""
+    """Return the gain of implied over given answers, from (implied, given, scene) per question."""
     gains = [implied - given for implied, given, _ in answer_scores]
     estimate = ratio(gains, [scene for *_, scene in answer_scores])
     if estimate is None:
@@ -183,14 +183,14 @@ def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset
 
 
 def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
-    """Return the boxes found on the map of a probe, None if it has no map."""
+    """Return the boxes found on the map of a probe; None if it has no map."""
     if probe.score is None or probe.score.matching is None:
         return None
     return probe.score.matching.found
 
 
 def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> Iterator[Part]:
-    """Yield for each question's last probe up to a turn how many clearly seen boxes are on its map."""
+    """Yield, for each question's last probe up to a turn, the number of clearly seen boxes that are on its map."""
     for state, diagnosis, belief in judged:
         probes = [probe for probe in belief.probes if probe.turn <= turn]
         if probes and (on_map := _on_map(probes[-1])) is not None:
@@ -199,7 +199,7 @@ def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> I
 
 
 def cause_table(figures: Mapping[str, Any]) -> PlainTable:
-    """Return the number of questions by cause and question type.
+    """Return a table of the number of questions by cause and question type.
 
     Args:
         figures: As returned by `summarize_diagnoses`.

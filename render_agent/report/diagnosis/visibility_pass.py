@@ -1,7 +1,7 @@
-"""Measure the visibility of named boxes and of the room's surface in all views of one scene.
+"""Measures the visibility of named boxes and of the room's surface in all views of one scene.
 
-Only this step needs the scene, so scenes can be distributed over processes. Top views (maps) are
-ignored because they do not show what objects look like. `around` counts as four views.
+Only this step needs the scene, so scenes can be distributed over processes. Maps are ignored, because they do not show
+what objects look like. `around` counts as four views.
 """
 
 from __future__ import annotations

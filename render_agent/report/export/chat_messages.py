@@ -32,14 +32,15 @@ def message_lines(
     thinking: bool = True,
     truth: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield one record per dialogue; questions without a reply are skipped.
+    """Yield one record per dialogue. Questions without a reply are skipped.
 
     Args:
         runs: The runs.
         folder: Image paths are relative to this folder.
         absolute: Write absolute image paths instead.
         thinking: Keep thinking blocks in the replies.
-        truth: Include the ground truth. Like the score, it applies to the scene as shown, which may be mirrored.
+        truth: Include the ground truth for the scene as shown, which may be mirrored. The score also refers to that
+            scene.
     """
     for run, state, row, base in _questions(runs, folder, absolute):
         if state.turns:
@@ -107,7 +108,7 @@ def relocated(entry: Message, base: Path) -> Message:
 
 
 def reply_piece(reply: str) -> dict[str, str]:
-    """Return a reply as a text entry; keeps thinking tags and escapes all other special tokens."""
+    """Return a reply as a text entry. Keeps thinking tags and escapes all other special tokens."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
     escaped = [
         replace_unencodable(part) if index % 2 else escape_special_tokens(part)
@@ -123,7 +124,7 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
             continue
         candidates = candidate_scores(evidence)
         best = candidates[evidence.chosen]
-        if best.candidate.group:  # it replied to another wording of the question
+        if best.candidate.group:  # the candidate answers a different wording of the question
             continue
         earlier = replace(state, turns=state.turns[: turn.number])
         prompt = [*dialogue(earlier, thinking), *turn.messages]

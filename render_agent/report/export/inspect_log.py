@@ -35,7 +35,7 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
         run: The run.
         file: The log file; its suffix (.eval or .json) selects the format.
         diagnoses: Diagnoses by question id.
-        embed: Embed images in the log. Inspect's viewer shows only embedded images, and the paths of others.
+        embed: Embed images in the log. Inspect's viewer shows embedded images, but only the paths of others.
 
     Raises:
         SetupError: inspect_ai is not installed.
@@ -221,7 +221,7 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
 
 
 def _usage(turns: Iterable[Turn]) -> Any:
-    """Return the token usage of the turns, None if not reported; Inspect counts cached tokens separately."""
+    """Return the token usage of the turns; None if not reported. Inspect counts cached tokens separately."""
     from inspect_ai.model import ModelUsage
 
     tokens = Tokens.total(turn.tokens for turn in turns)

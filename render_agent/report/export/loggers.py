@@ -33,7 +33,7 @@ from render_agent.util.redact import redact_keys
 logger = logging.getLogger(__name__)
 
 PROJECT = "render_agent"  # default project; overridden by the environment variable of each tracker
-POINTS = 200  # at most, per curve
+POINTS = 200  # maximum number of points per curve
 
 Say = Callable[[str], None]
 
@@ -155,7 +155,7 @@ class MlflowLogger(RunLogger):
             return
         tags = {self.tag: run_id}
         self.id = self.client.create_run(experiment_id, tags=tags, run_name=folder.name).info.run_id
-        # MLflow servers accept at most 100 parameters per call and 500 characters per value.
+        # MLflow servers accept at most 100 parameters per call and 500 characters per value
         options = [Param(name, str(value)[:500]) for name, value in _options(folder).items()]
         for first in range(0, len(options), 100):
             self.client.log_batch(self.id, params=options[first : first + 100])
@@ -251,7 +251,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
         "seconds/generating": generating,
         "seconds/rendering": sum(turn.seconds.rendering for turn in turns),
     }
-    if tokens.prompt or not turns:  # else the server reports none
+    if tokens.prompt or not turns:  # otherwise the server reports none
         figures |= {"tokens/in": tokens.prompt, "tokens/out": tokens.reply, "tokens/from_cache": tokens.cached}  # fmt: skip
     answers = tally_scores(scored_answers(states))
     if len(answers.sums):
@@ -263,7 +263,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
 
 
 def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores and counts in `results.json` by name, without unknown ones."""
+    """Return the known scores and counts in `results.json`, by name."""
     low, high = results["intervals"].get("official") or (None, None)
     figures = {
         "final/score": results["official_over_scored"]["score"],
@@ -284,7 +284,7 @@ def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> I
         run: A new or resumed run.
         observer: Receives all events first.
         say: Called with a warning if a tracker fails.
-        note: Called with a hint how to view the run in each tracker.
+        note: Called with a hint on how to view the run in each tracker.
     """
     if not run.config.log_to:
         yield observer

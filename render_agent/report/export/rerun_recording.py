@@ -54,7 +54,7 @@ def write_rerun(
     import rerun
 
     recording = rerun.RecordingStream("render_agent", recording_id=f"{name}/{state.id}")
-    # Not `save`: if the disk is full, its writer thread ends and `disconnect` waits for it forever.
+    # `save` is not used because, if the disk is full, its writer thread ends and `disconnect` waits for it forever
     memory = recording.memory_recording()
     try:
         recording.send_blueprint(_blueprint(), make_active=False)

@@ -15,7 +15,7 @@ def select_questions(
     types: Collection[str] = (),
     least_score: float | None = None,
 ) -> list[RunData]:
-    """Return the runs with the selected questions only. Duplicate run names get a suffix ~2, ~3, …
+    """Return the runs, restricted to the selected questions. Duplicate run names get a suffix ~2, ~3, …
 
     Args:
         runs: The runs.

@@ -1,4 +1,4 @@
-"""Write runs as training data, tables or viewer files. Never overwrites silently or writes into a run folder."""
+"""Writes runs as training data, tables or viewer files. Never overwrites silently or writes into a run folder."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from render_agent.util.atomic_files import json_bytes, json_lines
 from render_agent.util.display import count_noun, track
 from render_agent.views.image_store import safe_name
 
-# Prefix of the format -> function that yields the rows, columns, noun for a row.
+# prefix of the format -> function that yields the rows, columns, noun for a row
 TABLES: dict[str, tuple[Rows, tuple[Column, ...], str]] = {
     "": (question_rows, QUESTION_COLUMNS, "row"),
     "turns": (turn_rows, TURN_COLUMNS, "turn"),
 }
 
-# Formats with one file per run (inspect) or question (rerun) -> suffixes of such a file.
+# formats with one file per run (inspect) or question (rerun) -> suffixes of such a file
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
 
 
@@ -60,14 +60,14 @@ def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
     """Export the questions of runs.
 
     Args:
-        runs: The runs, with the selected questions only.
+        runs: The runs, restricted to the selected questions.
         form: The format, a value of `--format`.
         to: The file to write, or the folder for formats with several files: one Inspect log per run,
             one Rerun recording per question.
         options: Options of the formats.
 
     Returns:
-        What was written, such as "3 rows".
+        A description of the output, such as "3 rows".
 
     Raises:
         UsageError: No questions are selected, or `to` exists.
@@ -168,7 +168,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
 
     for run in runs:
         stress = run.parts.image_stress
-        # If another scene was shown, the boxes of the question's scene do not apply.
+        # if another scene was shown, the boxes of the question's scene do not apply
         facts = run.facts(run.questions) if stress.shows_own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to
         for state in track(run.states, f"writing recordings of {run.name}"):
@@ -186,7 +186,7 @@ def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) ->
     """Check that an export may be written to `to`.
 
     Args:
-        to: Where the export will be written.
+        to: The destination of the export.
         runs: Run folders, which are never written to.
         folder: True if `to` is a folder, False if it is a file.
         force: Allow existing files to be replaced.

@@ -1,4 +1,4 @@
-"""HTML report of a run; its pages work when opened from disk.
+"""HTML report of a run. Its pages work when opened from disk.
 
 Start with `build.py`, then `index/index_page.py` and `question/question_page.py`.
 """

@@ -1,4 +1,4 @@
-"""Write the HTML report of a run into the run folder."""
+"""Writes the HTML report of a run into the run folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ REPORT = "report"  # folder of the pages in the run folder; images are in the si
 def build_report(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
     """Write the report of a finished or running run and return the path of its index page.
 
-    The pages are written to a new folder, which then atomically replaces an existing report. The report of a run of
-    one question is the page of that question.
+    The pages are written to a new folder, which then atomically replaces an existing report. If the run has one
+    question, its page is the report.
 
     Args:
         run: The run.

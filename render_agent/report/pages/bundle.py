@@ -1,4 +1,4 @@
-"""Bundle a run as a folder or zip to share: report, images and results, without local paths and API keys."""
+"""Bundles a run as a folder or zip to share: report, images and results, without local paths and API keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bundle(run: RunData, pages: Path, to: Path) -> int:
         for name, content in contents(run, pages):
             atomic_write(to / name, content, durable=False)
             num_files += 1
-    except BaseException:  # do not leave a partial bundle, which looks complete
+    except BaseException:  # do not leave a partial bundle, which would look complete
         shutil.rmtree(to, ignore_errors=True)
         if not is_new:
             to.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def banners(run: RunData) -> list[str]:
 
 
 def notes(run: RunData) -> list[str]:
-    """Return the caveats of a run and of what its pages derive from scenes, without those shown as banners."""
+    """Return the caveats of a run and of its scene-based pages, except those shown as banners."""
     notes = [*run.results["notes"], *run.scene_notes]
     return [note for note in notes if note != run.parts.image_stress.note]
 
@@ -55,7 +55,7 @@ def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: An
 
 
 def render_page(template: str, frame: Mapping[str, Any], **values: Any) -> str:
-    """Return the page of a template of `report/pages`; arguments as for `write_page`."""
+    """Render a template of `report/pages`. For the arguments see `write_page`."""
     page = environment("report/pages").get_template(template)
     return replace_unencodable(page.render(frame, **values))
 
@@ -71,7 +71,7 @@ def page_of(question_id: str) -> str:
 
 
 def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return the file names of the previous and next page by question id, None at either end."""
+    """Return the file names of the previous and next page by question id; None at either end."""
     ids = list(question_ids)
     files = [None, *(f"{safe_name(name)}.html" for name in ids), None]
     return {name: (files[index], files[index + 2]) for index, name in enumerate(ids)}

@@ -14,8 +14,8 @@ from render_agent.runs.read import RunData
 from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
 
-MIN_INTERVAL_SECONDS = 3.0  # between two updates
-PAGE_SUFFIXES = (".html", ".js", ".css", ".svg", ".png")  # of the files of a report
+MIN_INTERVAL_SECONDS = 3.0  # minimum time between two updates
+PAGE_SUFFIXES = (".html", ".js", ".css", ".svg", ".png")  # suffixes of the files of a report
 
 WAIT_FACTOR = 3  # wait this many times the duration of the last update, to leave the CPU to the run
 

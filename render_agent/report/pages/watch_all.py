@@ -1,4 +1,4 @@
-"""Live page over all runs of a folder, which writes the report of a run when it is opened."""
+"""Live page over all runs of a folder. The report of a run is written when it is opened."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INDEX = "index.html"
 
 
 class ReportQueue:
-    """Writes reports in the thread that calls `serve`, one at a time, so that Ctrl-C stops a report half-way.
+    """Writes reports in the thread that calls `serve`, one at a time, so that Ctrl-C also interrupts a report.
 
     Args:
         processes: As for `build_report`.
@@ -70,7 +70,7 @@ class ReportQueue:
 
 
 def is_stale(run: Path) -> bool:
-    """Return True if a run has no report, or one older than its log or results."""
+    """Return True if a run has no report, or if its report is older than its log or results."""
     if not has_report(run):
         return True
     written = (run / REPORT / INDEX).stat().st_mtime
@@ -107,7 +107,7 @@ def overview_routes(output: Path, reports: ReportQueue) -> list[BaseRoute]:
 
 
 def _run(output: Path, request: Request) -> Path:
-    """Return the run that a request names. Raises HTTPException if there is none."""
+    """Return the run named in a request. Raises HTTPException if there is none."""
     name = request.path_params["run"]
     for path in list_runs(output):
         if path.name == name:

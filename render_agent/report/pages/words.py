@@ -86,6 +86,6 @@ def result_words(score: float | None) -> str:
 
 
 def in_order(types: Iterable[str]) -> list[str]:
-    """Sort question types: VSI-Bench's in its order, then all others by name."""
+    """Sort question types: VSI-Bench's in their order, then all others by name."""
     types = set(types)
     return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]

@@ -43,11 +43,11 @@ READABLE = {
 UNREADABLE = {
     "": "is empty",
     "<think>the chair": "is empty",
-    "8 out of 10": "no JSON",
-    "0.5": "no JSON object",
-    f"Here it is: {reply()}": "no JSON",
-    f"{reply()} {reply()}": "no JSON",
-    reply()[:-1]: "no JSON",
+    "8 out of 10": "not JSON",
+    "0.5": "not a JSON object",
+    f"Here it is: {reply()}": "not JSON",
+    f"{reply()} {reply()}": "not JSON",
+    reply()[:-1]: "not JSON",
     reply(seen="true"): "seen",
     reply(seen=None): "seen",
     reply(share=1.01): "share",
@@ -55,7 +55,7 @@ UNREADABLE = {
     reply(share=float("nan")): "share",
     '{"seen": {"value": true}}': "share",
     '{"seen": true, "share": 0.5}': "seen",
-    '{"seen": {"value": true}, "share": {"value": 1' + "0" * 5000 + "}}": "no JSON",
+    '{"seen": {"value": true}, "share": {"value": 1' + "0" * 5000 + "}}": "not JSON",
 }  # fmt: skip
 
 

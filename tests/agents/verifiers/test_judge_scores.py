@@ -51,7 +51,7 @@ def engine(loaded):
 
 
 def judged(engine, mode, order=EVERY, batch_size="auto", **more):
-    options = {"read": PICTURES.__getitem__, "max_new_tokens": 220} | more
+    options = {"load_image": PICTURES.__getitem__, "max_new_tokens": 220} | more
     return batch_score(
         [str(number) for number in order],
         ["Judge."] * len(order),
@@ -146,7 +146,7 @@ def test_unreadable_image_does_not_affect_others(engine, alone, unreadable):
             raise OSError("it is gone")
         return PICTURES[name]
 
-    scores = judged(engine, "yes", read=read)
+    scores = judged(engine, "yes", load_image=read)
     assert same(scores[:3], alone("yes")[:3])
     assert scores[3].value is None
     assert "it is gone" in scores[3].reason

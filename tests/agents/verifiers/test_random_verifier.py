@@ -20,5 +20,5 @@ def test_every_move_is_equally_likely():
         context = SimpleNamespace(state=SimpleNamespace(id="1"), turn=turn)
         verdict = RandomVerifier(seed=0).score(context, candidates)
         assert verdict.scores.shape == (1, len(candidates))
-        chosen[Best("best:2").best(candidates, verdict.scores[0]).number] += 1
+        chosen[Best("best:2").pick_best(candidates, verdict.scores[0]).number] += 1
     np.testing.assert_allclose([chosen[n] / rounds for n in range(3)], 1 / 3, atol=0.035)

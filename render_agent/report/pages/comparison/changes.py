@@ -48,7 +48,7 @@ class AnswerChange:
 def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
     """Return the questions that are right in one run and wrong in another, in the order of the first run.
 
-    A question that differs from that of the first run, or is about another scan, counts as not scored.
+    A question that differs from that of the first run, or is about a different scan, counts as not scored.
     """
     changes = []
     first, *others = sides_of(runs)

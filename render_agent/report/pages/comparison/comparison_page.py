@@ -237,7 +237,7 @@ def _question(
     diagnoses: Mapping[str, Diagnosis],
     plans: FloorPlanCache,
 ) -> QuestionView | None:
-    """Return the template data of a question in one run, None if the run does not have it."""
+    """Return the template data of a question in one run; None if the run does not have it."""
     if state is None:
         return None
     diagnosis = diagnoses.get(state.id)
@@ -252,19 +252,19 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
         "q": q,
         "stamps": banners(run),
         "page": q and _own_page(run, page_of(q.question.id), page_folder),
-        "prefix": f"{letter.lower()}-",  # of HTML ids
+        "prefix": f"{letter.lower()}-",  # prefix of HTML ids
         "pictures": f"{_relative_url(run.path, page_folder)}/",
         "plans": f"../{_scene_set(run)}/",
     }
 
 
 def _scene_set(run: RunData) -> str:
-    """Return the folder name of a run's floor plans; runs that show the same scenes share it."""
+    """Return the folder name of a run's floor plans. Runs that show the same scenes share it."""
     return run.parts.image_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
 
 
 def _own_page(run: RunData, page: str, folder: Path) -> str | None:
-    """Return the relative URL from `folder` to a page of a run's report, None if there is no such page."""
+    """Return the relative URL from `folder` to a page of a run's report; None if there is no such page."""
     path = run.path / REPORT / page
     return _relative_url(path, folder) if path.is_file() else None
 
@@ -274,14 +274,14 @@ def _relative_url(path: Path, folder: Path) -> str:
 
 
 def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
-    """Return the aggregate scores, then the types, that both runs of any pair have."""
+    """Return the aggregate scores, then the types, that both runs of at least one pair have."""
     compared = {name for pair in pairs for name in pair["differences"]}
     types = {row.type for run in runs for row in run.rows.values()}
     return [name for name in MEANS if name in compared] + in_order(types & compared)
 
 
 def words_of(name: str, names: Sequence[str]) -> str:
-    """Return the display name of an aggregate score or type; `names` are all compared ones."""
+    """Return the display name of an aggregate score or type; `names` are all names in the comparison."""
     if name == OFFICIAL:
         return row_names(names)[OFFICIAL]
     return "mean over questions" if name == "micro" else type_words(name)

@@ -1,4 +1,4 @@
-"""Key findings of a run as sentences, limited to those that are significant."""
+"""Key findings of a run as sentences, limited to significant ones."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ MAX_NAMED_TYPES = 3  # per sentence
 
 BASELINE = "the most-frequent-answer baseline"
 
-Gains = Mapping[str, Mapping[str, Any]]  # by mean, task or type; see `baseline_gains`
+Gains = Mapping[str, Mapping[str, Any]]  # gains by mean, task or type; see `baseline_gains`
 
 
 class Finding(NamedTuple):
-    """A sentence."""
+    """A finding as a sentence."""
 
     sentence: str
     link: str = ""
-    """URL fragment that filters the table to the questions it counts; empty if there is none."""
+    """URL fragment that filters the table to the questions that the finding counts; may be empty."""
 
 
 def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     """Return up to three findings, each significant after Holm's correction over the tests of its kind.
 
-    Tests: the score against the most-frequent-answer baseline, paired by question; the same for every task; and the
-    traits of wrong answers against those of right ones.
+    The tests compare the score with the most-frequent-answer baseline, paired by question; the same for every task; and
+    the traits of wrong answers with those of right ones.
     """
     scored = [(state.question, run.rows[state.id].score) for state in run.states]
     gains = baseline_gains([(question, score) for question, score in scored if score is not None])
@@ -103,7 +103,7 @@ def by_types(gains: Gains) -> str | None:
         best = max(above, key=lambda name: above[name])
         clauses.append(f"{type_words(best)} is {_points(above[best])} above {BASELINE}")
     if above and (others := [name for name in above if name != best]):
-        clauses.append(f"{_subject(others, 'is', 'are')} above it, too")
+        clauses.append(f"{_subject(others, 'is', 'are')} also above it")
     if below:
         target = "it" if clauses else BASELINE
         clauses.append(f"{_subject(below, 'is', 'are')} below {target}")
@@ -114,7 +114,7 @@ def by_types(gains: Gains) -> str | None:
 
 
 def against_baseline(gains: Gains) -> str | None:
-    """Compare the score with the most-frequent-answer baseline; None if not significantly different."""
+    """Compare the score with the most-frequent-answer baseline; return None if the difference is not significant."""
     row = gains.get(MACRO)
     if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:
         return None

@@ -155,7 +155,7 @@ def _head(run: RunData) -> dict[str, Any]:
 
 
 def _what_to_publish(run: RunData) -> str | None:
-    """Return a sentence that says which score of a run to publish, if any; None without a score."""
+    """Return a sentence that says which score of a run to publish; None without a score."""
     results = run.results
     score, raw = results["official"], results[OFFICIAL_RAW]
     if results["official_over_scored"]["score"] is None:

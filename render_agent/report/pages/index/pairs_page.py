@@ -55,7 +55,7 @@ class FigureRow(NamedTuple):
     number: str
     """Number of pairs."""
     cells: list[tuple[str, str, str]]
-    """Figure, what it is about, and confidence interval, per column."""
+    """Figure, subject, and confidence interval, per column."""
 
 
 class ShownPair(NamedTuple):
@@ -119,7 +119,7 @@ def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
 
 
 def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
-    """Plot how often the answers react correctly to each change; None if no pair is finished."""
+    """Plot how often the answers react correctly to each change; return None if no pair is finished."""
     changes = {name: part for name, part in causal["changes"].items() if part["n"]}
     if not changes:
         return None

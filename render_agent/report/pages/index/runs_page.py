@@ -54,7 +54,7 @@ def write_runs_page(output: Path) -> Path:
 
 
 def render_runs_page(output: Path) -> str:
-    """Return the same page for a server that writes reports on demand: every readable run has a link."""
+    """Return the same page for a server that writes reports on demand, with a link for every readable run."""
     return render_page(TEMPLATE, page_values(output, lambda run: True))
 
 
@@ -63,7 +63,7 @@ def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
 
     Args:
         output: The folder of the run folders.
-        links: Returns True for a run whose report the page should link to.
+        links: Returns True if the page should link to a run's report.
 
     Raises:
         RunLogError: There are no runs.

@@ -76,7 +76,7 @@ class BeliefMap:
     words: str
     """Summary of the score."""
     why: str | None
-    """Why the belief could not be read, otherwise None."""
+    """Reason why the belief could not be read; None if it was read."""
     reply: str
     notes: tuple[str, ...]
     true: tuple[TrueMark, ...] = ()

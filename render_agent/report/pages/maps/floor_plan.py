@@ -23,7 +23,7 @@ from render_agent.views.image_store import safe_name
 
 SIZE_PIXELS = (800, 600)  # width and height of a plan
 COLOURS = 128  # palette size; a third of the bytes without a visible difference
-MARGIN_METRES = 1.0  # around the known points of a scene that cannot be rendered
+MARGIN_METRES = 1.0  # margin around the known points of a scene that cannot be rendered
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class BoxMark(NamedTuple):
 
 
 class MapMarks(NamedTuple):
-    """Everything drawn over a plan."""
+    """Everything drawn over a floor plan."""
 
     stops: Sequence[PlanPose]
     boxes: Sequence[BoxMark]
@@ -131,7 +131,7 @@ def path_marks(
 
 
 class CandidateMark(NamedTuple):
-    """Pose of a rejected candidate: its pixel, the tip of the line in its viewing direction, its number."""
+    """Pose of a rejected candidate: its pixel, the tip of the line in its viewing direction, and its number."""
 
     pixel: Pixel
     tip: Pixel
@@ -165,7 +165,7 @@ def where(camera: Camera) -> str:
 
 def _turns(state: QuestionState) -> Iterator[Pose]:
     for turn in state.turns:
-        # Views that are shown again were taken from other poses.
+        # views that are shown again were taken from other poses
         kinds = [view.kind for view in turn.views if _taken_here(view.camera, turn.camera_before)]
         yield turn.number + 1, turn.camera_before, kinds
 
@@ -209,7 +209,7 @@ def _circle(pixel: Pixel) -> str:
 
 
 def _block(turn: Turn, plan: ScenePlan) -> Block | None:
-    """Return the mark of a horizontal move that was blocked by an obstacle, otherwise None."""
+    """Return the mark of a horizontal move that was blocked by an obstacle; None if it was not blocked."""
     outcome = turn.outcome
     if outcome is None or outcome.level_obstacle is None:
         return None
@@ -282,7 +282,8 @@ class _OccupiedArea:
         )
         if not is_inside:
             return False
-        for x, y, w, h in self.rectangles:  # a plain loop: this is called for every tried spot
+        # A plain loop, because this is called for every candidate spot.
+        for x, y, w, h in self.rectangles:
             if abs(u - x) < half_width + w and abs(v - y) < half_height + h:
                 return False
         return True

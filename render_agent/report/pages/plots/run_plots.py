@@ -34,7 +34,7 @@ from render_agent.util.display import format_duration
 
 INTERVALS = f"95 % CI: jackknife over scenes (at least {MIN_SCENES} scenes)."
 
-NO_PROOF = "Right answers may have the same history, so a cause is no proof."
+NO_PROOF = "Right answers may have the same history, so a cause is not proven."
 
 MIRRORED = {
     "scored": " Right answers: by the ground truth of the original room, as in the scores above.",
@@ -54,7 +54,7 @@ CURVES = {
 }
 
 Scene = tuple[str, str]  # data set, name
-Diagnoses = Mapping[str, Diagnosis]  # by question id
+Diagnoses = Mapping[str, Diagnosis]  # diagnoses by question id
 
 Cell = str | float | int | None
 
@@ -84,7 +84,7 @@ class Share(NamedTuple):
 
 
 def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
-    """Return the plots of a run, without those that have no data."""
+    """Return the plots of a run, omitting those without data."""
     originals = own_diagnoses(run.states, diagnoses)
     plots = (
         turns_used(run),
@@ -502,5 +502,5 @@ def _cells(share: Share) -> tuple[Cell, ...]:
 
 
 def _mirrored(run: RunData, truth: str) -> str:
-    """Return which ground truth a plot uses if the run mirrors rooms: a key of MIRRORED."""
+    """Return which ground truth a plot uses if the run mirrors rooms; `truth` is a key of MIRRORED."""
     return MIRRORED[truth] if run.parts.image_stress.changes_ground_truth else ""

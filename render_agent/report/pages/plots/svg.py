@@ -102,6 +102,6 @@ def elide(name: str, longest: int) -> str:
 
 
 def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
-    """Draw a confidence interval as a horizontal line, if there is one."""
+    """Draw a confidence interval, if there is one, as a horizontal line."""
     if bounds is not None:
         axes.plot(bounds, [y, y], color=colour, lw=1.7, solid_capstyle="butt")

@@ -1,4 +1,4 @@
-"""Write the question pages of a report."""
+"""Writes the question pages of a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from render_agent.util.processes import map_in_processes
 
 @dataclass(frozen=True, eq=False)
 class PageTask:
-    """The questions about one scene; their pages are written by one process."""
+    """The questions about one scene. Their pages are written by one process."""
 
     parts: Parts
     folder: Path
@@ -33,12 +33,12 @@ class PageTask:
     """Variables common to all pages."""
     states: Sequence[QuestionState]
     questions: Sequence[Question]
-    """The questions that determine the scenes shown: all of the run if scenes are shuffled."""
+    """The questions that determine the scenes shown: all questions of the run if scenes are shuffled."""
     diagnoses: Mapping[str, Diagnosis]
     adjacent: Mapping[str, tuple[str | None, str | None]]
     """File names of the previous and next page, by question id."""
     about: dict[str, Any]
-    """Variables of the only page of a run of one question, which is the index; empty for other runs."""
+    """Variables of the only page of a run with one question, which is the index; empty for other runs."""
 
 
 def write_pages(
@@ -54,8 +54,8 @@ def write_pages(
         run: The run.
         diagnoses: Diagnoses by question id.
         folder: The report folder; pages are written to its subfolder `questions`.
-        processes: Number of processes; chosen by the amount of work if None.
-        facts: Properties of a run of one question, whose page then becomes `index.html`; None for other runs.
+        processes: Number of processes; None chooses it by the amount of work.
+        facts: Properties of a run with one question, whose page then becomes `index.html`; None for other runs.
     """
     about = {} if facts is None else {"alone": facts, "watched": not run.finished}
     shared, adjacent = frame(run), neighbours(state.id for state in run.states)
@@ -65,7 +65,7 @@ def write_pages(
             folder,
             shared,
             states,
-            # how scenes are shuffled depends on all questions
+            # the shuffled scenes depend on all questions
             [s.question for s in states] if run.parts.faithful else run.questions,
             {s.id: diagnoses[s.id] for s in states if s.id in diagnoses},
             {s.id: adjacent[s.id] for s in states},

@@ -58,7 +58,7 @@ class VisibilityCell(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Table of visibility; its columns are turns, or views if they were preselected."""
+    """Table of visibility. Its columns are turns, or views if they were preselected."""
 
     column: str
     numbers: Sequence[int]
@@ -90,7 +90,7 @@ class QuestionView:
 
     @property
     def passive(self) -> bool:
-        """True if its views were preselected and shown at once."""
+        """True if its views were preselected and all shown at once."""
         return self.parts.passive
 
     @property
@@ -127,7 +127,7 @@ class QuestionView:
 
     @property
     def why(self) -> str | None:
-        """Description of the cause, None if it was not diagnosed."""
+        """Description of the cause; None if the question was not diagnosed."""
         return None if self.diagnosis is None else cause_words(self.diagnosis, self.parts)
 
     @property
@@ -142,7 +142,7 @@ class QuestionView:
 
     @property
     def mirrored(self) -> str | None:
-        """Ground truth in the mirrored room if it differs, "" if unknown; None if it is the same."""
+        """Ground truth in the mirrored room if it differs; "" if unknown, None if it is the same."""
         stress, truth = self.parts.image_stress, self.question.ground_truth
         if truth is None or not stress.changes_ground_truth:
             return None
@@ -191,7 +191,7 @@ class QuestionView:
 
     @cached_property
     def beliefs(self) -> list[BeliefMap]:
-        """Belief maps; empty if it was not probed for beliefs."""
+        """Belief maps; empty if the question was not probed for beliefs."""
         return belief_maps(self.state, self.diagnosis, self.plan, self.size)
 
     @property
@@ -200,7 +200,7 @@ class QuestionView:
         return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
 
     def in_3d(self, pictures: str) -> str | None:
-        """Return the data of its 3D view as JSON, None if there is none.
+        """Return the data of its 3D view as JSON; None if there is none.
 
         Args:
             pictures: Relative path from the page to the run folder.
@@ -216,7 +216,7 @@ class QuestionView:
 
     @cached_property
     def seen(self) -> Seen | None:
-        """Table of visibility, None if nothing was measured."""
+        """Table of visibility; None if nothing was measured."""
         diagnosis = self.diagnosis
         if diagnosis is None:
             return None
@@ -245,7 +245,7 @@ class QuestionView:
 
     @property
     def one_suffices(self) -> bool:
-        """True if a row of the table stands for several objects, of which one must be seen."""
+        """True if a row of the table stands for several objects, one of which must be seen."""
         return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
 
     def _cell(self, group: Sequence[ObjectSighting], needed: Collection[int]) -> VisibilityCell:
@@ -256,7 +256,7 @@ class QuestionView:
         return VisibilityCell(100 * max(s.share for s in sightings), is_clear)
 
     def diagnosed(self, turn: Turn) -> TurnDiagnosis:
-        """Return the diagnosis of a turn, an empty one if there is none."""
+        """Return the diagnosis of a turn; an empty one if there is none."""
         turns = () if self.diagnosis is None else self.diagnosis.turns
         return next((t for t in turns if t.turn == turn.number), TurnDiagnosis(turn.number))
 
@@ -333,7 +333,7 @@ class QuestionView:
 
     @staticmethod
     def stopped(standing: CandidateScore) -> str | None:
-        """Return the feedback on a candidate's move if it was blocked or limited, otherwise None."""
+        """Return the feedback on a candidate's move if it was blocked or limited; otherwise None."""
         outcome = standing.candidate.outcome
         return standing.candidate.feedback if outcome is not None and outcome.is_short else None
 

@@ -11,7 +11,7 @@ from render_agent.render.around import cell_places, cell_size, direction_of
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis, name_of
 from render_agent.scans.camera import Camera
 
-# The scene is initially cut this far above the highest camera, to hide the ceiling.
+# The scene is initially cut this far above the highest camera to hide the ceiling.
 EYE_MARGIN_METRES = 0.3
 
 
@@ -73,8 +73,8 @@ def view_data(
 def _parts(view: View, size: tuple[int, int], image_root: str) -> list[dict[str, Any]]:
     """Return the perspective images in a view: one, or the four directions of an `around` view.
 
-    `part` is (left, top, width, height) in pixels. Views of other kinds are skipped: the layout of their
-    images is unknown.
+    `part` is (left, top, width, height) in pixels. Views of other kinds are skipped, because the layout of their images
+    is unknown.
     """
     camera = view.camera
     if not isinstance(camera, Camera) or view.kind not in ("ego", "around"):
@@ -91,7 +91,7 @@ def _parts(view: View, size: tuple[int, int], image_root: str) -> list[dict[str,
     ]
 
 
-# Cached because turns and views often have the same pose, and many questions start at the same one.
+# Cached because turns and views often have the same pose, and many questions start at the same pose.
 @lru_cache(maxsize=1024)
 def _pose(camera: Camera) -> dict[str, Any]:
     """Return the position in metres, the axes as unit vectors, and the vertical field of view in degrees."""

@@ -1,4 +1,4 @@
-"""Scene files of the 3D view, reduced to a size that browsers can handle; one file per scene."""
+"""Scene files of the 3D view, reduced to a size that browsers can handle. There is one file per scene."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent.views.image_store import safe_name
 MAX_FACES, MAX_POINTS = (
     150_000,
     300_000,
-)  # rendered smoothly by browsers; larger scenes are simplified
+)  # browsers render this many smoothly; larger scenes are simplified
 FINEST_METRES, COARSER_FACTOR = 0.01, 1.25  # first cell size of vertex clustering, and its growth
 COMPRESSION_LEVEL = 2  # zlib level; 6 takes four times as long for 2 % fewer bytes
 STEPS = 65_535  # position steps along the longest side of the scene: 0.3 mm for 20 m
