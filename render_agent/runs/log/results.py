@@ -103,7 +103,9 @@ def results(
         "official_over_scored": {"score": official, "n": len(scored_states)},
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
-        "parsers": {name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL},
+        "parsers": {
+            name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL
+        },
         "score_by_images": score_by_images([s for s in states if score_of(s) is not None]),
         "chance": chance_levels([state.question for state in scored_states]),
         **metric_means(
