@@ -63,7 +63,7 @@ def pytest_exception_interact(node, call):
 
 
 # Test files that check the contents of plots.
-PLOT_TESTS = ("test_report_plots.py", "test_pages_policy.py")
+PLOT_TESTS = ("test_report_plots.py", "test_pages_policy.py", "test_sweep_plot.py")
 
 EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 
@@ -72,10 +72,12 @@ EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 def plots(request):
     """Replace plots by an empty image in other test files; drawing them takes half the time of a small report."""
     from render_agent.report.pages.plots import run_plots
+    from render_agent.report.sweep import plot
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in PLOT_TESTS:
-            patch.setattr(run_plots, "draw_svg", lambda paint, **options: EMPTY_PLOT)
+            for module in (run_plots, plot):
+                patch.setattr(module, "draw_svg", lambda paint, **options: EMPTY_PLOT)
         yield
 
 
