@@ -130,22 +130,35 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
         good = (np.abs(scan.points) < MAX_COORDINATE_METRES).all(axis=1)
     if not good.all():
         scan = _without(scan, ~good)
-        num_bad = count - int(good.sum())
-        note = f"{num_bad:,} of {count:,} points have invalid coordinates and were dropped"
-        scan = replace(scan, notes=(*scan.notes, note))
+        notes = invalid_note(count - int(good.sum()), count)
+        scan = replace(scan, notes=(*scan.notes, *notes))
     if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
         raise unreadable(path, "it has no surface with finite coordinates")
     return _near_zero(scan, path)
 
 
-def check_corners(path: Path, faces: NDArray[Any], count: int) -> None:
-    """Raise SceneError if faces, of any shape, refer to vertices that do not exist."""
+def invalid_note(num_bad: int, count: int) -> tuple[str, ...]:
+    """Return the note about `num_bad` dropped ones of `count` points; no note for none."""
+    if not num_bad:
+        return ()
+    return (f"{num_bad:,} of {count:,} points have invalid coordinates and were dropped",)
+
+
+def check_corners(path: Path, faces: NDArray[Any], count: int, first: int = 0) -> None:
+    """Raise SceneError if faces, of any shape, refer to vertices that do not exist.
+
+    Args:
+        path: The file.
+        faces: Indices from 0.
+        count: The number of vertices.
+        first: The index of the first vertex in the file, for the message.
+    """
     if faces.size:
         lowest, highest = int(faces.min()), int(faces.max())
         if lowest < 0 or highest >= count:
             bad = lowest if lowest < 0 else highest
             raise unreadable(
-                path, f"a face refers to vertex {bad}, but there are {count:,} vertices"
+                path, f"a face refers to vertex {bad + first}, but there are {count:,} vertices"
             )
 
 

@@ -73,7 +73,8 @@ def _of_obj(scan: Path) -> Iterator[Path]:
                 continue
             text = read_sibling(scan.parent, name).decode("utf-8", "replace")
             yield from _resolved(scan.parent, library_images(text))
-            break
+            if name == line:
+                break
 
 
 def _library_lines(scan: Path) -> Iterator[str]:

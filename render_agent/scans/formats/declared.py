@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from render_agent.options import Unit
+from render_agent.scans.file_frame import METRES
 from render_agent.util.reasons import truncate
 
 MAX_NAMES = 12  # names listed in the note
 MAX_NAME_CHARS = 40
+FEW_CORNERS = "faces with fewer than 3 corners"  # points and lines, as some programs write them
+
+# A comment that is nothing but a unit, such as "unit: mm" or "File units = inches".
+UNIT_COMMENT = re.compile(r"(?:file\s+)?units?\s*[:=]?\s*(?:in\s+)?([a-z]+)", re.IGNORECASE)
+UNIT_NAMES: dict[Unit, str] = {
+    "m": r"m|met(?:er|re)s?",
+    "cm": r"cm|centimet(?:er|re)s?",
+    "mm": r"mm|millimet(?:er|re)s?",
+    "ft": r"ft|foot|feet",
+    "in": r"in|inch(?:es)?",
+}
+
+
+def unit_of_comments(comments: Iterable[str]) -> float | None:
+    """Return the unit in metres that the first of some comments specifies; None if none does."""
+    for text in comments:
+        if match := UNIT_COMMENT.fullmatch(text.strip()):
+            for unit, names in UNIT_NAMES.items():
+                if re.fullmatch(names, match[1], re.IGNORECASE):
+                    return METRES[unit]
+    return None
 
 
 class Declared:

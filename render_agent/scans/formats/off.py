@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, check_corners, unreadable
 from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
 
@@ -44,7 +44,7 @@ def read_off(path: Path) -> Scan:
     vertices = _table(path, lines[1 : 1 + num_vertices])
     if num_vertices and vertices.shape[1] < 3:
         raise unreadable(path, "its vertices do not have three coordinates")
-    declared = Declared()
+    declared = Declared(["texture coordinates"] if kind[1] else [])
     points, rest = vertices[:, :3], vertices[:, 3 + 3 * bool(kind[3]) :]
     num_rest = rest.shape[1] - 2 * bool(kind[1])  # apart from texture coordinates
     colours = rest[:, :3] if num_rest >= 3 else None
@@ -91,6 +91,7 @@ def _faces(
         if table.shape[1] <= length:
             raise unreadable(path, "a face has fewer vertices than it declares")
         if length < 3:
+            declared.add(FEW_CORNERS)
             continue
         polygons, rest = table[:, 1 : 1 + length].astype(np.int64), table[:, 1 + length :]
         check_corners(path, polygons, len(points))

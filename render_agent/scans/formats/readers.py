@@ -5,6 +5,7 @@ To add a format, write a reader in its own module and add a line here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,19 @@ FORMATS = (
 
 UNSUPPORTED = {".sog": "SOG", ".ksplat": "KSPLAT"}  # splat formats without a maintained library
 
+# First bytes of files that are no scans, whatever their suffix; what they are; and what to do.
+OTHER_CONTENT = (
+    (
+        rb"version https://git-lfs",
+        "it is a Git LFS pointer, not the file itself",
+        "run git lfs pull",
+    ),
+    (rb"(\xef\xbb\xbf)?\s*(?i:<!doctype html|<html)", "it is an HTML page", "download it again"),
+    (rb"\x1f\x8b\x08", "it is compressed with gzip", "unpack it"),
+    (rb"PK\x03\x04", "it is a ZIP archive", "unpack it"),
+    (rb"7z\xbc\xaf\x27\x1c|Rar!|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd", "it is an archive", "unpack it"),
+)
+
 # Suffixes of files that are found by scene name. TXT and CSV files next to a scan are usually metadata.
 SCAN_SUFFIXES = tuple(
     suffix
@@ -118,6 +132,10 @@ def format_of(path: Path, size: int) -> Format:
     suffix = path.suffix.lower()
     suffix_format = _format_by_suffix(suffix)
     file_format = next((file_format for file_format in FORMATS if file_format.begins(start)), None)
+    if file_format is None and suffix not in (*UNSUPPORTED, ".usdz"):
+        for pattern, reason, remedy in OTHER_CONTENT:
+            if re.match(pattern, start):
+                raise unreadable(path, reason, remedy)
     if file_format is None and suffix_format is not None and not suffix_format.magic:
         file_format = suffix_format
     if file_format is not None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 
 from render_agent.scans.formats.cleaning import Scan
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import Declared, unit_of_comments
 
 HEADER_BYTES = 84
 TEXT_BYTES = 400  # after the header, within which an ASCII file has its first facet
 TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+# Statements in the header of some programs' binary files.
+HEADER_COLOUR = re.compile(rb"COLOR=|MATERIAL=")
+HEADER_UNIT = re.compile(rb"UNITS?\s*[:=]\s*[A-Za-z]+", re.IGNORECASE)
 
 
 def read_binary_stl(path: Path, size: int) -> Scan | None:
@@ -24,7 +28,7 @@ def read_binary_stl(path: Path, size: int) -> Scan | None:
         header = file.read(HEADER_BYTES)
         count = int.from_bytes(header[80:84], "little")
         needed = HEADER_BYTES + count * TRIANGLE.itemsize
-        is_text = b"facet" in header + file.read(TEXT_BYTES)
+        is_text = b"facet" in (header + file.read(TEXT_BYTES)).lower()
         file.seek(HEADER_BYTES)
         if len(header) < HEADER_BYTES or is_text:
             return None
@@ -34,9 +38,18 @@ def read_binary_stl(path: Path, size: int) -> Scan | None:
             return None
         triangles = np.fromfile(file, TRIANGLE, count)
     declared = Declared()
-    if (triangles["attribute"] != triangles["attribute"][0]).any():
+    if HEADER_COLOUR.search(header):
+        declared.add("colour in the header")
+    if triangles["attribute"].any():
         declared.add("attribute bytes of the triangles")
     if needed < size:
         declared.add(f"{size - needed:,} bytes after the last triangle")
     points = triangles["corners"].reshape(-1, 3)
-    return Scan(points, None, np.arange(len(points)).reshape(-1, 3), notes=declared.notes)
+    unit = HEADER_UNIT.findall(header)
+    return Scan(
+        points,
+        None,
+        np.arange(len(points)).reshape(-1, 3),
+        notes=declared.notes,
+        metres=unit_of_comments(text.decode("ascii") for text in unit),
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan
+from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, invalid_note
 from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
 from render_agent.scans.formats.intensity import stretch_contrast
 from render_agent.scans.formats.point_cloud import (
@@ -40,6 +40,7 @@ class CloudBuilder:
         self._count = 0
         self._cell = 0.0
         self._top = 0.0  # maximum of the colours
+        self._num_points = self._num_invalid = 0
 
     def add(
         self,
@@ -51,6 +52,8 @@ class CloudBuilder:
         with np.errstate(invalid="ignore"):
             good = (np.abs(points) < MAX_COORDINATE_METRES / 1e-3).all(axis=1)
         values = np.full((int(good.sum()), 4), np.nan, np.float32)
+        self._num_points += len(good)
+        self._num_invalid += len(good) - len(values)
         if colours is not None:
             values[:, :3] = np.clip(colours[good], 0, MAX_VALUE)
             self._top = max(self._top, float(np.nan_to_num(values[:, :3]).max(initial=0.0)))
@@ -65,7 +68,8 @@ class CloudBuilder:
         """Return the collected points as a scan."""
         points, values = self._join()
         self._parts = []
-        return Scan(points, self._colours(values))
+        notes = invalid_note(self._num_invalid, self._num_points)
+        return Scan(points, self._colours(values), notes=notes)
 
     def _join(self) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         if len(self._parts) == 1:

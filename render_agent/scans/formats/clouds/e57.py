@@ -66,17 +66,27 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     filled = [scan for scan in scans if scan.points.childCount()]
     have_limits = all(_red_limits(scan) for scan in filled)
     cloud = CloudBuilder(bits=0 if have_limits else None)
+    num_invalid = 0
     declared = Declared(name for scan in filled for name in scan.point_fields)
     declared.use(*BOOKKEEPING)
     for scan in filled:
-        _add(file, scan, cloud, path, declared, top=1.0 if have_limits else 255.0)
-    return replace(cloud.scan(), notes=declared.notes)
+        top = 1.0 if have_limits else 255.0
+        num_invalid += _add(file, scan, cloud, path, declared, top=top)
+    if file.root().isDefined("images2D") and file.root()["images2D"].childCount():
+        declared.add("images")
+    scan = cloud.scan()
+    marked = [f"{num_invalid:,} points marked as invalid were dropped"] if num_invalid else []
+    return replace(scan, notes=(*marked, *scan.notes, *declared.notes))
 
 
 def _add(
     file: Any, scan: Any, cloud: CloudBuilder, path: Path, declared: Declared, top: float
-) -> None:
-    """Add a scan to the cloud; colours with declared limits are scaled to 0 to `top`."""
+) -> int:
+    """Add a scan to the cloud; colours with declared limits are scaled to 0 to `top`.
+
+    Returns:
+        The number of points that the file marks as invalid, which are dropped.
+    """
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian
 
@@ -95,9 +105,11 @@ def _add(
     turn, shift = _pose(scan, path)
     low, high = _red_limits(scan) or (0.0, top)
     reader = scan.points.reader(buffers)
+    num_invalid = 0
     while count := reader.read():
         part = {name: column[:count] for name, column in columns.items()}
         good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
+        num_invalid += count - int(good.sum())
         coordinates = np.column_stack([part[name] for name in axes])[good]
         points = coordinates if axes is CARTESIAN else convert_spherical_to_cartesian(coordinates)
         levels = None
@@ -112,6 +124,7 @@ def _add(
             part["intensity"][good] if "intensity" in part else None,
         )
     reader.close()
+    return num_invalid
 
 
 def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:

@@ -6,10 +6,12 @@ lazrs aborts if a malformed chunk table makes it allocate too much memory.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from render_agent.scans.formats.reading_process import parser_errors, read_in_ch
 
 CHUNK_POINTS = 2_000_000
 
+NOISE = (7, 18)  # classes of low and high noise; the second exists from point format 6 on
+
 # GeoTIFF keys and unit codes (in metres), from "GeoTIFF Format Specification 1.0" (1995).
 GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
 GEO_KEY_LINEAR_UNIT, GEO_KEY_VERTICAL_UNIT = 3076, 4099
@@ -29,6 +33,8 @@ GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}  # metre, foot, US surv
 
 WKT_UNIT = re.compile(r'\b(?:LENGTH)?UNIT\s*\[\s*"([^"]*)"\s*,\s*([0-9.eE+-]+)')
 WKT_VERTICAL = re.compile(r"\b(?:VERT_CS|VERTCRS|VERTICALCRS)\s*\[")
+EVLR = struct.Struct("<2x16sHQ32x")  # header of an extended record: user, number, length
+WKT_RECORD, MAX_WKT_BYTES, MAX_EVLRS = 2112, 1 << 16, 1000
 ANGLES = ("degree", "grad", "radian", "arc")
 
 
@@ -73,10 +79,14 @@ def read_directly(path: Path, size: int) -> Scan:
         names = set(point_format.dimension_names)
         declared = Declared([*point_format.extra_dimension_names, *({"nir"} & names)])
         cloud = CloudBuilder(bits=16)
-        num_withheld = 0
+        noise = NOISE if point_format.id >= 6 else NOISE[:1]
+        num_withheld = num_noise = 0
         for chunk in reader.chunk_iterator(CHUNK_POINTS):
             valid = np.asarray(chunk["withheld"]) == 0
             num_withheld += int((~valid).sum())
+            is_noise = valid & np.isin(chunk["classification"], noise)
+            num_noise += int(is_noise.sum())
+            valid &= ~is_noise
             colours = None
             if {"red", "green", "blue"} <= names:
                 colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])[valid]
@@ -85,9 +95,12 @@ def read_directly(path: Path, size: int) -> Scan:
     notes = []
     if num_withheld:
         notes.append(f"{num_withheld:,} withheld points were dropped")
+    if num_noise:
+        notes.append(f"{num_noise:,} points classified as noise were dropped")
     if height_factor != 1:
         notes.append("heights were converted to the unit of the other axes")
-    return replace(cloud.scan(), metres=metres, notes=(*notes, *declared.notes))
+    scan = cloud.scan()
+    return replace(scan, metres=metres, notes=(*notes, *scan.notes, *declared.notes))
 
 
 def _units(path: Path, header: Any) -> tuple[float | None, float]:
@@ -98,7 +111,7 @@ def _units(path: Path, header: Any) -> tuple[float | None, float]:
     """
     metres: float | None = None
     vertical: float | None = None
-    for record in header.vlrs:
+    for record in (*header.vlrs, *_extended_crs(path, header)):
         if hasattr(record, "geo_keys"):
             keys = {key.id: key.value_offset for key in record.geo_keys}
             if keys.get(GEO_KEY_MODEL_TYPE) == GEOGRAPHIC:
@@ -115,6 +128,22 @@ def _units(path: Path, header: Any) -> tuple[float | None, float]:
             found = _linear_units(heights[0]) if heights else []
             vertical = found[-1] if found else vertical
     return metres, vertical / metres if vertical and metres else 1.0
+
+
+def _extended_crs(path: Path, header: Any) -> list[SimpleNamespace]:
+    """Return the coordinate system from the extended records, which are not read otherwise: they may be huge."""
+    with path.open("rb") as file:
+        file.seek(header.start_of_first_evlr or 0)
+        for _ in range(min(header.number_of_evlrs or 0, MAX_EVLRS)):
+            record = file.read(EVLR.size)
+            if len(record) < EVLR.size:
+                break
+            user, number, length = EVLR.unpack(record)
+            if user.rstrip(b"\0") == b"LASF_Projection" and number == WKT_RECORD:
+                text = file.read(min(length, MAX_WKT_BYTES)).decode("utf-8", "replace")
+                return [SimpleNamespace(string=text)]
+            file.seek(length, os.SEEK_CUR)
+    return []
 
 
 def _linear_units(text: str) -> list[float]:

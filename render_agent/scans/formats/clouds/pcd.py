@@ -38,7 +38,7 @@ def read_pcd(path: Path, size: int) -> Scan:
     """Read a PCD file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
         start = file.read(MAX_HEADER_BYTES)
-        fields, count, storage, header_size = _header(path, start)
+        fields, count, storage, header_size, is_moved = _header(path, start)
         file.seek(header_size)
         row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
         left = size - header_size
@@ -57,15 +57,15 @@ def read_pcd(path: Path, size: int) -> Scan:
         columns = {name: rows[name][:, 0] for name, _, _ in fields}
     else:
         columns = _columns(path, fields, count, data)
-    return _scan(path, columns)
+    return _scan(path, columns, Declared(["viewpoint"] if is_moved else []))
 
 
 Fields = list[tuple[str, str, int]]
 """Name, numpy type and number of entries of each field of a point."""
 
 
-def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
-    """Return the fields, the number of points, the storage format, and the size of the header."""
+def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int, bool]:
+    """Return the fields, number of points, storage format and size of a header, and if its viewpoint is not the identity."""
     end = re.search(rb"^DATA[ \t]+(ascii|binary_compressed|binary)[ \t]*\r?\n", start, re.MULTILINE)
     if end is None:
         raise unreadable(path, "its PCD header is incomplete")
@@ -93,7 +93,16 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
         raise unreadable(path, "its PCD header is invalid")
     if not all(1 <= width <= 1 << 20 for width in widths):
         raise unreadable(path, "a field has no entries, or far too many")
-    return fields, count, end[1].decode(), end.end()
+    is_moved = _is_moved(entries.get("VIEWPOINT", []))
+    return fields, count, end[1].decode(), end.end(), is_moved
+
+
+def _is_moved(viewpoint: list[str]) -> bool:
+    """Return True if the pose of the sensor, which readers disagree on applying, is not the identity."""
+    try:
+        return bool(viewpoint) and [float(word) for word in viewpoint] != [0, 0, 0, 1, 0, 0, 0]
+    except ValueError:
+        return True
 
 
 def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
@@ -160,10 +169,12 @@ def decompress_lzf(data: bytes, size: int) -> bytearray | None:
     return raw if len(raw) == size and at == end else None
 
 
-def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
+def _scan(path: Path, columns: dict[str, NDArray[Any]], declared: Declared) -> Scan:
     if not columns.keys() >= {"x", "y", "z"}:
         raise unreadable(path, "its points have no x, y and z fields")
-    declared = Declared(name for name in columns if not name.startswith("_"))
+    for name in columns:
+        if not name.startswith("_"):
+            declared.add(name)
     names, colours, bits = _colours(columns)
     intensity = next((name for name in ("intensity", "i") if name in columns), None)
     declared.use("x", "y", "z", *names, *NORMALS, *([intensity] if intensity else []))
@@ -178,7 +189,7 @@ def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
     scan = cloud.scan()
     double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
     points = scan.points if double else scan.points.astype(np.float32)
-    return Scan(points, scan.colours, notes=declared.notes)
+    return Scan(points, scan.colours, notes=(*scan.notes, *declared.notes))
 
 
 def _colours(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +22,11 @@ from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.ply.vertices import NORMALS
+from render_agent.util.display import count_noun
+from render_agent.util.reasons import short_repr, truncate
+
+COUNT = re.compile(rb"(?m)^[ \t]*([0-9]+)[ \t]*$")  # line that counts the following points
+MAX_DIGITS = 16
 
 BLOCK_BYTES = 32 << 20  # text read at a time
 START_BYTES = 1 << 16  # text that contains the header line and the first points
@@ -43,6 +48,9 @@ NAMES = {
 # Characters that occur in no number, including nan, inf and 1e-9; such a line is a header or a comment.
 NON_NUMERIC = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
 
+GEOGRAPHIC = {"lat", "latitude", "lon", "long", "lng", "longitude"}
+COMMENT_START = re.compile(rb"[ \t]*(#|//|%|!)")
+
 BOM = b"\xef\xbb\xbf"
 DECIMAL_COMMA = re.compile(rb"[+-]?\d*(,\d+)?([eE][+-]?\d+)?")
 ROLES = {"x": "x", "y": "y", "z": "z", "r": "red", "g": "green", "b": "blue", "i": "intensity"}
@@ -59,7 +67,8 @@ def read_columns(path: Path, size: int) -> Scan:
     names = [line for line in lines if NON_NUMERIC.search(line)]
     points = [line for line in lines if _is_row(line)]
     if not points:
-        raise unreadable(path, "it has no lines of numbers")
+        first_line = short_repr(lines[0].decode("utf-8", "replace")) if lines else "missing"
+        raise unreadable(path, f"it has no lines of numbers; its first line is {first_line}")
     decimal_comma = _has_decimal_comma(points)
     num_columns = len(text_numbers(path, _separated(points[0], decimal_comma)))
     if not 3 <= num_columns <= MAX_COLUMNS:
@@ -67,6 +76,7 @@ def read_columns(path: Path, size: int) -> Scan:
     words, columns = _columns_of_header(names, num_columns, decimal_comma)
     notes = []
     if not words:
+        _refuse_degrees(path, names[:1])
         words = [f"column {at + 1}" for at in range(num_columns)]
         sample = _sample(path, size, points)
         rows = [text_numbers(path, _separated(line, decimal_comma)) for line in sample]
@@ -74,12 +84,18 @@ def read_columns(path: Path, size: int) -> Scan:
         columns = _guess_columns(table, intensity_first=path.suffix.lower() == ".pts")
         roles = {at: ROLES[role] for role, at in columns.items()}
         assumed = ", ".join(roles.get(at, "?") for at in range(max(roles) + 1))
-        notes.append(f"assumed the columns {assumed} (not named in the file)")
+        named = _unknown_header(lines[: lines.index(points[0])], num_columns)
+        source = f"the file names them {named}" if named else "not named in the file"
+        notes.append(f"assumed the columns {assumed} ({source})")
     declared = Declared(words)
     declared.use(*(words[at] for at in columns.values()), *NORMALS)
     cloud = CloudBuilder(bits=None)
-    is_counted = any(line.isdigit() for line in lines[: lines.index(points[0])])
-    for numbers, rows_read in _blocks(path, decimal_comma, is_counted):
+    head = lines[: lines.index(points[0])]
+    is_counted = any(line.isdigit() for line in head)
+    skipped = Skipped(text_lines=-sum(_is_skipped(line) for line in head))
+    num_rows = 0
+    for numbers, rows_read in _blocks(path, decimal_comma, is_counted, skipped):
+        num_rows += rows_read
         if len(numbers) != num_columns * rows_read:
             raise unreadable(path, f"not all of its lines have {num_columns} numbers")
         part = numbers.reshape(-1, num_columns)
@@ -88,7 +104,47 @@ def read_columns(path: Path, size: int) -> Scan:
             part[:, [columns[channel] for channel in "rgb"]] if "r" in columns else None,
             part[:, columns["i"]] if "i" in columns else None,
         )
-    return replace(cloud.scan(), notes=(*notes, *declared.notes))
+    if skipped.text_lines:
+        notes.append(
+            f"ignored: {count_noun(skipped.text_lines, 'line')} of text between the points"
+        )
+    if skipped.declared > num_rows:
+        notes.append(f"it declares {skipped.declared:,} points, but has only {num_rows:,}")
+    scan = cloud.scan()
+    return replace(scan, notes=(*notes, *scan.notes, *declared.notes))
+
+
+@dataclass
+class Skipped:
+    """What is not read of a file: lines of text that are no comments, and the points that lines with a count declare."""
+
+    text_lines: int = 0
+    declared: int = 0
+
+
+def _is_skipped(line: bytes) -> bool:
+    """Return True if a line is text, but not a comment."""
+    return bool(NON_NUMERIC.search(line)) and not COMMENT_START.match(line)
+
+
+def _unknown_header(head: list[bytes], num_columns: int) -> str:
+    """Return the names in the last line before the points if it has one for each column; otherwise empty."""
+    if not head or not _is_skipped(head[-1]):
+        return ""
+    words = re.split(r"[,;\s]+", head[-1].decode("utf-8", "replace").strip(" ,;"))
+    return truncate(", ".join(words), 80) if len(words) == num_columns else ""
+
+
+def _refuse_degrees(path: Path, names: list[bytes]) -> None:
+    """Raise SceneError if the header names a longitude or latitude."""
+    for line in names:
+        words = re.split(r"[^a-z]+", line.decode("utf-8", "replace").lower())
+        if GEOGRAPHIC.intersection(words) and not COMMENT_START.match(line):
+            raise unreadable(
+                path,
+                "its coordinates are longitude and latitude in degrees",
+                "project it to metres",
+            )
 
 
 def _refuse_other_text(path: Path, first: bytes) -> None:
@@ -148,7 +204,7 @@ def _separated(text: bytes, decimal_comma: bool) -> bytes:
 
 
 def _blocks(
-    path: Path, decimal_comma: bool, counted: bool
+    path: Path, decimal_comma: bool, counted: bool, skipped: Skipped
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
     """Yield the numbers in the file, block by block, with the number of lines in each.
 
@@ -156,6 +212,7 @@ def _blocks(
         path: The file.
         decimal_comma: Whether commas are decimal points.
         counted: Whether the file has lines that count the following points, which are skipped.
+        skipped: Counts what is skipped.
     """
     remainder = b""
     with path.open("rb") as file:
@@ -168,9 +225,11 @@ def _blocks(
             text, remainder = text[:end].replace(b"\r", b""), text[end:]
             if len(remainder) > BLOCK_BYTES:
                 raise unreadable(path, "it has an endless line")
-            text = _rows_only(text)
+            text = _rows_only(text, skipped)
             if counted:
-                text = re.sub(rb"(?m)^[ \t]*[0-9]+[ \t]*$", b"", text)
+                counts = COUNT.findall(text)
+                skipped.declared += sum(int(count) for count in counts if len(count) < MAX_DIGITS)
+                text = COUNT.sub(b"", text)
             text = re.sub(rb"\n[ \t]*(?=\n)", b"", text.strip())
             if text:
                 yield text_numbers(path, _separated(text, decimal_comma)), text.count(b"\n") + 1
@@ -178,11 +237,13 @@ def _blocks(
                 return
 
 
-def _rows_only(text: bytes) -> bytes:
-    """Return the text without header and comment lines."""
+def _rows_only(text: bytes, skipped: Skipped) -> bytes:
+    """Return the text without header and comment lines; the former are counted."""
     parts, at = [], 0
     while match := NON_NUMERIC.search(text, at):
-        parts.append(text[at : text.rfind(b"\n", 0, match.start()) + 1])
+        start = text.rfind(b"\n", 0, match.start()) + 1
+        skipped.text_lines += not COMMENT_START.match(text, start)
+        parts.append(text[at:start])
         at = text.find(b"\n", match.end())
         at = len(text) if at < 0 else at
     return b"".join([*parts, text[at:]])

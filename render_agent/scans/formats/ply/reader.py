@@ -8,7 +8,7 @@ from pathlib import Path
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, ScanKind, unreadable
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import Declared, unit_of_comments
 from render_agent.scans.formats.ply.ascii import read_ascii
 from render_agent.scans.formats.ply.binary import read_binary
 from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES, STRIPS, Header, read_header
@@ -57,12 +57,17 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         scan = add_surface(path, header, scan, tables, declared, in_child=in_child)
     except ScanRejectedError as error:
         raise unreadable(path, *error.args) from None
-    return replace(scan, notes=(*scan.notes, *declared.notes))
+    return _with_notes(scan, header, declared)
 
 
 def _with_notes(scan: Scan, header: Header, declared: Declared) -> Scan:
-    """Return a splat with its up axis and the note about what was ignored."""
-    return replace(scan, up=ply_splat.up_comment(header), notes=(*scan.notes, *declared.notes))
+    """Return a scan with the up axis and unit that comments specify, and the note about what was ignored."""
+    return replace(
+        scan,
+        up=ply_splat.up_comment(header),
+        metres=unit_of_comments(header.comments),
+        notes=(*scan.notes, *declared.notes),
+    )
 
 
 def _declared(header: Header) -> Declared:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, check_corners
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.header import STRIPS, Header
 from render_agent.scans.formats.ply.rows import Lists, Rows
 from render_agent.scans.formats.ply.vertices import colours_of, opaque_alpha
@@ -75,6 +75,8 @@ def add_surface(
     if faces is None:
         return scan
     declared.use("face vertex_indices", "face vertex_index")
+    if any(length < 3 for length in faces.polygons(at_least=0)):
+        declared.add(FEW_CORNERS)
     images = header.comment(TEXTURE_COMMENT)
     vertex_uv = _vertex_uv(tables["vertex"]) if images else None
     triangles = _triangulate(

@@ -70,9 +70,12 @@ def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def opaque_alpha(columns: Columns) -> tuple[str, ...]:
-    """Return the name of an alpha channel that is the same everywhere: 255, 1, or never filled."""
+    """Return the name of an alpha channel that is the same everywhere: its maximum, 1, or never filled (0)."""
     return tuple(
         name
         for name in ALPHA_NAMES
-        if name in columns and (columns[name] == columns[name][:1]).all()
+        if name in columns
+        and len(columns[name])
+        and columns[name][0] in (0, 1, 255, 65535)
+        and (columns[name] == columns[name][0]).all()
     )

@@ -33,8 +33,8 @@ LIMITS = tuple(
 )
 PER_CHUNK = 256  # Gaussians that share the value ranges of a chunk
 
-# Comments that record the up axis: ours in converted splats, and Nerfstudio's.
-UP_COMMENT = r"(?:up|vertical axis:)\s*([+-]?[xyz])"
+# Comments that record the up axis: ours in converted splats, Nerfstudio's ("Vertical Axis: z") and similar ones.
+UP_COMMENT = r"(?:(?:up|vertical)[ _-]?axis|up)\s*[:=]?\s*([+-]?[xyz])"
 
 
 def up_comment(header: Header) -> Axis | None:

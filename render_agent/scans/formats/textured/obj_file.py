@@ -9,14 +9,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import check_corners
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import FEW_CORNERS, Declared, unit_of_comments
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
 
@@ -26,6 +26,8 @@ Integers = NDArray[np.int64]
 BLOCK_BYTES = 16 << 20  # text parsed at a time, to bound memory
 MAX_LINE_BYTES = 1 << 16  # enough for a face with thousands of corners
 
+COMMENT = re.compile(r"(?m)^[ \t]*#+[ \t]*(.*\S)")
+COMMENT_BYTES = 1 << 16  # text in which comments may specify the unit
 SPACES = (b" ", b"\t")
 CONTINUATION = re.compile(rb"\\[ \t]*\n")
 INDENT = re.compile(rb"(?m)^[ \t]+")
@@ -47,6 +49,7 @@ class ObjFile:
         materials: Names of materials, in the order of their first use.
         face_materials: Index of the material of each triangle, (m,); -1 for none.
         libraries: Arguments of the `mtllib` statements.
+        metres: Unit that a comment specifies, in metres; None if none does.
     """
 
     points: Floats
@@ -56,6 +59,7 @@ class ObjFile:
     materials: list[str]
     face_materials: Integers
     libraries: list[str]
+    metres: float | None = None
 
 
 def parse_obj(path: Path, declared: Declared) -> ObjFile:
@@ -73,7 +77,8 @@ def parse_obj(path: Path, declared: Declared) -> ObjFile:
     parser = _Parser(path, declared)
     for block in _blocks(text):
         parser.add(block)
-    return parser.finish()
+    comments = COMMENT.findall(text[:COMMENT_BYTES].decode("utf-8", "replace"))
+    return replace(parser.finish(), metres=unit_of_comments(comments))
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:
@@ -156,7 +161,7 @@ class _Parser:
             width = 1 if not slash else 2 if double or slash == size else 3
             is_regular = (slash, double) in ((0, 0), (size, 0), (2 * size, 0), (2 * size, size))
             if size < 3:
-                self.declared.add("faces with fewer than 3 corners")
+                self.declared.add(FEW_CORNERS)
                 continue
             if is_regular:
                 values = self._numbers(lines, rows[at], size * width).reshape(-1, size, width)
@@ -196,8 +201,11 @@ class _Parser:
         uv = np.where(np.isnan(uv) & (np.arange(2) == 1), 0, uv)
         lines, corners = [], []
         for rows, polygons in self.polygons:
-            check_corners(self.path, polygons[..., 0], len(points))
-            polygons[..., 1][polygons[..., 1] >= len(uv)] = -1
+            check_corners(self.path, polygons[..., 0], len(points), first=1)
+            is_missing = (polygons[..., 1] < -1) | (polygons[..., 1] >= len(uv))
+            if is_missing.any():
+                polygons[..., 1][is_missing] = -1
+                self.declared.add("texture coordinates that do not exist")
             for chunk, local in triangle_corners(polygons[..., 0], points):
                 picked = np.take_along_axis(polygons[chunk, None], local[..., None], 2)
                 corners.append(picked.reshape(-1, 3, 2))

@@ -58,7 +58,7 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     if len(obj.uv) and not any(part.uv is not None for part in parts):
         declared.add("texture coordinates")
     scan = join_parts(parts, notes)
-    return replace(scan, notes=(*scan.notes, *declared.notes))
+    return replace(scan, metres=obj.metres, notes=(*scan.notes, *declared.notes))
 
 
 def _rows_by_material(obj: ObjFile) -> list[tuple[str | None, NDArray[np.intp] | slice]]:
@@ -132,22 +132,18 @@ def _materials(
     found: dict[str, MtlMaterial] = {}
     notes = []
     for line in obj.libraries:
-        for name in dict.fromkeys([line, *line.split()]):
-            try:
-                found |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
-                break
-            except ImageError as error:
-                reason = error
-        else:
-            notes.append(f"materials were skipped: {reason}")
+        library, library_notes = _read_libraries(folder, line)
+        found |= library
+        notes += library_notes
     used = [obj.materials[number] for number in np.unique(obj.face_materials) if number >= 0]
     entries = {name: found[name] for name in used if name in found}
     if not notes:
         for name in used:
             if name not in entries:
                 declared.add(f"material {name} (not found)")
-    for key in (key for entry in entries.values() for key in entry.unused):
-        declared.add(key)
+    for entry in entries.values():
+        for key in (*entry.unused, *(["map_d"] if entry.alpha and not entry.picture else [])):
+            declared.add(key)
     pictures = _decode(
         folder, [(entry.picture, entry.alpha) for entry in entries.values()], notes, in_child
     )
@@ -166,6 +162,23 @@ def _materials(
         declared.add("emission")
     by_name = {name: (materials[name], entry) for name, entry in entries.items()}
     return {**by_name}, list(dict.fromkeys(notes))
+
+
+def _read_libraries(folder: Path, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:
+    """Return the materials of a `mtllib` statement, which is one name with spaces or several names, and notes."""
+    found: dict[str, MtlMaterial] = {}
+    missing: dict[str, ImageError] = {}
+    for name in dict.fromkeys([line, *line.split()]):
+        try:
+            found |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
+        except ImageError as error:
+            missing[name] = error
+        else:
+            if name == line:
+                return found, []
+    is_one_name = missing.keys() >= set(line.split())
+    reasons = [error for name, error in missing.items() if (name == line) is is_one_name]
+    return found, [f"materials were skipped: {reason}" for reason in reasons]
 
 
 def _decode(
