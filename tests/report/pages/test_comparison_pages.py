@@ -109,6 +109,10 @@ def test_options_that_differ_are_listed(page, tmp_path):
     page.goto((tmp_path / "pages" / "index.html").as_uri())
     rows = [row.inner_text().split("\t") for row in page.locator(".differing tbody tr").all()]
     assert rows == [["--model", "random", "expert"], ["Temperature", "0 (greedy)", "0.5"]]
+    (question,) = (tmp_path / "pages" / "questions").glob("*.html")
+    text = question.read_text("utf-8")
+    for model, heat in (("random", "0 (greedy)"), ("expert", "0.5")):
+        assert f"--model: {model}, Temperature: {heat}<" in text
 
 
 def test_changed_questions_are_listed_and_filtered(page, two):

@@ -104,7 +104,8 @@ def write_comparison(
         )
         plots = [plot for plot in drawn if plot is not None]
         write_plots(folder, plots)
-        _write_changed(runs, changes, shared, folder, diagnose=diagnose)
+        options = _options(pairs)
+        _write_changed(runs, changes, options, shared, folder, diagnose=diagnose)
         (folder / "questions.js").write_bytes(table_script(_rows(changes)))
         write_page(
             folder / "index.html",
@@ -125,7 +126,7 @@ def write_comparison(
                 verdict(pair, LETTERS[0], letter, of_several=len(pairs) > 1)
                 for letter, pair in zip(LETTERS[1:], pairs, strict=False)
             ],
-            options=_options(pairs),
+            options=options,
             copies=_copies(pairs, LETTERS[: len(runs)]),
             table=_table(runs, pairs),
             beliefs=_beliefs(pairs),
@@ -188,6 +189,7 @@ def _took(run: RunData) -> str:
 def _write_changed(
     runs: Sequence[RunData],
     changes: Sequence[AnswerChange],
+    options: Sequence[Sequence[str]],
     shared: Mapping[str, Any],
     folder: Path,
     *,
@@ -200,6 +202,7 @@ def _write_changed(
         diagnose_run(run, states=list(run_states.values())) if diagnose else {}
         for run, run_states in zip(runs, states, strict=True)
     ]
+    texts = [[f"{row[0]}: {row[n]}" for row in options] for n in range(1, len(runs) + 1)]
     adjacent = neighbours(change.question_id for change in changes)
     with ExitStack() as stack:
         plans = [
@@ -212,8 +215,9 @@ def _write_changed(
             name = change.question_id
             sides = [
                 _side(run, letter, _question(run, run_states.get(name), found, run_plans), folder)
-                for run, letter, run_states, found, run_plans in zip(
-                    runs, LETTERS, states, diagnoses, plans, strict=False
+                | {"differing": differing}
+                for run, letter, run_states, found, run_plans, differing in zip(
+                    runs, LETTERS, states, diagnoses, plans, texts, strict=False
                 )
             ]
             turns = (side["q"].state.turns if side["q"] else () for side in sides)
