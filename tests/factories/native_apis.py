@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -11,6 +12,8 @@ import pydantic
 
 from factories.servers import StubServer
 from factories.sight import is_sight_check
+
+adapter = functools.cache(pydantic.TypeAdapter)  # expensive to build
 
 SIGNATURE = "c2lnbmVkKy8="
 
@@ -30,7 +33,7 @@ class AnthropicStub:
 
         allowed = MessageCreateParamsNonStreaming.__annotations__.keys()
         assert body.keys() <= allowed, body.keys() - allowed
-        pydantic.TypeAdapter(MessageCreateParamsNonStreaming).validate_python(body)
+        adapter(MessageCreateParamsNonStreaming).validate_python(body)
         roles = [message["role"] for message in body["messages"]]
         assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
         for before, after in zip(body["messages"], body["messages"][1:], strict=False):
@@ -117,7 +120,7 @@ class ResponsesStub:
         )
 
         assert body.keys() <= ResponseCreateParamsBase.__annotations__.keys()
-        pydantic.TypeAdapter(ResponseCreateParamsNonStreaming).validate_python(body)
+        adapter(ResponseCreateParamsNonStreaming).validate_python(body)
         assert body["store"] is False
         calls = [i["call_id"] for i in body["input"] if i.get("type") == "function_call"]
         results = [i["call_id"] for i in body["input"] if i.get("type") == "function_call_output"]
@@ -202,7 +205,9 @@ class NativeServer(StubServer):
         if answer is None:
             digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
             answer = self.stub.reply(request, digest)
-        if isinstance(answer, dict):
-            return 200, {}, json.dumps(answer).encode()
-        status, headers, content = answer
-        return status, headers, json.dumps(content).encode()
+        status, headers, content = answer if isinstance(answer, tuple) else (200, {}, answer)
+        return (
+            status,
+            headers,
+            content if isinstance(content, bytes) else json.dumps(content).encode(),
+        )

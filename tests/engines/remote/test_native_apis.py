@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from factories.native_apis import NativeServer
+from factories.native_apis import STUBS, NativeServer
 from factories.runs import NullObserver, make_config, transcripts
 
 from render_agent.dialogue.events import CONTENT_FILTER, NO_USAGE, OMITTED
@@ -141,7 +141,7 @@ def comparable(block):
 def run_with(tmp_path, name, script):
     """Run with these first answers of the server; return the turns and the results."""
     with NativeServer(name, script) as server:
-        return run_over(server, name, "json", tmp_path)
+        return run_over(server, name, "json", tmp_path, limit=1, max_turns=2)
 
 
 def events_of(turn):
@@ -154,6 +154,11 @@ OVERLOADED = {
     "gemini": (503, {"error": {"code": 503, "status": "UNAVAILABLE", "message": "busy"}}),
     "responses": (503, {"error": {"code": "server_error", "message": "busy"}}),
 }
+UNFINISHED = {
+    "anthropic": [b"", {"type": "message", "content": [], "stop_reason": None}],
+    "gemini": [b"", {"candidates": []}, {"candidates": [{"finishReason": "OTHER"}]}],
+    "responses": [b"", {"output": [], "status": "in_progress"}, {"output": [], "status": "failed"}],
+}
 EXHAUSTED = {
     "anthropic": (400, {"error": {"message": "Your credit balance is too low to access the API"}}),
     "gemini": (429, {"error": {"code": 429, "message": "You exceeded your current quota"}}),
@@ -162,19 +167,14 @@ EXHAUSTED = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_overloaded_and_rate_limited_requests_are_retried(name, tmp_path):
+def test_faults_of_the_server_are_retried(name, tmp_path):
     status, body = OVERLOADED[name]
     limited = (429, {"retry-after": "0"}, {"error": {"message": "rate limit"}})
-    turns, results = run_with(tmp_path, name, [(status, {}, body), limited])
+    stream = b"event: error\ndata: " + json.dumps(body).encode()
+    faults = [(status, {}, body), limited, "cut", body, stream, *UNFINISHED[name]]
+    turns, results = run_with(tmp_path, name, faults)
     assert results["counts"]["failed"] == 0
-    assert events_of(turns[0]) == ["retried", "retried"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cut_response_and_error_inside_a_success_are_retried(name, tmp_path):
-    turns, results = run_with(tmp_path, name, ["cut", OVERLOADED[name][1]])
-    assert results["counts"]["failed"] == 0
-    assert events_of(turns[0]) == ["retried", "retried"]
+    assert events_of(turns[0]) == ["retried"] * len(faults)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -230,7 +230,7 @@ UNCOUNTED = {
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_replies_without_an_answer_belong_to_the_model(name, answers, events, was_cut, tmp_path):
-    turns, results = run_with(tmp_path, name, [answers[name](NativeServer(name).stub)])
+    turns, results = run_with(tmp_path, name, [answers[name](STUBS[name]())])
     first = turns[0]
     assert isinstance(first.action, Malformed)
     assert (first.finish == "length") is was_cut
