@@ -262,7 +262,7 @@ class _StageReader:
         if scheme.HasAuthoredValue() and scheme.Get(self._time) != "none":
             self.declared.add(f"subdivisionScheme {scheme.Get(self._time)}")
         counts = np.array(mesh.GetFaceVertexCountsAttr().Get(self._time) or [], np.int64)
-        corners = np.array(indices, np.int64)
+        corners = np.array(indices)  # int32
         return self._surface(prim, np.array(local, np.float64), corners, counts, count)
 
     def _surface(
@@ -367,6 +367,8 @@ def _triangles(
     points: Floats, indices: Integers, counts: Integers, holes: Integers
 ) -> tuple[Integers, Integers]:
     """Triangulate polygons; return the corner numbers of the triangles, (m, 3), and their polygons, (m,)."""
+    if not len(holes) and (counts == 3).all():
+        return np.arange(len(indices), dtype=indices.dtype).reshape(-1, 3), np.arange(len(counts))
     first = np.cumsum(counts) - counts
     is_shown = np.ones(len(counts), bool)
     is_shown[holes[(holes >= 0) & (holes < len(counts))]] = False
@@ -391,6 +393,17 @@ def _triangles(
     return faces[order], face_of[order]
 
 
+def _used_points(faces: Integers, count: int) -> tuple[Integers, Integers]:
+    """Return the vertices that faces refer to, in ascending order, and the faces in terms of these.
+
+    The same as `np.unique` with the inverse, but without sorting.
+    """
+    is_used = np.zeros(count, bool)
+    is_used[faces] = True
+    places = np.cumsum(is_used, dtype=faces.dtype) - 1
+    return np.flatnonzero(is_used), places[faces]
+
+
 def _textured_scan(parts: Sequence[_Part], stage: Any, path: Path, declared: Declared) -> Scan:
     """Join the parts to one scan; raise ScanRejectedError if their textures are too large."""
     shown: Iterable[Appearance] = (
@@ -404,12 +417,12 @@ def _textured_scan(parts: Sequence[_Part], stage: Any, path: Path, declared: Dec
             continue
         for number, each in enumerate(part.appearances):
             appearance = None if each == PLAIN else each
-            at, corners = np.unique(
-                part.faces[part.face_appearances == number], return_inverse=True
+            is_shown = part.face_appearances == number
+            at, faces = _used_points(
+                part.faces if is_shown.all() else part.faces[is_shown], len(part.points)
             )
             if not len(at):
                 continue
-            faces = corners.reshape(-1, 3)
             colour_name = COLOUR if appearance is None else appearance.diffuse.primvar
             colours = part.primvars.get(colour_name or "")
             colours = None if colours is None else colours[at, :3]
