@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.report.export.chat_messages import relocated
+from render_agent.report.export.chat_messages import relocate
 from render_agent.runs.read import RunData, find_run
 from render_agent.util.atomic_files import json_lines
 from render_agent_lab.expert.policy import Expert, expert
@@ -88,7 +88,7 @@ def practise(folder: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
                 yield {
                     "id": state.id,
                     "run": folder.name,
-                    "messages": [relocated(entry, base) for entry in corrected.messages],
+                    "messages": [relocate(entry, base) for entry in corrected.messages],
                     "type": state.question.type,
                     "scene": state.question.scene,
                     "score": None,

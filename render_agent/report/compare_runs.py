@@ -89,16 +89,16 @@ def compare_runs(
     return pairs
 
 
-def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
-    results = {"a": first.results, "b": second.results}
-    compared = compare_with_warnings(first, second, anyway=anyway, way_out=way_out)
+def _compare_pair(reference: Side, second: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
+    results = {"a": reference.results, "b": second.results}
+    comparison = compare_with_warnings(reference, second, anyway=anyway, way_out=way_out)
     power = None
     with suppress(UsageError):  # too few scenes for an estimate, or all scenes agree
-        power = plan(first.results, POINTS, POWER, compared)
+        power = plan(reference.results, POINTS, POWER, comparison)
     return {
-        **compared,
+        **comparison,
         "power": power,
-        "options": differing_options(first, second),
+        "options": differing_options(reference, second),
         "status": {name: side["status"] for name, side in results.items()},
         "work": {name: side["totals"]["per_question"] for name, side in results.items()},
         "notes": {name: side["notes"] for name, side in results.items()},
@@ -144,6 +144,6 @@ def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:
     if len(sides) == 2 and (reasons := incomparable(*sides)):
         names = " and ".join(run.name for run in runs)
         raise UsageError(f"{names} are not comparable: {'; '.join(reasons)}")
-    compared = compare(*sides) if len(sides) == 2 else None
-    figures = plan(sides[0].results, difference, POWER, compared)
+    comparison = compare(*sides) if len(sides) == 2 else None
+    figures = plan(sides[0].results, difference, POWER, comparison)
     return {"score_name": score_name(sides[0].results), **figures}

@@ -62,8 +62,8 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
     low, high = entry["interval"]
     if side := direction(entry):
         low, high = (low, high) if points > 0 else (-high, -low)
-        where = "above" if side == "better" else "below"
-        return f"{b} is {abs(points):.1f} points {where} {a} (95 % CI {low:.1f} to {high:.1f}, {p}) in {name}."
+        side_word = "above" if side == "better" else "below"
+        return f"{b} is {abs(points):.1f} points {side_word} {a} (95 % CI {low:.1f} to {high:.1f}, {p}) in {name}."
     return (
         f"No difference between {a} and {b} can be shown in {name}: {b} − {a} is {format_signed(points)} points (95 % CI"
         f" {low:+.1f} to {high:+.1f}, {p}){_resolution(pair)}."
@@ -77,21 +77,21 @@ def _resolution(pair: Pair) -> str:
     plan = pair.get("power")
     if plan is None:
         return "; there are too few scenes to estimate how many would be needed"
-    needed, scenes = plan["needs"][0]["scenes"], plan["scenes"]
+    num_scenes, scenes = plan["needs"][0]["scenes"], plan["scenes"]
     power, points = f"{100 * plan['power']:.0f} % power", f"{plan['difference']:g} points"
-    if needed is None:
+    if num_scenes is None:
         return f"; no number of scenes would detect {points} with {power}"
-    if needed > scenes:
+    if num_scenes > scenes:
         ends = (
             "more" if end is None else f"{end:,}" for end in plan["needs"][0]["scenes_interval"]
         )
-        within = f"95 % CI {' to '.join(ends)}"
+        interval_text = f"95 % CI {' to '.join(ends)}"
         return (
-            f"; about {needed:,} scenes ({within}) would be needed to detect {points} with {power}, and there are"
+            f"; about {num_scenes:,} scenes ({interval_text}) would be needed to detect {points} with {power}, and there are"
             f" {scenes:,}"
         )
-    seen = plan["needs"][0]["seen"]
-    return f"; with {_scenes(scenes)}, {seen:.1f} points would be detected with {power}"
+    detectable = plan["needs"][0]["seen"]
+    return f"; with {_scenes(scenes)}, {detectable:.1f} points would be detected with {power}"
 
 
 def difference_lines(pair: Pair) -> list[str]:
@@ -102,7 +102,7 @@ def difference_lines(pair: Pair) -> list[str]:
     differing = [
         f"{name}: a {ours}, b {theirs}" for name, (ours, theirs) in differences(pair).items()
     ]
-    shared = {
+    common_facts = {
         name: value
         for name, value in pair["facts"]["a"].items()
         if pair["facts"]["b"].get(name) == value
@@ -110,7 +110,7 @@ def difference_lines(pair: Pair) -> list[str]:
     return [
         *([f"PARTIAL: {', '.join(partial)}"] if partial else []),
         *(differing or ["same options"]),
-        *([f"a, b: {facts_line(shared)}"] if shared else []),
+        *([f"a, b: {facts_line(common_facts)}"] if common_facts else []),
         *by_sides(pair["notes"]),
     ]
 
@@ -148,10 +148,10 @@ def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]
         pairs: The comparisons with the first run.
         letters: Names of the runs in the heads.
     """
-    first, *others = letters
+    reference, *other_letters = letters
     rows = [["score (%)"]]
-    for other in others:
-        rows[0] += [first, other, f"{other} − {first}", "95 % CI", "p", "Holm p"]
+    for letter in other_letters:
+        rows[0] += [reference, letter, f"{letter} − {reference}", "95 % CI", "p", "Holm p"]
     names = dict.fromkeys(name for pair in pairs for name in pair["differences"])
     for name, label in row_names(names).items():
         cells = [label]

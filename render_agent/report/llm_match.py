@@ -84,7 +84,7 @@ Response: {prediction}"""
 _TAG = re.compile(r"Your mark:[ \t]*(\d+)[ \t]*$", re.MULTILINE)
 
 
-class Marked(NamedTuple):
+class Marks(NamedTuple):
     """The marks given by a judge model."""
 
     marks: dict[str, int]
@@ -98,7 +98,7 @@ class Marked(NamedTuple):
         return {question_id: (mark - 1) / 4 for question_id, mark in self.marks.items()}
 
 
-def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens: int) -> Marked:
+def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens: int) -> Marks:
     """Mark the answers to all questions with a judged metric, with greedy decoding.
 
     Unanswered questions get the mark 1 without a call.
@@ -137,7 +137,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
         else:
             marks[request.dialogue_id] = mark
         engine.retire(request.dialogue_id)
-    return Marked({name: marks[name] for name in states_by_id if name in marks}, faults)
+    return Marks({name: marks[name] for name in states_by_id if name in marks}, faults)
 
 
 def prompt(question: Question, answer: str) -> str:
@@ -155,22 +155,22 @@ def prompt(question: Question, answer: str) -> str:
 
 def read_mark(reply: str) -> int | None:
     """Parse a mark from 1 to 5, either alone or after "Your mark:"; return None if there is none."""
-    stripped = reply.strip()
-    mark = stripped if stripped.isdecimal() else (m[1] if (m := _TAG.search(stripped)) else "")
+    text = reply.strip()
+    mark = text if text.isdecimal() else (m[1] if (m := _TAG.search(text)) else "")
     return int(mark) if mark in ("1", "2", "3", "4", "5") else None
 
 
-def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, Any]:
+def match_figures(states: Sequence[QuestionState], marks: Marks) -> dict[str, Any]:
     """Return the `llm_match` entry of the results: mean score in percent, its confidence interval and all marks."""
     scenes = {s.id: (s.question.dataset, s.question.scene) for s in states}
-    scores = marked.scores
+    scores = marks.scores
     mean = ratio(list(scores.values()), [scenes[name] for name in scores])
     return {
         "score": None if mean is None else 100 * float(mean.mean),
         "interval": None if mean is None else mean.interval(share=True),
         "n": len(scores),
-        "marks": marked.marks,
-        "faults": marked.faults,
+        "marks": marks.marks,
+        "faults": marks.faults,
     }
 
 

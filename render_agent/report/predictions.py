@@ -86,11 +86,11 @@ def score_predictions(
     scorable = [question for question in questions if is_scorable(question)]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     scores = score_figures(_scored_answers(scorable, predictions, parser), macro)
-    missing = sum(question.id not in predictions for question in scorable)
+    num_missing = sum(question.id not in predictions for question in scorable)
     empty = sum(not (predictions[q.id] or "").strip() for q in scorable if q.id in predictions)
     notes = []
-    if missing:
-        notes.append(f"{missing} of {len(scorable)} questions have no prediction and score 0")
+    if num_missing:
+        notes.append(f"{num_missing} of {len(scorable)} questions have no prediction and score 0")
     if any(question.type == ORDER for question in scorable):
         notes.append(ORDER_NOTE)
     other_parsers = {
@@ -99,22 +99,22 @@ def score_predictions(
         if name != OFFICIAL
     }
     return {
-        "status": "partial" if missing else "complete",
+        "status": "partial" if num_missing else "complete",
         "notes": notes,
         "parser": parser,
         **scores,
         OFFICIAL: means(_scored_answers(scorable, predictions, OFFICIAL))[MACRO],
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
-            name: {MACRO: other[MACRO], MICRO: other[MICRO]}
-            for name, other in other_parsers.items()
+            name: {MACRO: parser_scores[MACRO], MICRO: parser_scores[MICRO]}
+            for name, parser_scores in other_parsers.items()
         },
         "chance": chance_levels(scorable),
         **metric_means(scorable, predictions),
         "counts": {
             "questions": len(scorable),
-            "predictions": len(scorable) - missing,
-            "missing": missing,
+            "predictions": len(scorable) - num_missing,
+            "missing": num_missing,
             "empty": empty,
             "types": {name: entry["n"] for name, entry in scores["types"].items()},
         },
@@ -128,13 +128,13 @@ class Prediction(Struct, frozen=True):
     prediction: str | None
 
 
-def _read_line(line: str, where: str) -> Prediction:
+def _read_line(line: str, location: str) -> Prediction:
     try:
         row: Prediction = convert(parse_json(line, parse_float=str, parse_int=str), Prediction)
     except ValidationError as error:
-        raise QuestionsError(f"{where}: {error}. Expected {FORM}") from error
+        raise QuestionsError(f"{location}: {error}. Expected {FORM}") from error
     except ValueError as error:
-        raise QuestionsError(f"{where}: invalid JSON: {error}. Expected {FORM}") from error
+        raise QuestionsError(f"{location}: invalid JSON: {error}. Expected {FORM}") from error
     return row
 
 

@@ -175,7 +175,7 @@ def diagnosis_columns(diagnosis: Diagnosis | None) -> DiagnosisColumns:
 def _run_columns(run: RunData) -> RunColumns:
     config = run.config
     width, height = config.image_size
-    computed: dict[str, Any] = {
+    values: dict[str, Any] = {
         "run": run.name,
         "model": run.model,
         "kinds": ",".join(config.kinds),
@@ -184,9 +184,9 @@ def _run_columns(run: RunData) -> RunColumns:
         "image_height": height,
     }
     options = {
-        name: getattr(config, name) for name in RunColumns.__struct_fields__ if name not in computed
+        name: getattr(config, name) for name in RunColumns.__struct_fields__ if name not in values
     }
-    return RunColumns(**options, **computed)
+    return RunColumns(**options, **values)
 
 
 def _turn_row(run: str, row: Row, turn: Turn, diagnosis: TurnDiagnosis | None) -> TurnRow:
@@ -243,22 +243,22 @@ def _outcome(outcome: Outcome | None) -> dict[str, Any]:
 def _choice(turn: Turn) -> dict[str, Any]:
     if turn.evidence is None:
         return {}
-    chosen = candidate_scores(turn.evidence)[turn.evidence.chosen]
+    choice = candidate_scores(turn.evidence)[turn.evidence.chosen]
     return {
         "candidates": len(turn.evidence.candidates),
-        "chosen": chosen.candidate.number,
-        "chosen_score": chosen.fused,
+        "chosen": choice.candidate.number,
+        "chosen_score": choice.fused,
     }
 
 
 def _turn_diagnosis(diagnosis: TurnDiagnosis) -> dict[str, Any]:
-    best = max(diagnosis.sightings, key=lambda sighting: sighting.share, default=None)
+    best_sighting = max(diagnosis.sightings, key=lambda sighting: sighting.share, default=None)
     return {
         "coverage": diagnosis.coverage,
         "path_metres": diagnosis.path,
         "turned_degrees": diagnosis.turned,
         "blocked": diagnosis.blocked,
         "returned": diagnosis.returned,
-        "largest_share": None if best is None else best.share,
-        "largest_area": None if best is None else best.area,
+        "largest_share": None if best_sighting is None else best_sighting.share,
+        "largest_area": None if best_sighting is None else best_sighting.area,
     }

@@ -32,12 +32,12 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
 
     Args:
         config: The options of the run.
-        results: Its results; `adapted` names the adapted request fields.
+        results: Its results; `adaptations` names the adapted request fields.
     """
-    adapted: dict[str, Any] = dict(results.get("adapted", {}))
+    adaptations: dict[str, Any] = dict(results.get("adapted", {}))
 
     def sent(name: str, value: str) -> str:
-        change = adapted.pop(name, None)
+        change = adaptations.pop(name, None)
         if change is None:
             return value
         return f"{change['how']} in {change['turns']:,} turns; option: {value}"
@@ -56,12 +56,12 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         is_exact = config.reproducible == "on" and results.get("reproducible", True)
         where = "on this type of device, with these versions"
         facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"
-    others = "; ".join(
-        f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adapted.items()
+    other_adaptations = "; ".join(
+        f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adaptations.items()
     )
     if sight := results.get("sight_check"):
         facts["Sight check"] = sight
-    return facts | ({"Adapted to the server": others} if others else {})
+    return facts | ({"Adapted to the server": other_adaptations} if other_adaptations else {})
 
 
 def cost_fact(parts: Parts, results: Mapping[str, Any]) -> dict[str, str]:

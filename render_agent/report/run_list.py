@@ -51,15 +51,15 @@ def run_row(path: Path) -> dict[str, Any]:
     try:
         row["date"] = _start_time(path).isoformat(" ", "minutes")
         run = RunData(path)
-        saved = run.record["config"]
+        options = run.record["config"]
         row |= {
             "status": "unfinished",
-            "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
-            "views": saved.get("views"),
-            "engine": saved.get("engine"),
+            "benchmark": "one scan" if options.get("ply") else options.get("benchmark"),
+            "views": options.get("views"),
+            "engine": options.get("engine"),
             "model": run.model,
-            "agent": saved.get("agent", "single"),
-            "options": fixed_options(saved),
+            "agent": options.get("agent", "single"),
+            "options": fixed_options(options),
         }
         row["questions"] = len(run.questions) if run.has_questions else None
         if results := run.saved_results:
@@ -88,10 +88,14 @@ def differing_options(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for options in known_rows:
         for name, value in options.items():
             values.setdefault(name, set()).add(_canonical(value))
-    for name, known in values.items():
+    for name, values_of_option in values.items():
         if any(name not in options for options in known_rows):
-            known.add("")
-    differing = [n for n, known in values.items() if len(known) > 1 and n not in IN_OTHER_COLUMNS]
+            values_of_option.add("")
+    differing = [
+        n
+        for n, values_of_option in values.items()
+        if len(values_of_option) > 1 and n not in IN_OTHER_COLUMNS
+    ]
     return [
         [
             _as_typed(name, row["options"][name])

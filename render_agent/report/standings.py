@@ -77,8 +77,8 @@ def explain_choice(evidence: Evidence) -> str:
     verifiers = join_names([judgement.verifier for judgement in evidence.judgements])
     candidates = evidence.candidates
     count = len(candidates)
-    chosen = candidates[evidence.chosen]
-    number = chosen.number + 1
+    choice = candidates[evidence.chosen]
+    number = choice.number + 1
     if evidence.ballot is not None:
         return f"{count} replies voted; the most frequent answer was {evidence.ballot.winner}."
     if evidence.fused:
@@ -88,9 +88,9 @@ def explain_choice(evidence: Evidence) -> str:
     moving = sum(candidate.continues_dialogue for candidate in candidates)
     if not any(isinstance(candidate.action, Action) for candidate in candidates):
         return f"All {count} replies were unreadable."
-    if evidence.agent.startswith("vote:") and chosen.continues_dialogue:
+    if evidence.agent.startswith("vote:") and choice.continues_dialogue:
         return f"{moving} of {count} replies continue; the most frequent move was used."
-    if not chosen.continues_dialogue:
+    if not choice.continues_dialogue:
         return f"Reply {number} of {count} is final; moves were not scored."
     if any(candidate.view is not None for candidate in candidates):
         return f"Reply {number} was carried out; the views of all {moving} moves were shown."

@@ -44,8 +44,8 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
 
 def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
     """Yield the cause of a question's result and its last belief; nothing if it was not probed."""
-    probed = [turn for turn in state.turns if turn.probe]
-    if not probed:
+    probed_turns = [turn for turn in state.turns if turn.probe]
+    if not probed_turns:
         return
     diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
@@ -59,24 +59,24 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
             QuestionsError
         ):  # if a ground-truth file has changed, show the belief unscored
             probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
-    belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
+    belief = next(turn.probe.read for turn in reversed(probed_turns) if turn.probe)
     worth = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:
-        yield f"belief after turn {probed[-1].number + 1}: unreadable"
+        yield f"belief after turn {probed_turns[-1].number + 1}: unreadable"
         return
-    yield f"belief after turn {probed[-1].number + 1}{worth}"
+    yield f"belief after turn {probed_turns[-1].number + 1}{worth}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
     believed_objects = (
-        ((thing, "", None) for thing in belief.objects or ())
+        ((believed, "", None) for believed in belief.objects or ())
         if matching is None
         else match_results(belief, matching)
     )
-    for thing, fate, pair in believed_objects:
-        x, y = thing.position
-        confidence = "" if thing.sure is None else f", confidence {thing.sure:.0f} %"
+    for believed, fate, pair in believed_objects:
+        x, y = believed.position
+        confidence = "" if believed.sure is None else f", confidence {believed.sure:.0f} %"
         error = "" if pair is None else f", position error {pair.metres:.2f} m"
         fate_text = f": {fate}" if fate else ""
-        yield f"  {thing.category} at ({x:.2f}, {y:.2f}){confidence}{fate_text}{error}"
+        yield f"  {believed.category} at ({x:.2f}, {y:.2f}){confidence}{fate_text}{error}"
     for category, number in () if matching is None else matching.missing:
         yield f"  {category} {number + 1}: missing"
     for category, count in (belief.counts or {}).items():
@@ -102,7 +102,7 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
             move += f" (wording {candidate.group + 1})"
         if candidate.outcome is not None and candidate.outcome.is_short:
             move += f" ({candidate.feedback})"
-        yield f" {mark} {standing.name}: {move}{_scored(standing, labels)}"
+        yield f" {mark} {standing.name}: {move}{_score_suffix(standing, labels)}"
         if candidate.view is not None:
             yield f"{POSE_PREFIX}{where(candidate.camera)}: {folder / candidate.view.file}"
         elif standing.scores:
@@ -111,11 +111,11 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
         yield f"   wording {number + 1}: {text}"
     if (ballot := evidence.ballot) is not None:
         votes = ", ".join("none" if vote is None else vote for vote in ballot.votes)
-        spread = "" if ballot.spread is None else f", standard deviation {ballot.spread:g}"
-        yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % for {ballot.winner}{spread})"
+        deviation = "" if ballot.spread is None else f", standard deviation {ballot.spread:g}"
+        yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % for {ballot.winner}{deviation})"
 
 
-def _scored(standing: CandidateScore, labels: list[str]) -> str:
+def _score_suffix(standing: CandidateScore, labels: list[str]) -> str:
     if standing.why is not None:
         return f" [not scored: {standing.why}]"
     if not standing.scores:

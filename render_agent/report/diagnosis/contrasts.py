@@ -25,7 +25,7 @@ class Trait(NamedTuple):
     """The cause of wrong answers with the trait, if it is unique to the trait."""
 
 
-def _lost(belief: BeliefDiagnosis | None) -> bool | None:
+def _lost_right_map(belief: BeliefDiagnosis | None) -> bool | None:
     """Return True if an earlier map implied the right answer and the last one does not."""
     if belief is None or belief.worth is None:
         return None
@@ -56,7 +56,7 @@ TRAITS = (
         Cause.NEVER_LOOKED,
     ),
     Trait("wrong_map", "had a last map that implies a wrong answer", lambda d: _has_wrong_map(d.belief)),
-    Trait("lost_map", "came after a map with the right answer was lost", lambda d: _lost(d.belief)),
+    Trait("lost_map", "came after a map with the right answer was lost", lambda d: _lost_right_map(d.belief)),
     Trait("contradiction", "contradicted the last map", lambda d: _contradicts_map(d.belief)),
     Trait("no_answer", "could not be parsed", lambda d: d.cause is Cause.NO_ANSWER, Cause.NO_ANSWER),
     Trait(
@@ -84,10 +84,10 @@ def contrasts(
         for which it is known]; `p` of the difference of the two shares, from a jackknife over scenes (None with too few
         scenes); and `p_holm`, corrected over all traits.
     """
-    judged = [d for d in diagnoses if d.cause is Cause.RIGHT or d.cause in WRONG]
+    judged_diagnoses = [d for d in diagnoses if d.cause is Cause.RIGHT or d.cause in WRONG]
     rows, groups = [], set()
     for trait in TRAITS:
-        answers = [(d, has) for d in judged if (has := trait.holds(d)) is not None]
+        answers = [(d, has) for d in judged_diagnoses if (has := trait.holds(d)) is not None]
         group = frozenset(d.question_id for d, has in answers if has)
         if group and group not in groups:
             groups.add(group)
@@ -113,8 +113,8 @@ def _p_value(counts: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
     total = counts.sum(axis=2)
     if not total[:, 1].all():
         return None
-    without = total[..., None] - counts
+    remaining = total[..., None] - counts
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = without[:, 0] / without[:, 1]
+        shares = remaining[:, 0] / remaining[:, 1]
     right, wrong = total[:, 0] / total[:, 1]
     return jackknife_estimate(float(wrong - right), shares[1] - shares[0]).interval_and_p()[1]

@@ -71,15 +71,15 @@ def diagnose_run(
     parts, cache = run.parts, _DIAGNOSED.setdefault(run, {})
     states = run.states if states is None else states
     progress = {state.id: (len(state.turns), state.status) for state in states}
-    outdated = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
-    questions = [state.question for state in outdated]
+    pending = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
+    questions = [state.question for state in pending]
     facts = run.facts(questions) if parts.faithful else {}
     _ = run.changed_scans  # warns of scans that are not read
     tasks = [
-        SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(outdated)
+        SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(pending)
     ]
-    with stage("measuring visibility", len(outdated)) as progress_bar:
-        count = min(processes or num_processes(outdated if parts.faithful else ()), len(tasks) or 1)
+    with stage("measuring visibility", len(pending)) as progress_bar:
+        count = min(processes or num_processes(pending if parts.faithful else ()), len(tasks) or 1)
         results = map_in_processes(_diagnose_scene, tasks, count)
         for task, diagnoses in zip(tasks, results, strict=True):
             cache |= {name: (progress[name], diagnosis) for name, diagnosis in diagnoses.items()}
@@ -117,18 +117,18 @@ def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
 
     questions = [state.question for state in task.states]
     with_turns = [state for state in task.states if state.turns]
-    first = questions[0]
-    if not with_turns or first.scan is None or not first.scan.exists():
+    first_question = questions[0]
+    if not with_turns or first_question.scan is None or not first_question.scan.exists():
         return {}
     scenes = task.parts.scenes(questions)
     with closing(Rasteriser(threads=1)) as renderer:
         try:
-            scene, space = scenes.get(first), partial(scenes.space, first)
+            scene, space = scenes.get(first_question), partial(scenes.space, first_question)
             facts = None if task.facts is None else place_facts(task.facts, scene)
             size = task.parts.config.image_size
             return measure_scene(renderer, scene, space, facts, size, with_turns)
         except (SceneError, RenderError) as error:
-            logger.warning("skipping diagnosis of scene %s: %s", first.scene, error)
+            logger.warning("skipping diagnosis of scene %s: %s", first_question.scene, error)
             return {}
 
 

@@ -41,27 +41,29 @@ def belief_diagnosis(
     probes = tuple(score_probes(state, boxes, counts, truth))
     if not probes:
         return BeliefDiagnosis(probes)
-    last = probes[-1]
+    last_probe = probes[-1]
     follows = None
-    if state.answer is not None and last.answer is not None:
+    if state.answer is not None and last_probe.answer is not None:
         # score the given answer, with the answer implied by the map as the ground truth
-        map_as_truth = replace(state.question, ground_truth=last.answer, answers=(), metric=None)
+        map_as_truth = replace(
+            state.question, ground_truth=last_probe.answer, answers=(), metric=None
+        )
         follows = score_answer(map_as_truth, state.answer) >= RIGHT
-    return BeliefDiagnosis(probes, last.answer, last.worth, follows)
+    return BeliefDiagnosis(probes, last_probe.answer, last_probe.worth, follows)
 
 
 def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
     """Return the named boxes by category, ordered by number."""
     boxes: dict[str, list[OrientedBox]] = {}
-    for named in diagnosis.boxes:
-        boxes.setdefault(named.category, []).append(named.box)
+    for box in diagnosis.boxes:
+        boxes.setdefault(box.category, []).append(box.box)
     return boxes
 
 
 def _cause_from_beliefs(
     state: QuestionState,
     diagnosis: Diagnosis,
-    when: Mapping[int, int],
+    first_turns: Mapping[int, int],
     probes: Sequence[ScoredProbe],
     truth: str | None,
 ) -> tuple[Cause, str] | None:
@@ -70,7 +72,7 @@ def _cause_from_beliefs(
     Args:
         state: The question with its turns.
         diagnosis: Its diagnosis without beliefs.
-        when: First turn in which each clearly seen box was clearly visible, by index in `diagnosis.boxes`.
+        first_turns: First turn in which each clearly seen box was clearly visible, by index in `diagnosis.boxes`.
         probes: Readable probes in order.
         truth: Ground truth for the images as shown.
 
@@ -78,50 +80,50 @@ def _cause_from_beliefs(
         The cause and a detail such as the object and the turn, or None if the beliefs do not explain the answer.
     """
     groups = _groups(diagnosis)
-    solved = base_question_type(state.question) in SOLVED_TYPES
+    is_solvable = base_question_type(state.question) in SOLVED_TYPES
     has_boxes = diagnosis.shown is not None
 
     def is_right(probe: ScoredProbe) -> bool:
         """Return True if the map has all required objects and, if solvable, implies the right answer."""
         is_complete = has_boxes and all(_holds(probe, group) for group in groups)
-        return is_complete and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
+        return is_complete and ((probe.worth or 0.0) >= RIGHT if is_solvable else bool(groups))
 
-    last = probes[-1]
-    if is_right(last):
-        reason = f"its map implies {last.answer}" if solved else "its map is correct"
+    last_probe = probes[-1]
+    if is_right(last_probe):
+        reason = f"its map implies {last_probe.answer}" if is_solvable else "its map is correct"
         return Cause.REASONING, f"{reason}, but it answered {state.answer}"
     no_map = not any(probe.score and probe.score.matching for probe in probes)
-    if not diagnosis.shown or (no_map and last.answer is None):
+    if not diagnosis.shown or (no_map and last_probe.answer is None):
         return None
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):
-            seen = f"seen clearly in {_first_seen_turn(group, diagnosis, when)}"
+            when_seen = f"seen clearly in {_first_seen_turn(group, diagnosis, first_turns)}"
             return (
                 Cause.PERCEPTION,
-                f"{_name(group)}: {seen}, but never placed correctly on its map",
+                f"{_name(group)}: {when_seen}, but never placed correctly on its map",
             )
     for group in groups:
-        if not _holds(last, group):
-            held = max(probe.turn for probe in probes if _holds(probe, group))
-            turns = f"after turn {held + 1}, but not after turn {last.turn + 1}"
+        if not _holds(last_probe, group):
+            last_turn = max(probe.turn for probe in probes if _holds(probe, group))
+            turns = f"after turn {last_turn + 1}, but not after turn {last_probe.turn + 1}"
             return Cause.MEMORY, f"{_name(group)}: on its map {turns}"
     if earlier := [probe for probe in probes[:-1] if is_right(probe)]:
         return Cause.MEMORY, f"its map was last correct after turn {earlier[-1].turn + 1}"
-    if last.answer is None or (
-        groups and solved and not _seen_enough(state, diagnosis, when, truth)
+    if last_probe.answer is None or (
+        groups and is_solvable and not _seen_enough(state, diagnosis, first_turns, truth)
     ):
         return None
-    return Cause.PERCEPTION, f"its map has all objects but implies {last.answer}"
+    return Cause.PERCEPTION, f"its map has all objects but implies {last_probe.answer}"
 
 
 def _seen_enough(
-    state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
+    state: QuestionState, diagnosis: Diagnosis, first_turns: Mapping[int, int], truth: str | None
 ) -> bool:
     """Return True if a correct map of only the clearly seen boxes implies the right answer."""
-    seen = (diagnosis.boxes[index] for index in when)
+    seen_boxes = (diagnosis.boxes[index] for index in first_turns)
     objects = (
         BelievedObject(box.category, (box.centre[0], box.centre[1]), length=max(box.size))
-        for box in seen
+        for box in seen_boxes
     )
     answer = own_answer(state.question, Belief(tuple(objects)), boxes_by_category(diagnosis))
     as_shown = replace(state.question, ground_truth=truth)
@@ -145,11 +147,11 @@ def _name(group: Group) -> str:
     return f"{category} {number + 1}" if len(group) == 1 and number else category
 
 
-def _first_seen_turn(group: Group, diagnosis: Diagnosis, when: Mapping[int, int]) -> str:
+def _first_seen_turn(group: Group, diagnosis: Diagnosis, first_turns: Mapping[int, int]) -> str:
     turns = [
-        when[index]
+        first_turns[index]
         for index, box in enumerate(diagnosis.boxes)
-        if (box.category, box.number) in group and index in when
+        if (box.category, box.number) in group and index in first_turns
     ]
     return f"turn {min(turns) + 1}" if turns else "no turn"
 
@@ -174,33 +176,33 @@ def diagnose(
     question = state.question
     turns = tuple(visibility.turns)
     named = named_categories(question)
-    when = first_clear_turns(turns, size)
+    first_turns = first_clear_turns(turns, size)
     categories = [box.category for box in visibility.boxes]
-    first_seen = first_shown(question, categories, when)
-    shown = saw_all_objects(question, first_seen, turns[-1].coverage if turns else None)
-    unseen = shown is False
+    first_seen = first_shown(question, categories, first_turns)
+    was_shown = saw_all_objects(question, first_seen, turns[-1].coverage if turns else None)
+    was_not_shown = was_shown is False
     premature = (
         not passive
         and state.status is Status.ANSWERED
         and len(state.turns) < state.max_turns
-        and unseen
+        and was_not_shown
     )
     cause = _cause(state, truth)
     if cause is Cause.UNKNOWN:
-        if unseen:
+        if was_not_shown:
             cause = Cause.STOPPED_EARLY if premature else Cause.NEVER_LOOKED
-        elif shown:
+        elif was_shown:
             cause = Cause.MISJUDGED
     diagnosis = Diagnosis(
-        question.id, cause, named, visibility.boxes, turns, first_seen, shown, premature,
+        question.id, cause, named, visibility.boxes, turns, first_seen, was_shown, premature,
         needed=needed_objects(question, categories),
     )  # fmt: skip
     belief = belief_diagnosis(state, diagnosis, truth)
     readable = [probe for probe in belief.probes if probe.score is not None] if belief else []
-    refined = None
+    belief_cause = None
     if readable and cause in WRONGLY_ANSWERED:
-        refined = _cause_from_beliefs(state, diagnosis, when, readable, truth)
-    cause, detail = refined or (cause, "")
+        belief_cause = _cause_from_beliefs(state, diagnosis, first_turns, readable, truth)
+    cause, detail = belief_cause or (cause, "")
     return replace(diagnosis, cause=cause, detail=detail, belief=belief)
 
 
@@ -218,9 +220,9 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
 
 def first_clear_turns(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:
     """Return the first turn in which each clearly seen box was clearly visible, by box index."""
-    when: dict[int, int] = {}
+    first_turns: dict[int, int] = {}
     for turn in turns:
         for sighting in turn.sightings:
             if sighting.is_clear(size):
-                when.setdefault(sighting.box, turn.turn)
-    return when
+                first_turns.setdefault(sighting.box, turn.turn)
+    return first_turns

@@ -178,6 +178,6 @@ def group_name(group: Sequence[int], boxes: Sequence[NamedBox]) -> str:
 def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
     """Return the category of a box, followed by its number from 1 if the category has several boxes."""
     is_numbered = box.number > 0 or any(
-        other.number == 1 and other.category == box.category for other in boxes
+        another.number == 1 and another.category == box.category for another in boxes
     )
     return f"{box.category} {box.number + 1}" if is_numbered else box.category

@@ -24,9 +24,9 @@ def reading(figures: Mapping[str, Any]) -> list[str]:
     """
     causes = figures["all"]["causes"]
     if not sum(causes[str(cause)] for cause in WRONG):
-        unjudged = causes[str(Cause.OPEN)]
-        more = f" so far; {unjudged:,} not judged" if unjudged else ""
-        return [f"No wrong answers{more}."]
+        num_unjudged = causes[str(Cause.OPEN)]
+        suffix = f" so far; {num_unjudged:,} not judged" if num_unjudged else ""
+        return [f"No wrong answers{suffix}."]
     sentences = [contrast_words(row) for row in figures["contrasts"] if row["wrong"][0]]
     if unknown := causes[str(Cause.UNKNOWN)]:
         sentences.append(f"{count_noun(unknown, 'wrong answer')} without object boxes to look at.")
@@ -35,9 +35,9 @@ def reading(figures: Mapping[str, Any]) -> list[str]:
 
 def contrast_words(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
-    (missed, wrong), (right, of_right) = row["wrong"], row["right"]
+    (num_wrong, wrong), (right, of_right) = row["wrong"], row["right"]
     return (
-        f"Of {count_noun(wrong, 'wrong answer')}, {missed:,} {PHRASES[row['trait']]}"
+        f"Of {count_noun(wrong, 'wrong answer')}, {num_wrong:,} {PHRASES[row['trait']]}"
         f" (right answers: {right:,} of {of_right:,}; {difference_words(row['p_holm'])})."
     )
 
@@ -67,14 +67,14 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
             f" {totals['premature']:,} ended before seeing everything,"
             f" {count_noun(totals['repairs'], 'unreadable reply', 'unreadable replies')}."
         )
-    if beliefs and (mapped := beliefs["seen_found"]):
+    if beliefs and (on_maps := beliefs["seen_found"]):
         lines.append(
-            f"{mapped['value']:.0f} % of {mapped['n']:,} clearly visible objects are on the last maps."
+            f"{on_maps['value']:.0f} % of {on_maps['n']:,} clearly visible objects are on the last maps."
         )
-    if beliefs and (implied := beliefs["own_answer"]):
+    if beliefs and (implied_scores := beliefs["own_answer"]):
         lines.append(
-            f"The answers implied by the last maps score {implied['value']:.1f}; the given answers score"
-            f" {beliefs['answer']['value']:.1f} ({count_noun(implied['n'], 'question')};"
+            f"The answers implied by the last maps score {implied_scores['value']:.1f}; the given answers score"
+            f" {beliefs['answer']['value']:.1f} ({count_noun(implied_scores['n'], 'question')};"
             f" {difference_words(beliefs['own_answer_gain']['p'])})."
         )
     return lines
@@ -82,17 +82,20 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
 
 def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
     """Describe the cause of a question's result, with the objects that were never seen clearly."""
-    cause, unseen = diagnosis.cause, ", ".join(unseen_objects(diagnosis, parts.config.image_size))
+    cause, unseen_names = (
+        diagnosis.cause,
+        ", ".join(unseen_objects(diagnosis, parts.config.image_size)),
+    )
     if cause is Cause.UNKNOWN and parts.blind:
         return "unknown: no images were shown"
     if cause is Cause.UNKNOWN and not parts.faithful:
         return "unknown: the images did not show the scene"
     if diagnosis.detail:
         return f"{cause}: {diagnosis.detail}"
-    if unseen and cause is Cause.RIGHT:
-        return f"right, without clearly seeing: {unseen}"
-    if unseen and cause not in (Cause.ERROR, Cause.OPEN):
-        return f"{cause} (never seen clearly: {unseen})"
+    if unseen_names and cause is Cause.RIGHT:
+        return f"right, without clearly seeing: {unseen_names}"
+    if unseen_names and cause not in (Cause.ERROR, Cause.OPEN):
+        return f"{cause} (never seen clearly: {unseen_names})"
     if cause is Cause.UNKNOWN:
         return "unknown: no object boxes for this question"
     return str(cause)
@@ -103,10 +106,10 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
     if diagnosis.detail:
         return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
     objects = join_names(unseen_objects(diagnosis, size))
-    unseen = f"{objects} clearly" if objects else "enough of the room"  # room-size questions
+    unseen_text = f"{objects} clearly" if objects else "enough of the room"  # room-size questions
     return {
-        Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen}.",
-        Cause.NEVER_LOOKED: f"Wrong: it used all turns without seeing {unseen}.",
+        Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen_text}.",
+        Cause.NEVER_LOOKED: f"Wrong: it used all turns without seeing {unseen_text}.",
         Cause.MISJUDGED: "Wrong: it saw every named object clearly but misjudged the answer.",
         Cause.NO_ANSWER: "Wrong: it gave no readable answer.",
     }.get(diagnosis.cause)
@@ -119,18 +122,20 @@ def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
         return ""
     if belief.follows:
         return f"Its last map implies {belief.answer}, as it answered."
-    given = f"it answered {answer}" if answer else "it gave no answer"
-    return f"Its last map implies {belief.answer}, but {given}."
+    given_answer = f"it answered {answer}" if answer else "it gave no answer"
+    return f"Its last map implies {belief.answer}, but {given_answer}."
 
 
 def unseen_objects(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
     """Return the names of needed objects that were never seen clearly, or the category if this applies to all its
     objects.
     """
-    seen, boxes = first_clear_turns(diagnosis.turns, size), diagnosis.boxes
+    first_turns, boxes = first_clear_turns(diagnosis.turns, size), diagnosis.boxes
     names: list[str] = []
     for category in diagnosis.never_seen:
         groups = [group for group in diagnosis.needed if boxes[group[0]].category == category]
-        unseen = [group_name(group, boxes) for group in groups if seen.keys().isdisjoint(group)]
+        unseen = [
+            group_name(group, boxes) for group in groups if first_turns.keys().isdisjoint(group)
+        ]
         names += unseen if len(unseen) < len(groups) else [category]
     return names

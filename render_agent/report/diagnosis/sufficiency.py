@@ -45,8 +45,8 @@ def first_shown(
     """
     first_turns: dict[str, list[int | None]] = {}
     for group in needed_objects(question, categories):
-        first = min((when[index] for index in group if index in when), default=None)
-        first_turns.setdefault(categories[group[0]], []).append(first)
+        first_turn = min((when[index] for index in group if index in when), default=None)
+        first_turns.setdefault(categories[group[0]], []).append(first_turn)
     return {
         name: None if None in turns else max(turn for turn in turns if turn is not None)
         for name, turns in first_turns.items()
@@ -54,13 +54,13 @@ def first_shown(
 
 
 def saw_all_objects(
-    question: Question, first: Mapping[str, int | None], coverage: float | None
+    question: Question, first_turns: Mapping[str, int | None], coverage: float | None
 ) -> bool | None:
     """Return whether all objects of the question were seen clearly.
 
     Args:
         question: The question.
-        first: As returned by `first_shown`.
+        first_turns: As returned by `first_shown`.
         coverage: Share of the room's visible surface that was seen, 0 to 1; None if not measured.
 
     Returns:
@@ -71,7 +71,7 @@ def saw_all_objects(
         return None if coverage is None else coverage >= MIN_ROOM_COVERAGE
     if kind == ORDER:
         return None
-    if any(turn is None for turn in first.values()):
+    if any(turn is None for turn in first_turns.values()):
         return False
-    named = named_categories(question)
-    return True if named and len(first) == len(named) else None
+    categories = named_categories(question)
+    return True if categories and len(first_turns) == len(categories) else None

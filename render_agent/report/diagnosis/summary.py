@@ -48,19 +48,21 @@ def summarize_diagnoses(
         - `metres`, `degrees`: mean per question.
     """
     originals = own_diagnoses(states, diagnoses)
-    included = [state for state in states if state.id in originals]
+    original_states = [state for state in states if state.id in originals]
     by_type: dict[str, list[Diagnosis]] = {}
-    for state in included:
+    for state in original_states:
         by_type.setdefault(state.question.type, []).append(originals[state.id])
-    scenes = {state.id: (state.question.dataset, state.question.scene) for state in included}
+    scenes = {state.id: (state.question.dataset, state.question.scene) for state in original_states}
     figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
         "contrasts": contrasts(originals.values(), scenes),
     }
-    probed = ((state, originals[state.id], originals[state.id].belief) for state in included)
-    judged = [(s, d, belief) for s, d, belief in probed if belief is not None]
-    return figures | ({"beliefs": _belief_figures(judged, size)} if judged else {})
+    probed_rows = (
+        (state, originals[state.id], originals[state.id].belief) for state in original_states
+    )
+    belief_rows = [(s, d, belief) for s, d, belief in probed_rows if belief is not None]
+    return figures | ({"beliefs": _belief_figures(belief_rows, size)} if belief_rows else {})
 
 
 def own_diagnoses(
@@ -73,10 +75,10 @@ def own_diagnoses(
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
-    judged = [d for d in diagnoses if d.shown is not None and d.cause in JUDGED]
+    judged_diagnoses = [d for d in diagnoses if d.shown is not None and d.cause in JUDGED]
     turns_to_see = [
         1 + max(turn for turn in d.first_seen.values() if turn is not None)
-        for d in judged
+        for d in judged_diagnoses
         if d.shown and d.first_seen
     ]
     with_turns = [d for d in diagnoses if d.turns]
@@ -85,8 +87,8 @@ def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
         "questions": len(diagnoses),
         "causes": {str(cause): causes[str(cause)] for cause in Cause},
         "seen": {
-            "well": _right([d for d in judged if d.shown]),
-            "not_well": _right([d for d in judged if not d.shown]),
+            "well": _right([d for d in judged_diagnoses if d.shown]),
+            "not_well": _right([d for d in judged_diagnoses if not d.shown]),
         },
         "coverage": _coverage(with_turns),
         "turns_to_see": _mean(turns_to_see, 2),
@@ -110,10 +112,10 @@ def _right(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
 
 def _coverage(diagnoses: Sequence[Diagnosis]) -> list[float]:
     curves = [[t.coverage or 0.0 for t in d.turns] for d in diagnoses if d.coverage is not None]
-    longest = max(map(len, curves), default=0)
+    num_turns = max(map(len, curves), default=0)
     return [
         round(mean(curve[min(turn, len(curve) - 1)] for curve in curves), 4)
-        for turn in range(longest)
+        for turn in range(num_turns)
     ]
 
 
@@ -121,7 +123,7 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
     return round(mean(values), digits) if values else None
 
 
-def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
+def _belief_figures(rows: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
     """Return the agreement of beliefs with visibility, and of answers with beliefs.
 
     Returns:
@@ -131,29 +133,31 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
           last maps, over the questions that have both; `own_answer_gain`: the mean of the second minus the first, and
           its `p` over scenes.
     """
-    turns = max((probe.turn for *_, belief in judged for probe in belief.probes), default=-1) + 1
-    scenes = [(belief, state, state.question.scene) for state, _, belief in judged]
+    turns = max((probe.turn for *_, belief in rows for probe in belief.probes), default=-1) + 1
+    scenes = [(belief, state, state.question.scene) for state, _, belief in rows]
     answer_scores = [
         (belief.worth, score_answer(state.question, state.answer), scene)
         for belief, state, scene in scenes
         if belief.worth is not None and is_scorable(state.question)
     ]
     return {
-        "seen_found": _ratio(_seen_found(judged, size, turns)),
+        "seen_found": _ratio(_seen_found(rows, size, turns)),
         "turns": [
-            {"turn": turn, "seen_found": _ratio(_seen_found(judged, size, turn))}
+            {"turn": turn, "seen_found": _ratio(_seen_found(rows, size, turn))}
             for turn in range(turns)
         ],
         "follows": _ratio((b.follows, 1, scene) for b, _, scene in scenes if b.follows is not None),
-        "own_answer": _ratio((implied, 1, scene) for implied, _, scene in answer_scores),
-        "answer": _ratio((given, 1, scene) for _, given, scene in answer_scores),
+        "own_answer": _ratio(
+            (implied_score, 1, scene) for implied_score, _, scene in answer_scores
+        ),
+        "answer": _ratio((given_score, 1, scene) for _, given_score, scene in answer_scores),
         "own_answer_gain": _gain(answer_scores),
     }
 
 
 def _gain(answer_scores: Sequence[tuple[float, float, str]]) -> dict[str, Any] | None:
     """Return the gain of implied over given answers, from (implied, given, scene) per question."""
-    gains = [implied - given for implied, given, _ in answer_scores]
+    gains = [implied_score - given_score for implied_score, given_score, _ in answer_scores]
     estimate = ratio(gains, [scene for *_, scene in answer_scores])
     if estimate is None:
         return None
@@ -161,10 +165,10 @@ def _gain(answer_scores: Sequence[tuple[float, float, str]]) -> dict[str, Any] |
 
 
 def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
-    counted = [part for part in parts if part[1]]
-    if not counted:
+    nonempty = [part for part in parts if part[1]]
+    if not nonempty:
         return None
-    numerators, denominators, scenes = zip(*counted, strict=True)
+    numerators, denominators, scenes = zip(*nonempty, strict=True)
     estimate = ratio(numerators, scenes, denominators)
     return (
         None if estimate is None else estimate_to_json(estimate, int(sum(denominators)), share=True)
@@ -189,13 +193,13 @@ def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
     return probe.score.matching.found
 
 
-def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> Iterator[Part]:
+def _seen_found(rows: Sequence[Judged], size: tuple[int, int], turn: int) -> Iterator[Part]:
     """Yield, for each question's last probe up to a turn, the number of clearly seen boxes that are on its map."""
-    for state, diagnosis, belief in judged:
+    for state, diagnosis, belief in rows:
         probes = [probe for probe in belief.probes if probe.turn <= turn]
         if probes and (on_map := _on_map(probes[-1])) is not None:
-            seen = seen_by(diagnosis, size, probes[-1].turn)
-            yield len(seen & on_map), len(seen), state.question.scene
+            seen_boxes = seen_by(diagnosis, size, probes[-1].turn)
+            yield len(seen_boxes & on_map), len(seen_boxes), state.question.scene
 
 
 def cause_table(figures: Mapping[str, Any]) -> PlainTable:

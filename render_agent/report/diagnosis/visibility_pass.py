@@ -63,22 +63,22 @@ def measure_scene(
         RoomVisibility(scene, space, facts or NO_FACTS, size),
         without_colours(renderer),
     )
-    named = {state.id: named_categories(state.question) for state in states}
-    boxes = boxes_by_name(facts, {name for names in named.values() for name in names})
+    names_by_id = {state.id: named_categories(state.question) for state in states}
+    boxes = boxes_by_name(facts, {name for names in names_by_id.values() for name in names})
     return {
         state.id: Visibility(
-            tuple(box for name in named[state.id] for box in boxes.get(name, ())),
-            _measure_turns(state, named[state.id], room, renderer),
+            tuple(box for name in names_by_id[state.id] for box in boxes.get(name, ())),
+            _measure_turns(state, names_by_id[state.id], room, renderer),
         )
         for state in states
     }
 
 
 def _measure_turns(
-    state: QuestionState, named: Sequence[str], room: RoomVisibility, renderer: Renderer
+    state: QuestionState, names: Sequence[str], room: RoomVisibility, renderer: Renderer
 ) -> list[TurnDiagnosis]:
-    box_indices = [n for name in named for n, label in enumerate(room.labels) if label == name]
-    covered = room.covered((), renderer)
+    box_indices = [n for name in names for n, label in enumerate(room.labels) if label == name]
+    mask = room.covered((), renderer)
     turns = []
     views_by_turn = new_views([turn.views for turn in state.turns])
     for turn, views in zip(steps(state.turns), views_by_turn, strict=True):
@@ -95,19 +95,19 @@ def _measure_turns(
                 )
                 for box, sighting in enumerate(room.sightings(view, box_indices, renderer))
             )
-            covered |= room.covered_by(view, renderer)
-        coverage = round(float(covered.mean()), 4) if len(covered) else None
+            mask |= room.covered_by(view, renderer)
+        coverage = round(float(mask.mean()), 4) if len(mask) else None
         turns.append(replace(turn, sightings=tuple(sightings), coverage=coverage))
     return turns
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
     """Return the views of each turn that no earlier turn showed."""
-    shown: set[int] = set()
+    numbers: set[int] = set()
     new = []
     for views in turns:
-        new.append(tuple(view for view in views if view.number not in shown))
-        shown.update(view.number for view in views)
+        new.append(tuple(view for view in views if view.number not in numbers))
+        numbers.update(view.number for view in views)
     return tuple(new)
 
 
@@ -116,14 +116,14 @@ def boxes_by_name(facts: Facts | None, names: Iterable[str]) -> dict[str, tuple[
     boxes = {} if facts is None else {label.lower(): group for label, group in facts.boxes.items()}
     return {
         name: tuple(
-            NamedBox(name, number, _rounded(box.centre), _rounded(box.size), (x, y, z))
+            NamedBox(name, number, _round_vector(box.centre), _round_vector(box.size), (x, y, z))
             for number, box in enumerate(boxes.get(name, ()))
-            for x, y, z in [map(_rounded, box.axes)]
+            for x, y, z in [map(_round_vector, box.axes)]
         )
         for name in names
     }
 
 
-def _rounded(values: NDArray[np.float64]) -> Vector:
+def _round_vector(values: NDArray[np.float64]) -> Vector:
     x, y, z = (round(value, 4) for value in values.tolist())
     return x, y, z

@@ -47,7 +47,7 @@ def message_lines(
             yield {
                 "id": state.id,
                 "run": run,
-                "messages": [relocated(entry, base) for entry in dialogue(state, thinking)],
+                "messages": [relocate(entry, base) for entry in dialogue(state, thinking)],
                 **{name: getattr(row, name) for name in ("type", "scene", "status", "answer")},
                 "score": row.score_as_shown,
                 **({"truth": row.truth_as_shown} if truth else {}),
@@ -98,7 +98,7 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
     return messages
 
 
-def relocated(entry: Message, base: Path) -> Message:
+def relocate(entry: Message, base: Path) -> Message:
     """Return a message whose image paths start with `base`."""
     content = [
         {**piece, "image": (base / piece["image"]).as_posix()} if "image" in piece else piece
@@ -110,11 +110,11 @@ def relocated(entry: Message, base: Path) -> Message:
 def reply_piece(reply: str) -> dict[str, str]:
     """Return a reply as a text entry. Keeps thinking tags and escapes all other special tokens."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
-    escaped = [
+    pieces = [
         replace_unencodable(part) if index % 2 else escape_special_tokens(part)
         for index, part in enumerate(parts)
     ]
-    return {"type": "text", "text": "".join(escaped)}
+    return {"type": "text", "text": "".join(pieces)}
 
 
 def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict[str, Any]]:
@@ -123,18 +123,18 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
         if evidence is None or not evidence.fused:
             continue
         candidates = candidate_scores(evidence)
-        best = candidates[evidence.chosen]
-        if best.candidate.group:  # the candidate answers a different wording of the question
+        winner = candidates[evidence.chosen]
+        if winner.candidate.group:  # the candidate answers a different wording of the question
             continue
         earlier = replace(state, turns=state.turns[: turn.number])
         prompt = [*dialogue(earlier, thinking), *turn.messages]
-        for other in candidates:
-            if not _is_worse(other, best):
+        for loser in candidates:
+            if not _is_worse(loser, winner):
                 continue
-            sides = {"chosen": best, "rejected": other}
+            sides = {"chosen": winner, "rejected": loser}
             yield {
                 "turn": turn.number,
-                "prompt": [relocated(entry, base) for entry in prompt],
+                "prompt": [relocate(entry, base) for entry in prompt],
                 **{
                     side: [_reply(standing.candidate.reply, thinking)]
                     for side, standing in sides.items()
@@ -144,12 +144,12 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
             }
 
 
-def _is_worse(other: CandidateScore, best: CandidateScore) -> bool:
+def _is_worse(candidate: CandidateScore, winner: CandidateScore) -> bool:
     """Return True if a candidate scored less than the chosen one for the same prompt."""
-    if best.fused is None or other.fused is None or other.fused >= best.fused:
+    if winner.fused is None or candidate.fused is None or candidate.fused >= winner.fused:
         return False
-    same_prompt = other.candidate.group == best.candidate.group
-    return same_prompt and other.candidate.reply != best.candidate.reply
+    same_prompt = candidate.candidate.group == winner.candidate.group
+    return same_prompt and candidate.candidate.reply != winner.candidate.reply
 
 
 def _reply(reply: str, thinking: bool) -> Message:

@@ -56,7 +56,7 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
         _sample(run, state, row, diagnoses, image_url)
         for state, row in questions_with_progress(run)
     ]
-    started_at = _modified(run.path / "config.json")
+    started_at = _modification_time(run.path / "config.json")
     results_file = run.path / "results.json"
     is_complete = not run.results["counts"]["active"]
     log.write_eval_log(
@@ -66,7 +66,7 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
             results=_results(run),
             stats=log.EvalStats(
                 started_at=started_at,
-                completed_at=_modified(results_file) if results_file.exists() else "",
+                completed_at=_modification_time(results_file) if results_file.exists() else "",
                 model_usage=_by_model(
                     run, _usage(turn for state in run.states for turn in state.turns)
                 ),
@@ -119,7 +119,7 @@ def _results(run: RunData) -> Any:
     means = {name: figures[name] for name in MEANS}
     if figures["official"] is None:
         means["official_over_scored"] = figures["official_over_scored"]["score"]
-    scored = sum(row.score is not None for row in run.rows.values())
+    num_scored = sum(row.score is not None for row in run.rows.values())
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
         for name, value in means.items()
@@ -132,8 +132,8 @@ def _results(run: RunData) -> Any:
             EvalScore(
                 name=SCORER,
                 scorer=SCORER,
-                scored_samples=scored,
-                unscored_samples=len(run.rows) - scored,
+                scored_samples=num_scored,
+                unscored_samples=len(run.rows) - num_scored,
                 metrics=metrics,
             )
         ],
@@ -148,7 +148,7 @@ def _sample(
 
     question, diagnosis = state.question, diagnoses.get(state.id)
     usage = _usage(state.turns)
-    failed = state.status is Status.FAILED
+    is_failed = state.status is Status.FAILED
     seconds = sum(turn.seconds.rendering + turn.seconds.generating for turn in state.turns)
     return EvalSample(
         id=state.id,
@@ -171,7 +171,7 @@ def _sample(
         working_time=seconds,
         turn_count=len(state.turns),
         error=EvalError(message=state.error or "", traceback="", traceback_ansi="")
-        if failed
+        if is_failed
         else None,
         uuid=_id("sample", run.name, state.id),
     )
@@ -210,11 +210,13 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
 
     if not state.turns:
         return ModelOutput(model=run.model)
-    last = state.turns[-1]
-    stop: Any = "max_tokens" if last.finish == "length" else "stop"
-    stop = "model_length" if CONTEXT_EXCEEDED in last.events else stop
-    stop = "content_filter" if CONTENT_FILTER in last.events else stop
-    output = ModelOutput.from_content(run.model, _split_thinking(last.reply)[1], stop_reason=stop)
+    last_turn = state.turns[-1]
+    stop: Any = "max_tokens" if last_turn.finish == "length" else "stop"
+    stop = "model_length" if CONTEXT_EXCEEDED in last_turn.events else stop
+    stop = "content_filter" if CONTENT_FILTER in last_turn.events else stop
+    output = ModelOutput.from_content(
+        run.model, _split_thinking(last_turn.reply)[1], stop_reason=stop
+    )
     output.choices[0].message.id = _id("message", run.name, state.id, "output")
     output.usage = usage
     return output
@@ -251,5 +253,5 @@ def _id(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:22]
 
 
-def _modified(file: Path) -> str:
+def _modification_time(file: Path) -> str:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")

@@ -157,8 +157,8 @@ class MlflowLogger(RunLogger):
         self.id = self.client.create_run(experiment_id, tags=tags, run_name=folder.name).info.run_id
         # MLflow servers accept at most 100 parameters per call and 500 characters per value
         options = [Param(name, str(value)[:500]) for name, value in _options(folder).items()]
-        for first in range(0, len(options), 100):
-            self.client.log_batch(self.id, params=options[first : first + 100])
+        for start in range(0, len(options), 100):
+            self.client.log_batch(self.id, params=options[start : start + 100])
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         from mlflow.entities import Metric
@@ -195,7 +195,7 @@ class LoggingObserver(Observer):
         self.stride = -(-sum(state.max_turns for state in states) // POINTS)
         self.loggers: dict[str, RunLogger] = {}
         for name in names:
-            with self._guarded(name):
+            with self._disable_on_error(name):
                 self.loggers[name] = registry.load("logger", name)(folder, overwrite=overwrite)
 
     def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
@@ -213,22 +213,22 @@ class LoggingObserver(Observer):
     def log(self, figures: Mapping[str, float]) -> None:
         """Send scalars to every active logger."""
         for name, run_logger in list(self.loggers.items()):
-            with self._guarded(name):
+            with self._disable_on_error(name):
                 run_logger.log(figures, self.step)
 
     def finish(self, folder: RunData) -> None:
         """Send the final scores, and the last scalars if they were not sent yet."""
-        last = scalars(self.states) if self.step % self.stride else {}
-        self.log({**last, **final_scalars(folder.score(self.states))})
+        figures = scalars(self.states) if self.step % self.stride else {}
+        self.log({**figures, **final_scalars(folder.score(self.states))})
 
     def close(self) -> None:
         """Close every active logger."""
         for name, run_logger in list(self.loggers.items()):
-            with self._guarded(name):
+            with self._disable_on_error(name):
                 run_logger.close()
 
     @contextmanager
-    def _guarded(self, name: str) -> Iterator[None]:
+    def _disable_on_error(self, name: str) -> Iterator[None]:
         """Disable a logger that raises, with one warning."""
         try:
             yield

@@ -102,11 +102,11 @@ def _log_scene(recording: Any, scene: Scene) -> None:
     recording.log("world/scene", surface, static=True)
 
 
-def _log_boxes(recording: Any, boxes: Mapping[str, Any], named: tuple[str, ...]) -> None:
+def _log_boxes(recording: Any, boxes: Mapping[str, Any], categories: tuple[str, ...]) -> None:
     import rerun
 
     for label, group in boxes.items():
-        if label.lower() not in named:
+        if label.lower() not in categories:
             continue
         for number, box in enumerate(group):
             path = f"world/boxes/{rerun.escape_entity_path_part(label)}/{number}"

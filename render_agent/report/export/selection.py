@@ -28,11 +28,11 @@ def select_questions(
         RunLogError: A log is damaged.
     """
     rows = [row for run in runs for row in run.rows.values()]
-    for requested, known, noun in (
+    for wanted_values, known_values, noun in (
         (ids, {row.question_id for row in rows}, "question with id"),
         (types, {row.type for row in rows}, "question of type"),
     ):
-        if unknown := [name for name in requested if name not in known]:
+        if unknown := [name for name in wanted_values if name not in known_values]:
             names = ", ".join(_distinct_names(runs))
             raise UsageError(f"no {noun} {unknown[0]!r} in {names}")
     return [
@@ -50,8 +50,8 @@ def select_questions(
     ]
 
 
-def _reaches(score: float | None, least: float) -> bool:
-    return score is not None and score >= least
+def _reaches(score: float | None, minimum: float) -> bool:
+    return score is not None and score >= minimum
 
 
 def _distinct_names(runs: Sequence[RunData]) -> list[str]:

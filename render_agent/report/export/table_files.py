@@ -13,8 +13,8 @@ from render_agent.runs.log.columns import Column, Kind
 
 def write_csv(file: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as UTF-8 CSV; missing values are empty. Raises OSError if the file cannot be written."""
-    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
-        writer = csv.DictWriter(opened, [column.name for column in columns], lineterminator="\n")
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+        writer = csv.DictWriter(stream, [column.name for column in columns], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -147,8 +147,8 @@ def _maps(runs: Sequence[RunData], to: Path) -> str:
     for run in runs:
         questions = [state.question for state in run.states]
         for scene, scene_facts in run.facts(questions).items():
-            known = facts.setdefault(scene, scene_facts)
-            if json_bytes(metric_map(known)) != json_bytes(metric_map(scene_facts)):
+            other_facts = facts.setdefault(scene, scene_facts)
+            if json_bytes(metric_map(other_facts)) != json_bytes(metric_map(scene_facts)):
                 raise UsageError(
                     f"the object boxes of scene {scene} in {run.name} differ from those in another run. Export the runs"
                     " separately."

@@ -54,12 +54,12 @@ def missing_assets(run: RunData, pages: Path) -> list[str]:
     scenes = {state.question.scene for state in with_poses}
     no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
     files = {file for state in with_poses for turn in state.turns for file in turn.image_files}
-    missing = [file for file in files if not (run.path / file).is_file()]
+    missing_images = [file for file in files if not (run.path / file).is_file()]
     warnings = []
     if no_plan:
         warnings.append(
             f"{len(no_plan)} of {len(scenes)} scans cannot be read; their pages have no floor plan and no visibility"
         )
-    if missing:
-        warnings.append(f"{len(missing)} of {len(files)} images are missing from views/")
+    if missing_images:
+        warnings.append(f"{len(missing_images)} of {len(files)} images are missing from views/")
     return warnings

@@ -17,10 +17,10 @@ UNFINISHED = "IN PROGRESS"
 
 def banners(run: RunData) -> list[str]:
     """Return the banners on every page of a run that is in progress, partial or a stress test."""
-    done = sum(not state.active for state in run.states)
+    num_done = sum(not state.active for state in run.states)
     stamps = []
     if not run.finished:
-        stamps.append(f"{UNFINISHED}: {done} of {len(run.states)} questions done")
+        stamps.append(f"{UNFINISHED}: {num_done} of {len(run.states)} questions done")
     if run.config.partial:
         stamps.append("PARTIAL: only a subset of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":

@@ -48,13 +48,13 @@ def watch_run(
     """
     with closing(LocalServer(port)) as server:
         server.start(report_routes(run))
-        started = False
+        has_started = False
         while True:
             start = time.monotonic()
             build_report(run, processes=processes, diagnose=diagnose)
-            if not started:
+            if not has_started:
                 on_start(server.address)
-                started = True
+                has_started = True
             if run.finished:
                 server.wait()
             time.sleep(max(MIN_INTERVAL_SECONDS, WAIT_FACTOR * (time.monotonic() - start)))

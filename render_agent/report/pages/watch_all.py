@@ -42,22 +42,22 @@ class ReportQueue:
 
     async def update(self, run: Path) -> None:
         """Write the report of a run if it is older than the run. Raises RenderAgentError if that fails."""
-        done: Future[None] = Future()
-        self._requests.put((run, done))
-        await asyncio.wrap_future(done)
+        future: Future[None] = Future()
+        self._requests.put((run, future))
+        await asyncio.wrap_future(future)
 
     def serve(self) -> None:
         """Write the requested reports until interrupted."""
         while True:
-            run, done = self._requests.get()
-            if not done.set_running_or_notify_cancel():
+            run, future = self._requests.get()
+            if not future.set_running_or_notify_cancel():
                 continue  # the page was closed
             try:
                 self._update(run)
             except RenderAgentError as error:
-                done.set_exception(error)
+                future.set_exception(error)
             else:
-                done.set_result(None)
+                future.set_result(None)
 
     def _update(self, run: Path) -> None:
         if not is_stale(run) or time.monotonic() < self._next_update.get(run, 0.0):
@@ -73,9 +73,9 @@ def is_stale(run: Path) -> bool:
     """Return True if a run has no report, or if its report is older than its log or results."""
     if not has_report(run):
         return True
-    written = (run / REPORT / INDEX).stat().st_mtime
+    written_at = (run / REPORT / INDEX).stat().st_mtime
     inputs = (run / name for name in ("turns.jsonl", "results.json"))
-    return any(file.stat().st_mtime > written for file in inputs if file.is_file())
+    return any(file.stat().st_mtime > written_at for file in inputs if file.is_file())
 
 
 def overview_routes(output: Path, reports: ReportQueue) -> list[BaseRoute]:

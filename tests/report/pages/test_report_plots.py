@@ -74,7 +74,7 @@ def test_visibility_plot_agrees_with_the_causes():
         judged(Cause.OPEN, True, None),
     ]
     run, diagnoses = run_of(made)
-    plot = run_plots.seen(run, diagnoses)
+    plot = run_plots.plot_visibility(run, diagnoses)
     assert [row[0] for row in plot.rows] == [run_plots.ALL_TYPES, "object count"]
     for _, n, right, _, other_n, other_right, _ in plot.rows:
         assert (n, right, other_n, other_right) == (3, "66.7", 3, "33.3")
@@ -91,7 +91,7 @@ def test_visibility_plot_agrees_with_the_causes():
 
 def test_causes_are_counted_by_type():
     made = [judged(Cause.RIGHT, True, 1.0), judged(Cause.MISJUDGED, True, 0.0)]
-    plot = run_plots.causes(*run_of(made))
+    plot = run_plots.plot_causes(*run_of(made))
     assert plot.columns == ("type", "n", "right", "misjudged")
     assert plot.rows == [("object count", 2, 1, 1)]
-    assert run_plots.causes(*run_of([judged(Cause.OPEN, None, None)])) is None
+    assert run_plots.plot_causes(*run_of([judged(Cause.OPEN, None, None)])) is None

@@ -51,12 +51,12 @@ def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
     A question that differs from that of the first run, or is about a different scan, counts as not scored.
     """
     changes = []
-    first, *others = sides_of(runs)
-    unlike = [(), *(set().union(*differing_questions(first, other)) for other in others)]
+    reference, *other_sides = sides_of(runs)
+    excluded = [(), *(set().union(*differing_questions(reference, side)) for side in other_sides)]
     for state in runs[0].states:
         rows = tuple(
-            None if state.id in ids else _scored(run.rows.get(state.id))
-            for run, ids in zip(runs, unlike, strict=True)
+            None if state.id in ids else _only_if_scored(run.rows.get(state.id))
+            for run, ids in zip(runs, excluded, strict=True)
         )
         change = AnswerChange(state.id, state.question.text, rows)
         if {"right", "wrong"} <= set(change.sides):
@@ -64,5 +64,5 @@ def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
     return changes
 
 
-def _scored(row: Row | None) -> Row | None:
+def _only_if_scored(row: Row | None) -> Row | None:
     return None if row is None or row.score is None else row

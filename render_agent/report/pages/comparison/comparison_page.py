@@ -94,7 +94,7 @@ def write_comparison(
         raise UsageError(f"cannot compare {len(runs)} runs: the maximum is {MAX_RUNS}")
     changes = changed_questions(runs)
     warnings: list[Sequence[str]] = [(), *(pair["warnings"] for pair in pairs)]
-    shared = _frame(runs, warnings)
+    variables = _frame(runs, warnings)
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
@@ -110,7 +110,7 @@ def write_comparison(
         write_page(
             folder / "index.html",
             "compare.html",
-            shared,
+            variables,
             root="",
             runs=[
                 _head(run, letter)
@@ -225,7 +225,7 @@ def _write_changed(
             write_page(
                 folder / page_of(name),
                 "compared.html",
-                shared,
+                variables,
                 root="../",
                 change=change,
                 sides=sides,
@@ -279,9 +279,9 @@ def _relative_url(path: Path, folder: Path) -> str:
 
 def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
     """Return the aggregate scores, then the types, that both runs of at least one pair have."""
-    compared = {name for pair in pairs for name in pair["differences"]}
+    common_names = {name for pair in pairs for name in pair["differences"]}
     types = {row.type for run in runs for row in run.rows.values()}
-    return [name for name in MEANS if name in compared] + in_order(types & compared)
+    return [name for name in MEANS if name in common_names] + in_order(types & common_names)
 
 
 def words_of(name: str, names: Sequence[str]) -> str:
@@ -306,12 +306,12 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     names = names_of(runs, pairs)
     if not names:
         return None
-    first, others = LETTERS[0], LETTERS[1 : len(runs)]
+    reference, letters = LETTERS[0], LETTERS[1 : len(runs)]
 
     def paint(axes: Any) -> None:
-        for number, (letter, pair) in enumerate(zip(others, pairs, strict=True), 1):
+        for number, (letter, pair) in enumerate(zip(letters, pairs, strict=True), 1):
             colour, mark = series_style(number)
-            offset = (number - (len(others) + 1) / 2) * 0.6 / len(others)
+            offset = (number - (len(letters) + 1) / 2) * 0.6 / len(letters)
             points = []
             for y, name in enumerate(names):
                 entry = pair["differences"].get(name)
@@ -319,22 +319,22 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
                     interval_line(axes, entry["interval"], y + offset, colour)
                     points.append((entry["difference"], y + offset))
             if points:
-                label = f"{letter} − {first}"
+                label = f"{letter} − {reference}"
                 axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
         name_rows(axes, [words_of(name, names) for name in names])
         axes.grid(axis="x")
         axes.axvline(0, color=palette.INK, lw=0.9)
         limit = max(5.0, *(abs(end) for end in axes.get_xlim()))
         axes.set_xlim(-limit, limit)
-        axes.set_xlabel(f"difference from {first} (percentage points)")
+        axes.set_xlabel(f"difference from {reference} (percentage points)")
         legend(axes, 6)
 
     return Plot(
         "differences",
-        f"Paired differences from {first}",
-        f"One mark per run at its difference from {first} with its 95 % confidence interval; values above zero are better.",
-        draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(others) / 2)),
-        f"Over the questions that both runs have scored; values above zero are better than {first}. {INTERVALS}",
+        f"Paired differences from {reference}",
+        f"One mark per run at its difference from {reference} with its 95 % confidence interval; values above zero are better.",
+        draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(letters) / 2)),
+        f"Over the questions that both runs have scored; values above zero are better than {reference}. {INTERVALS}",
     )
 
 
@@ -375,12 +375,21 @@ def _difference(entry: Any) -> dict[str, Any] | None:
 
 def _options(pairs: Pairs) -> list[list[str]]:
     """Return the facts and options in which any two runs differ: the name, then its value in each run."""
-    found = [differences(pair) for pair in pairs]
+    options_of_pairs = [differences(pair) for pair in pairs]
     rows = []
-    for name in dict.fromkeys(name for options in found for name in options):
-        first = next(options[name][0] for options in found if name in options)
+    for name in dict.fromkeys(name for options in options_of_pairs for name in options):
+        reference_value = next(options[name][0] for options in options_of_pairs if name in options)
         # a pair without the option has the same value in both runs
-        rows.append([name, first, *(options.get(name, (first, first))[1] for options in found)])
+        rows.append(
+            [
+                name,
+                reference_value,
+                *(
+                    options.get(name, (reference_value, reference_value))[1]
+                    for options in options_of_pairs
+                ),
+            ]
+        )
     return rows
 
 

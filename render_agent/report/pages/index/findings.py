@@ -45,15 +45,17 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     The tests compare the score with the most-frequent-answer baseline, paired by question; the same for every task; and
     the traits of wrong answers with those of right ones.
     """
-    scored = [(state.question, run.rows[state.id].score) for state in run.states]
-    gains = baseline_gains([(question, score) for question, score in scored if score is not None])
-    own = own_diagnoses(run.states, diagnoses)
-    scenes = {name: scene_of(run.rows[name]) for name in own}
-    shared = shared_trait(contrasts(own.values(), scenes), own, scenes)
+    scores = [(state.question, run.rows[state.id].score) for state in run.states]
+    gains = baseline_gains([(question, score) for question, score in scores if score is not None])
+    original_diagnoses = own_diagnoses(run.states, diagnoses)
+    scenes = {name: scene_of(run.rows[name]) for name in original_diagnoses}
+    trait_finding = shared_trait(
+        contrasts(original_diagnoses.values(), scenes), original_diagnoses, scenes
+    )
     sentences = against_baseline(gains), by_types(gains)
     return [
         *(Finding(s) for s in sentences if s is not None),
-        *([] if shared is None else [shared]),
+        *([] if trait_finding is None else [trait_finding]),
     ]
 
 
@@ -74,16 +76,16 @@ def shared_trait(
         row = rows.get(trait.name)
         if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:
             continue
-        (missed, wrong), (right, num_right) = row["wrong"], row["right"]
+        (num_missed, wrong), (right, num_right) = row["wrong"], row["right"]
         wrongly = [d for d in diagnoses.values() if d.cause in WRONG and trait.holds(d) is not None]
         share = ratio(
             [bool(trait.holds(d)) for d in wrongly], [scenes[d.question_id] for d in wrongly]
         )
         bounds = None if share is None else share.interval(1, share=True)
-        if bounds is None or bounds[0] <= MOST or missed / wrong <= right / num_right:
+        if bounds is None or bounds[0] <= MOST or num_missed / wrong <= right / num_right:
             continue
-        selected = sum(d.cause is trait.cause for d in wrongly)
-        link = f"#{urlencode({'cause': str(trait.cause)})}" if selected == missed else ""
+        num_selected = sum(d.cause is trait.cause for d in wrongly)
+        link = f"#{urlencode({'cause': str(trait.cause)})}" if num_selected == num_missed else ""
         return Finding(contrast_words(row), link)
     return None
 
@@ -100,10 +102,10 @@ def by_types(gains: Gains) -> str | None:
     similar = [name for name in tasks if name not in above and name not in below]
     clauses = []
     if above:
-        best = max(above, key=lambda name: above[name])
-        clauses.append(f"{type_words(best)} is {_points(above[best])} above {BASELINE}")
-    if above and (others := [name for name in above if name != best]):
-        clauses.append(f"{_subject(others, 'is', 'are')} also above it")
+        best_task = max(above, key=lambda name: above[name])
+        clauses.append(f"{type_words(best_task)} is {_points(above[best_task])} above {BASELINE}")
+    if above and (other_tasks := [name for name in above if name != best_task]):
+        clauses.append(f"{_subject(other_tasks, 'is', 'are')} also above it")
     if below:
         target = "it" if clauses else BASELINE
         clauses.append(f"{_subject(below, 'is', 'are')} below {target}")

@@ -167,8 +167,8 @@ def _what_to_publish(run: RunData) -> str | None:
 
 def _turns(config: RunConfig) -> str:
     """Describe the maximum number of turns, and how many of them are batched."""
-    batched = min(config.max_batched_turns, config.max_turns)
-    part = "all" if batched == config.max_turns else f"the first {batched}"
+    num_batched = min(config.max_batched_turns, config.max_turns)
+    part = "all" if num_batched == config.max_turns else f"the first {num_batched}"
     return f"at most {config.max_turns}, {part} batched"
 
 
@@ -182,7 +182,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
     values = structs.asdict(row) | structs.asdict(diagnosis_columns(diagnosis))
     return {
         **{
-            column.name: _shown(column, values[column.name])
+            column.name: _display_value(column, values[column.name])
             for column in QUESTION_COLUMNS
             if column.cell or column.filter
         },
@@ -194,7 +194,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
     }
 
 
-def _shown(column: Column, value: Any) -> Any:
+def _display_value(column: Column, value: Any) -> Any:
     """Convert shares to percent; return other values unchanged."""
     if value is None or column.decimals is None:
         return value

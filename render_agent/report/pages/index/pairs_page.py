@@ -79,7 +79,7 @@ def write_pairs(run: RunData, folder: Path) -> None:
     if "causal" not in run.results:
         return
     causal = run.results["causal"]
-    pairs = shown_pairs(run.states)
+    pairs = find_shown_pairs(run.states)
     plot = plot_reactions(causal)
     write_plots(folder, [plot] if plot else [])
     order = list(VERDICTS)
@@ -100,19 +100,22 @@ def write_pairs(run: RunData, folder: Path) -> None:
     )
 
 
-def shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
+def find_shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
     """Return the pairs of a run in order."""
     states_by_id = {state.id: state for state in states}
     pairs = []
-    for second in states:
-        change = second.question.change
+    for counterpart in states:
+        change = counterpart.question.change
         if change is not None and change.original_id in states_by_id:
-            first = states_by_id[change.original_id]
-            pair = make_pair(first, second)
+            original = states_by_id[change.original_id]
+            pair = make_pair(original, counterpart)
             right = (False, False) if pair is None else pair.right
             pairs.append(
                 ShownPair(
-                    change, (first, second), right, None if pair is None else classify_pair(pair)
+                    change,
+                    (original, counterpart),
+                    right,
+                    None if pair is None else classify_pair(pair),
                 )
             )
     return pairs
@@ -187,8 +190,8 @@ def _row(name: str, part: Mapping[str, Any]) -> FigureRow:
     p = difference["p"] if difference.get("p_holm") is None else difference["p_holm"]
     test = "" if p is None else f"{'Holm ' if 'p_holm' in difference else ''}p = {probability(p)}"
     scores = f"{figure(part['changed'])} − {figure(part['original'])}"
-    within = interval(difference["interval"])
+    bounds = interval(difference["interval"])
     cells.append(
-        (format_signed(difference["points"]), scores, ", ".join(filter(None, (within, test))))
+        (format_signed(difference["points"]), scores, ", ".join(filter(None, (bounds, test))))
     )
     return FigureRow(name, f"{part['n']:,}", cells)

@@ -112,7 +112,7 @@ def _belief_map(
 ) -> BeliefMap:
     turn = state.turns[probe.turn]
     belief = probe.probe.read
-    seen = seen_by(diagnosis, size, probe.turn)
+    seen_boxes = seen_by(diagnosis, size, probe.turn)
     matching = None if probe.score is None else probe.score.matching
     on_map = frozenset() if matching is None else matching.found
     categories = {name: number for number, name in enumerate(diagnosis.named)}
@@ -122,7 +122,7 @@ def _belief_map(
             categories.get(box.category, 0),
             svg_points(box_outline(box, plan)),
             (box.category, box.number) in on_map,
-            (box.category, box.number) in seen,
+            (box.category, box.number) in seen_boxes,
         )
         for box in diagnosis.boxes
     )
@@ -141,12 +141,12 @@ def _belief_map(
     return replace(
         belief_map,
         notes=belief.notes,
-        believed=tuple(_believed(belief, probe, diagnosis, categories, plan)),
+        believed=tuple(_believed_marks(belief, probe, diagnosis, categories, plan)),
         thinks=None if belief.position is None else _pose(plan, belief.position, belief.yaw),
     )
 
 
-def _believed(
+def _believed_marks(
     belief: Belief,
     probe: ScoredProbe,
     diagnosis: Diagnosis,
@@ -157,16 +157,16 @@ def _believed(
     if matching is None:
         return
     boxes = {(box.category, box.number): box for box in diagnosis.boxes}
-    for thing, fate, pair in match_results(belief, matching):
-        name = next((c for c in categories if thing in belief.of(c)), thing.category)
+    for believed, fate, pair in match_results(belief, matching):
+        name = next((c for c in categories if believed in belief.of(c)), believed.category)
         to = metres = None
         if pair is not None:
             to, metres = plan.pixel(boxes[pair.category, pair.true].centre), pair.metres
-        pixel = plan.pixel((*thing.position, 0.0))
+        pixel = plan.pixel((*believed.position, 0.0))
         inside = _inside(plan, pixel)
         yield BelievedMark(
-            name, categories.get(name, 0), inside, fate, thing.position, inside != pixel,
-            thing.sure, thing.length, to, metres,
+            name, categories.get(name, 0), inside, fate, believed.position, inside != pixel,
+            believed.sure, believed.length, to, metres,
         )  # fmt: skip
 
 

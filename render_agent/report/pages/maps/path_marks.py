@@ -97,11 +97,11 @@ def path_marks(
         passive: True if the views were preselected.
         well_seen: Indices of the boxes that were ever clearly visible.
     """
-    occupied = _OccupiedArea(plan.plot)
+    area = _OccupiedArea(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
     pixels = [plan.pixel(camera.position) for _, camera, _ in poses]
     for pixel in pixels:
-        occupied.add(pixel, 4, 4)
+        area.add(pixel, 4, 4)
     target = "view" if passive else "turn"
     stops = [
         PlanPose(
@@ -109,7 +109,7 @@ def path_marks(
             f"{target}-{number}",
             camera,
             pixel,
-            occupied.place_number(pixel, camera.yaw),
+            area.place_number(pixel, camera.yaw),
             _circle(pixel)
             if "around" in kinds
             else _wedge(pixel, camera.yaw, camera.horizontal_fov(*image_size)),
@@ -118,15 +118,15 @@ def path_marks(
         )
         for (number, camera, kinds), pixel in zip(poses, pixels, strict=True)
     ]
-    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, occupied, well_seen)
+    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, area, well_seen)
     if passive or not state.turns:
         return MapMarks(stops, boxes)
     end = plan.pixel(state.turns[-1].camera.position)
-    moved = math.dist(end, pixels[-1]) > 1
+    has_moved = math.dist(end, pixels[-1]) > 1
     blocks = [block for turn in state.turns if (block := _block(turn, plan)) is not None]
-    path = [*pixels, end] if moved else pixels
+    path = [*pixels, end] if has_moved else pixels
     return MapMarks(
-        stops, boxes, blocks, svg_points(path) if len(path) > 1 else "", end if moved else None
+        stops, boxes, blocks, svg_points(path) if len(path) > 1 else "", end if has_moved else None
     )
 
 
@@ -170,9 +170,9 @@ def _turns(state: QuestionState) -> Iterator[Pose]:
         yield turn.number + 1, turn.camera_before, kinds
 
 
-def _taken_here(camera: object, stood: Camera) -> bool:
+def _taken_here(camera: object, pose: Camera) -> bool:
     return (
-        isinstance(camera, Camera) and camera.position == stood.position and camera.yaw == stood.yaw
+        isinstance(camera, Camera) and camera.position == pose.position and camera.yaw == pose.yaw
     )
 
 
@@ -195,9 +195,9 @@ def towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
 
 def _wedge(pixel: Pixel, yaw: float, angle: float) -> str:
     u, v = pixel
-    left, right = (towards(pixel, yaw + side * angle / 2, WEDGE_PIXELS) for side in (1, -1))
+    edge, right = (towards(pixel, yaw + side * angle / 2, WEDGE_PIXELS) for side in (1, -1))
     return (
-        f"M{u:.1f} {v:.1f}L{left[0]:.1f} {left[1]:.1f}"
+        f"M{u:.1f} {v:.1f}L{edge[0]:.1f} {edge[1]:.1f}"
         f"A{WEDGE_PIXELS:g} {WEDGE_PIXELS:g} 0 {int(angle > 180)} 1 {right[0]:.1f} {right[1]:.1f}Z"
     )
 
@@ -213,19 +213,19 @@ def _block(turn: Turn, plan: ScenePlan) -> Block | None:
     outcome = turn.outcome
     if outcome is None or outcome.level_obstacle is None:
         return None
-    forward, left, _ = outcome.requested
-    heading = turn.camera_before.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
+    forward, leftward, _ = outcome.requested
+    heading = turn.camera_before.yaw + outcome.turned + math.degrees(math.atan2(leftward, forward))
     reach = CLEARANCE_METRES / plan.camera.metres_per_pixel
-    ahead = towards(plan.pixel(turn.camera.position), heading, reach)
+    tip = towards(plan.pixel(turn.camera.position), heading, reach)
     bar = (
-        towards(ahead, heading + 90, HALF_BAR_PIXELS),
-        towards(ahead, heading - 90, HALF_BAR_PIXELS),
+        towards(tip, heading + 90, HALF_BAR_PIXELS),
+        towards(tip, heading - 90, HALF_BAR_PIXELS),
     )
     return Block(turn.number + 1, bar, turn.feedback)
 
 
 def _boxes(
-    diagnosis: Diagnosis, plan: ScenePlan, occupied: _OccupiedArea, well_seen: frozenset[int]
+    diagnosis: Diagnosis, plan: ScenePlan, area: _OccupiedArea, well_seen: frozenset[int]
 ) -> list[BoxMark]:
     """Return the marks of the named boxes, with labels where there is room."""
     marks = []
@@ -235,9 +235,9 @@ def _boxes(
         above = middle[0], min(v for _, v in outline) - 9
         below = middle[0], max(v for _, v in outline) + 9
         half = LETTER_PIXELS * len(name) / 2
-        spot = next((s for s in (middle, above, below) if occupied.is_free(s, half, 8)), None)
+        spot = next((s for s in (middle, above, below) if area.is_free(s, half, 8)), None)
         if spot is not None:
-            occupied.add(spot, half, 8)
+            area.add(spot, half, 8)
         category = diagnosis.named.index(box.category)
         marks.append(BoxMark(name, category, svg_points(outline), spot, number in well_seen))
     return marks
@@ -290,11 +290,15 @@ class _OccupiedArea:
 
     def place_number(self, pixel: Pixel, yaw: float) -> Pixel:
         """Reserve a free spot for a number, preferably close by in the viewing direction."""
-        ahead = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
-        around = ((angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20)))
-        spots = (towards(pixel, yaw + angle, reach) for angle, reach in chain(ahead, around))
-        first = next(spots)
-        free = (s for s in chain([first], spots) if self.is_free(s, DISC_PIXELS, DISC_PIXELS))
-        spot = next(free, first)
+        near_spots = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
+        circle_spots = (
+            (angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20))
+        )
+        spots = (
+            towards(pixel, yaw + angle, reach) for angle, reach in chain(near_spots, circle_spots)
+        )
+        fallback = next(spots)
+        free = (s for s in chain([fallback], spots) if self.is_free(s, DISC_PIXELS, DISC_PIXELS))
+        spot = next(free, fallback)
         self.add(spot, DISC_PIXELS, DISC_PIXELS)
         return spot

@@ -89,8 +89,8 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     plots = (
         turns_used(run),
         images_seen({"": run.results["score_by_images"]}),
-        causes(run, originals),
-        seen(run, originals),
+        plot_causes(run, originals),
+        plot_visibility(run, originals),
         coverage(run, originals),
         maps_by_turn(run, originals),
         seconds(run),
@@ -214,7 +214,7 @@ def turns_used(run: RunData) -> Plot | None:
         "Right and wrong answers by turns used",
         "Stacked bars: right and wrong answers for each number of turns used.",
         draw_svg(paint),
-        note + _mirrored(run, "scored"),
+        note + _mirror_note(run, "scored"),
         ("turns", "right", "wrong", "right (%)", "95 % CI"),
         [
             (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(mean_share(by_turns[turn]))[1:])
@@ -267,7 +267,7 @@ def images_seen(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
     )
 
 
-def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
+def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Plot the causes of right and wrong answers by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
     for question_id, diagnosis in diagnoses.items():
@@ -284,7 +284,7 @@ def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             {type_words(kind): counter for kind, counter in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
-        f"{explain_causes(present, passive=run.parts.passive)} {NO_PROOF}{_mirrored(run, 'shown')}",
+        f"{explain_causes(present, passive=run.parts.passive)} {NO_PROOF}{_mirror_note(run, 'shown')}",
         ("type", "n", *map(str, present)),
         [
             (type_words(kind), counter.total(), *(counter[c] for c in present))
@@ -293,7 +293,7 @@ def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     )
 
 
-def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
+def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Plot the share of right answers by type, with and without clear views of all named objects."""
     rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = defaultdict(
         lambda: {True: [], False: []}
@@ -334,7 +334,7 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Two dots per type: the share of right answers with and without clear views of all named objects.",
         draw_svg(paint, height=1.0 + 0.27 * len(shares)),
         f"{INTERVALS} The groups contain different questions, so a difference does not prove that visibility helps."
-        f"{_mirrored(run, 'shown')}",
+        f"{_mirror_note(run, 'shown')}",
         (
             "type",
             "n (all visible)",
@@ -384,7 +384,7 @@ def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Share of the room's visible surface seen, by turn",
         "Two rising curves: the mean share of the surface seen, for right and wrong answers.",
         draw_svg(paint),
-        f"Mean over questions. {INTERVALS}{_mirrored(run, 'scored')}",
+        f"Mean over questions. {INTERVALS}{_mirror_note(run, 'scored')}",
     )
 
 
@@ -501,6 +501,6 @@ def _cells(share: Share) -> tuple[Cell, ...]:
     return share.n, figure(share.percent), interval(share.bounds) or "–"
 
 
-def _mirrored(run: RunData, truth: str) -> str:
+def _mirror_note(run: RunData, truth: str) -> str:
     """Return which ground truth a plot uses if the run mirrors rooms; `truth` is a key of MIRRORED."""
     return MIRRORED[truth] if run.parts.image_stress.changes_ground_truth else ""

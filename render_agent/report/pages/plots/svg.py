@@ -12,7 +12,7 @@ from render_agent.util.sanitize import escape_unsafe
 
 WIDTH = 5.2  # inches; about the width of a phone in points
 MARKERS = "osD^vP"
-LONGEST_NAME = 34  # characters of a row label; about half the width of a plot
+MAX_NAME_CHARS = 34  # characters of a row label; about half the width of a plot
 
 STYLE = {
     "svg.hashsalt": "render-agent",  # reproducible ids
@@ -91,7 +91,7 @@ def label_curve_axes(axes: Any, x: str, y: str, columns: int = 3) -> None:
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the rows of a plot at y = 0, 1, … from top to bottom; long labels are elided in the middle."""
-    axes.set_yticks(range(len(names)), [elide(name, LONGEST_NAME) for name in names])
+    axes.set_yticks(range(len(names)), [elide(name, MAX_NAME_CHARS) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 

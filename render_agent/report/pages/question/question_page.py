@@ -57,19 +57,19 @@ def write_pages(
         processes: Number of processes; None chooses it by the amount of work.
         facts: Properties of a run with one question, whose page then becomes `index.html`; None for other runs.
     """
-    about = {} if facts is None else {"alone": facts, "watched": not run.finished}
-    shared, adjacent = frame(run), neighbours(state.id for state in run.states)
+    index_variables = {} if facts is None else {"alone": facts, "watched": not run.finished}
+    variables, adjacent = frame(run), neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
             run.parts,
             folder,
-            shared,
+            variables,
             states,
             # the shuffled scenes depend on all questions
             [s.question for s in states] if run.parts.faithful else run.questions,
             {s.id: diagnoses[s.id] for s in states if s.id in diagnoses},
             {s.id: adjacent[s.id] for s in states},
-            about,
+            index_variables,
         )
         for states in by_scene(run.states)
     ]

@@ -57,7 +57,7 @@ class VisibilityCell(NamedTuple):
     """True if clearly visible."""
 
 
-class Seen(NamedTuple):
+class VisibilityTable(NamedTuple):
     """Table of visibility. Its columns are turns, or views if they were preselected."""
 
     column: str
@@ -146,8 +146,8 @@ class QuestionView:
         stress, truth = self.parts.image_stress, self.question.ground_truth
         if truth is None or not stress.changes_ground_truth:
             return None
-        mirrored = stress.ground_truth(self.question)
-        return None if mirrored == truth else mirrored or ""
+        mirrored_truth = stress.ground_truth(self.question)
+        return None if mirrored_truth == truth else mirrored_truth or ""
 
     @property
     def options(self) -> list[tuple[str, bool, bool]]:
@@ -177,11 +177,16 @@ class QuestionView:
         """Overlay of the floor plan."""
         if self.plan is None:
             return None
-        seen = frozenset(
+        seen_boxes = frozenset(
             first_clear_turns(self.diagnosis.turns, self.size) if self.diagnosis else ()
         )
         return path_marks(
-            self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=seen
+            self.state,
+            self.plan,
+            self.size,
+            self.diagnosis,
+            passive=self.passive,
+            well_seen=seen_boxes,
         )
 
     @property
@@ -215,7 +220,7 @@ class QuestionView:
         return name_of(box, self.boxes)
 
     @cached_property
-    def seen(self) -> Seen | None:
+    def seen(self) -> VisibilityTable | None:
         """Table of visibility; None if nothing was measured."""
         diagnosis = self.diagnosis
         if diagnosis is None:
@@ -240,16 +245,18 @@ class QuestionView:
             )
             for needed in diagnosis.needed
         ]
-        measured = any(cell.share is not None for *_, cells in rows for cell in cells)
-        return Seen(column, numbers, rows) if measured else None
+        is_measured = any(cell.share is not None for *_, cells in rows for cell in cells)
+        return VisibilityTable(column, numbers, rows) if is_measured else None
 
     @property
     def one_suffices(self) -> bool:
         """True if a row of the table stands for several objects, one of which must be seen."""
         return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
 
-    def _cell(self, group: Sequence[ObjectSighting], needed: Collection[int]) -> VisibilityCell:
-        sightings = [s for s in group if s.box in needed]
+    def _cell(
+        self, group: Sequence[ObjectSighting], group_boxes: Collection[int]
+    ) -> VisibilityCell:
+        sightings = [s for s in group if s.box in group_boxes]
         if not sightings:
             return VisibilityCell(None)
         is_clear = any(s.is_clear(self.size) for s in sightings)
@@ -312,9 +319,9 @@ class QuestionView:
     @staticmethod
     def reply(turn: Turn) -> tuple[list[str], str, str | None]:
         """Return the thinking blocks of a reply, the rest of it, and its JSON object pretty-printed."""
-        blocks, rest = split_thinking(turn.reply)
-        rest = rest.strip("\n")
-        return [block.strip() for block in blocks if block.strip()], rest, _pretty(rest)
+        blocks, text = split_thinking(turn.reply)
+        text = text.strip("\n")
+        return [block.strip() for block in blocks if block.strip()], text, _pretty(text)
 
     asked = staticmethod(describe_action)
     where = staticmethod(where)

@@ -71,8 +71,8 @@ def most_visible(scene: Scene) -> Scene:
     assert shapes is not None
     low, high = scene.bounds[0] - AROUND_METRES, scene.bounds[1] + AROUND_METRES
     near = ((scene.points >= low) & (scene.points <= high)).all(axis=1)
-    largest = np.sort(shapes.scales, axis=1)[:, 1:].prod(axis=1)
-    order = np.argsort(-np.where(near, shapes.opacities * largest, -1.0), kind="stable")
+    cross_sections = np.sort(shapes.scales, axis=1)[:, 1:].prod(axis=1)
+    order = np.argsort(-np.where(near, shapes.opacities * cross_sections, -1.0), kind="stable")
     indices = np.sort(order[: min(MAX_POINTS, int(near.sum()))])
     return replace(
         scene,
@@ -115,8 +115,8 @@ def _cluster_vertices(scene: Scene, cell: float) -> tuple[Any, Any, Any]:
         faces = cluster[scene.faces].astype(np.int32)
         a, b, c = faces.T
         faces = faces[(a != b) & (b != c) & (a != c)]
-        _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
-        faces = faces[np.sort(first)]
+        _, indices = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
+        faces = faces[np.sort(indices)]
     return (
         mean(scene.points).astype(np.float32),
         np.rint(mean(scene.colours)).astype(np.uint8),
