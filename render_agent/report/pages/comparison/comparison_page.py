@@ -105,7 +105,7 @@ def write_comparison(
         plots = [plot for plot in drawn if plot is not None]
         write_plots(folder, plots)
         options = _options(pairs)
-        _write_changed(runs, changes, options, shared, folder, diagnose=diagnose)
+        _write_changed(runs, changes, options, variables, folder, diagnose=diagnose)
         (folder / "questions.js").write_bytes(table_script(_rows(changes)))
         write_page(
             folder / "index.html",
@@ -190,7 +190,7 @@ def _write_changed(
     runs: Sequence[RunData],
     changes: Sequence[AnswerChange],
     options: Sequence[Sequence[str]],
-    shared: Mapping[str, Any],
+    variables: Mapping[str, Any],
     folder: Path,
     *,
     diagnose: bool,
@@ -214,9 +214,9 @@ def _write_changed(
         for change in track(changes, "writing pages"):
             name = change.question_id
             sides = [
-                _side(run, letter, _question(run, run_states.get(name), found, run_plans), folder)
+                _side(run, letter, _question(run, run_states.get(name), run_diagnoses, run_plans), folder)
                 | {"differing": differing}
-                for run, letter, run_states, found, run_plans, differing in zip(
+                for run, letter, run_states, run_diagnoses, run_plans, differing in zip(
                     runs, LETTERS, states, diagnoses, plans, texts, strict=False
                 )
             ]
