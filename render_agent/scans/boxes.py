@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The twelve edges of a box as pairs of corner indices.
+# the twelve edges of a box, as pairs of corner indices
 EDGES = np.array(
     [(a, b) for a in range(8) for b in range(8) if b > a and bin(a ^ b).count("1") == 1]
 )
@@ -75,10 +75,10 @@ def boxes_overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) 
         > (math.sqrt(first.size @ first.size) + math.sqrt(second.size @ second.size)) ** 2 / 4
     ):
         return False
-    crossed = np.cross(first.axes[:, None], second.axes[None]).reshape(9, 3)
-    length = np.linalg.norm(crossed, axis=1)
-    crossed = crossed[length > 1e-6] / length[length > 1e-6, None]
-    directions = np.concatenate([first.axes, second.axes, crossed])
+    cross_axes = np.cross(first.axes[:, None], second.axes[None]).reshape(9, 3)
+    length = np.linalg.norm(cross_axes, axis=1)
+    cross_axes = cross_axes[length > 1e-6] / length[length > 1e-6, None]
+    directions = np.concatenate([first.axes, second.axes, cross_axes])
     reach = (
         np.abs(directions @ first.axes.T) @ first.size
         + np.abs(directions @ second.axes.T) @ second.size
@@ -88,7 +88,7 @@ def boxes_overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) 
 
 
 def distance(first: OrientedBox, second: OrientedBox) -> float:
-    """Return the distance in metres between the closest points of two boxes, 0 if they overlap.
+    """Return the distance in metres between the closest points of two boxes; 0 if they overlap.
 
     The closest points of two convex polyhedra are on a corner and a face or on two edges, so the
     minimum over all such pairs is exact.
@@ -102,8 +102,8 @@ def distance(first: OrientedBox, second: OrientedBox) -> float:
 
 
 def _outside(box: OrientedBox, points: Array) -> float:
-    beyond = np.maximum(np.abs(box.local(points)) - box.size / 2, 0)
-    return float(np.linalg.norm(beyond, axis=1).min())
+    gaps = np.maximum(np.abs(box.local(points)) - box.size / 2, 0)
+    return float(np.linalg.norm(gaps, axis=1).min())
 
 
 def _segments(first: Array, second: Array) -> float:

@@ -1,4 +1,4 @@
-"""Scene cache: each scan is read once, shared by its questions, and evicted if memory is short."""
+"""Scene cache: each scan is read once, shared by its questions, and evicted when memory is short."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 MAX_CACHE_BYTES = 4 << 30  # default limit for all cached scenes together
 
 Place = tuple[Path, str]
-"""A file and the name of a scene in it; a file of annotations contains many."""
+"""A file and the name of a scene in it. Annotation files contain many scenes."""
 
 
 class SceneReference(Protocol):
-    """What identifies a scene, such as a `Question`."""
+    """Identifies a scene; implemented, for example, by `Question`."""
 
     @property
     def scan(self) -> Path | None:
@@ -58,7 +58,7 @@ class SceneReader:
         self._lock = Lock()
 
     def read(self, path: Path, name: str) -> Scene:
-        """Return scene `name` of file `path`; raise SceneError if it cannot be read."""
+        """Read scene `name` of file `path`. Raises SceneError if it cannot be read."""
         if is_annotation_file(path):
             from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
 
@@ -103,7 +103,7 @@ class SceneCache:
     question about a broken scan fails with the same message.
 
     Args:
-        limit: Maximum bytes of all scenes together; the scene in use is kept even if it alone is larger.
+        limit: Maximum total size of all scenes in bytes. The scene in use is kept even if it is larger.
         load: Reads a scene by file and name; defaults to `SceneReader`.
         replacements: Scenes to load in place of others.
 
@@ -125,11 +125,11 @@ class SceneCache:
         self._lock = Lock()
 
     def get(self, question: SceneReference) -> Scene:
-        """Return the scene of a question; raise SceneError if its scan is missing or unreadable."""
+        """Return the scene of a question. Raises SceneError if its scan is missing or unreadable."""
         return self._entry(question).scene.result()
 
     def space(self, question: SceneReference) -> FreeSpace:
-        """Return the free space of a question's scene, built on first use."""
+        """Return the free space of a question's scene, which is built on first use."""
         from render_agent.scans.free_space.free_space import FreeSpace
 
         entry = self._entry(question)
@@ -140,7 +140,7 @@ class SceneCache:
         return entry.space
 
     def _entry(self, question: SceneReference) -> _Entry:
-        """Return the cache entry of a question's scene; load it if it is new."""
+        """Return the cache entry of a question's scene, and load the scene if it is new."""
         path = question.scan
         if path is None:
             raise SceneError(
@@ -159,7 +159,7 @@ class SceneCache:
             self._read(key, entry)
         error = entry.scene.exception()
         if isinstance(error, SceneError):
-            # A new exception, because one raised repeatedly would accumulate tracebacks.
+            # A new exception, because an exception raised repeatedly accumulates tracebacks.
             raise SceneError(*error.args) from error
         return entry
 

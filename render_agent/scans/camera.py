@@ -24,7 +24,7 @@ from render_agent.util.safe_parse import Either, Number
 Vector = tuple[Number, Number, Number]
 FloatArray = NDArray[np.float64]
 
-MAX_PITCH = 60.0  # degrees; limit of looking up and down
+MAX_PITCH = 60.0  # limit of looking up and down in degrees
 
 
 def wrap_degrees(degrees: float) -> float:
@@ -71,7 +71,7 @@ class Camera:
         yaw, pitch = math.radians(self.yaw), math.radians(self.pitch)
         sin, cos, rise, level = math.sin(yaw), math.cos(yaw), math.sin(pitch), math.cos(pitch)
         x, y, z = self.position
-        # Written out because it is computed for every image and np.cross alone takes longer.
+        # Written out because it is computed for every image, and np.cross alone would take longer.
         return np.array(
             [
                 [sin, rise * cos, level * cos, x],
@@ -94,7 +94,7 @@ class Camera:
         """Return the horizontal field of view, in degrees, for an image of this size."""
         return vertical_from_horizontal(self.vertical_fov, height, width)
 
-    def seen(self, points: NDArray[Any]) -> FloatArray:
+    def to_camera_frame(self, points: NDArray[Any]) -> FloatArray:
         """Transform points, (n, 3) in metres, from the world frame to the camera frame."""
         offset = np.asarray(points, float) - np.asarray(self.position)
         local: FloatArray = offset @ self.pose[:3, :3]
@@ -114,7 +114,7 @@ class Camera:
             Pixels (n, 2) as (u, v), and depths (n,) in metres along the optical axis. Points behind the camera have
             depth <= 0 and pixel nan.
         """
-        local = self.seen(points)
+        local = self.to_camera_frame(points)
         depth = local[:, 2]
         focal = self.focal(height)
         with np.errstate(over="ignore", invalid="ignore"):  # depths close to zero overflow
@@ -127,7 +127,7 @@ class Camera:
         return replace(self, yaw=wrap_degrees(self.yaw + left), pitch=pitch)
 
     def offset(self, forward: float, left: float, up: float) -> FloatArray:
-        """Return a move as a world vector, (3,) in metres; forward and left are horizontal regardless of pitch."""
+        """Return a move as a world vector, (3,) metres. Forward and left are horizontal regardless of pitch."""
         yaw = math.radians(self.yaw)
         return np.array(
             [
@@ -143,7 +143,7 @@ class Camera:
         return replace(self, position=(x, y, z))
 
     def looking_at(self, point: NDArray[Any] | Vector) -> Camera:
-        """Return the camera turned towards `point`, metres, world frame; the pitch is clamped.
+        """Return the camera turned towards `point`, metres, world frame, with its pitch clamped.
 
         The yaw is unchanged if the point is directly above, below or at the camera.
         """
@@ -154,7 +154,7 @@ class Camera:
         return replace(self, yaw=wrap_degrees(yaw), pitch=min(max(pitch, -MAX_PITCH), MAX_PITCH))
 
     def mirrored(self, at: float | None) -> Camera:
-        """Return the camera mirrored at the plane x = `at`, metres; the same camera if `at` is None.
+        """Return the camera mirrored at the plane x = `at`, metres; if `at` is None, the same camera.
 
         Its view of the mirrored scene is the mirror image of this camera's view of the scene.
         """

@@ -1,4 +1,4 @@
-"""Edits of a scene and its boxes: remove, copy, move or recolour an object, or transform the whole scene."""
+"""Edits a scene and its boxes: removes, copies, moves or recolours an object, or transforms the whole scene."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Boxes = Mapping[str, Sequence[OrientedBox]]
 ObjectKey = tuple[str, int]
 """An object: its label and its index among the boxes with that label."""
 
-# Distance by which an object's surface may exceed its box. The second is tried for objects not found
-# with the first, because scans bend surfaces.
+# Distance by which an object's surface may extend beyond its box. The second is tried for objects not found with the
+# first, because scans bend surfaces.
 MARGINS_METRES = (0.01, 0.03)
 
-# Larger gaps between a box and the surface inside mean that the object is incomplete.
+# Larger gaps between a box and the surface inside it mean that the object is incomplete.
 TIGHT_METRES = 0.08
-# Foreign surface this deep inside a box means that the object cannot be isolated.
+# Another object's surface this deep inside a box means that the object cannot be isolated.
 INSIDE_METRES = 0.03
-PATCH_METRES = 0.06  # vertex spacing of the floor that fills a hole where an object stood
+PATCH_METRES = 0.06  # vertex spacing of the floor that fills the hole left by an object
 LEVEL_METRES = 0.06  # vertices within this height of the floor belong to the floor
 ROUNDING_SQUARE_METRES = 1e-6  # tolerance of the point-in-triangle test, a cross product
 
@@ -58,9 +58,9 @@ class Edit(Struct, frozen=True):
         return self.verb == "transform" and self.label is None
 
     def moved(self, points: Array, origin: Array | float = 0.0) -> Array:
-        """Return transformed points, (…, 3) in metres; `origin` is the offset subtracted from the file's coordinates."""
-        transformed: Array = self.factor * (points + origin) @ rotation(self.degrees).T + self.shift
-        return transformed - origin
+        """Return transformed points, (…, 3) metres; `origin` is the offset subtracted from the file's coordinates."""
+        result: Array = self.factor * (points + origin) @ rotation(self.degrees).T + self.shift
+        return result - origin
 
     def moved_box(self, box: OrientedBox) -> OrientedBox:
         """Return a transformed box; both boxes are in the file's frame."""
@@ -69,27 +69,27 @@ class Edit(Struct, frozen=True):
 
 
 def edit_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
-    """Return the boxes of a scene after some edits; a copy is appended to the boxes of its label."""
-    edited = {label: list(boxes_of_label) for label, boxes_of_label in boxes.items()}
+    """Return the boxes of a scene after edits. A copy is appended to the boxes of its label."""
+    result = {label: list(boxes_of_label) for label, boxes_of_label in boxes.items()}
     for edit in edits:
         if edit.moves_all:
-            edited = {
+            result = {
                 label: [*map(edit.moved_box, boxes_of_label)]
-                for label, boxes_of_label in edited.items()
+                for label, boxes_of_label in result.items()
             }
         elif edit.label is not None:
-            same_label = edited[edit.label]
+            same_label = result[edit.label]
             if edit.verb == "remove":
                 del same_label[edit.index]
             elif edit.verb == "copy":
                 same_label.append(edit.moved_box(same_label[edit.index]))
             elif edit.verb == "transform":
                 same_label[edit.index] = edit.moved_box(same_label[edit.index])
-    return edited
+    return result
 
 
 def edit_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
-    """Return a scene after some edits.
+    """Return a scene after edits.
 
     An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
 
@@ -112,9 +112,9 @@ def edit_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
 class ObjectParts:
     """The objects of a mesh with vertex colours, found by their boxes.
 
-    Mesh parts are the objects of the scan's instance labels if it has any, else connected components. Each part
+    Mesh parts are the objects of the scan's instance labels if there are any, otherwise connected components. Each part
     belongs to the smallest box that contains it. Only objects whose parts fill their box are included, because the
-    faces of any other object are ambiguous.
+    faces of other objects are ambiguous.
 
     Attributes:
         things: The vertex indices of each object that was found.
@@ -140,19 +140,19 @@ class ObjectParts:
         self._labelled = labels.min() < 0
         self.things: dict[ObjectKey, NDArray[np.intp]] = {}
         points = scene.points.astype(np.float64) + scene.origin
-        named = {
+        parts_by_key = {
             (name, n): box
             for name, boxes_of_label in boxes.items()
             for n, box in enumerate(boxes_of_label)
         }
         for margin in MARGINS_METRES:
-            remaining = {key: box for key, box in named.items() if key not in self.things}
+            remaining = {key: box for key, box in parts_by_key.items() if key not in self.things}
             self._find(points, remaining, margin)
 
     def _find(self, points: Array, boxes: Mapping[ObjectKey, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
         free = np.ones(len(sizes), bool)
-        free[0] = not self._labelled  # part 0 is unlabelled surface if there are labels
+        free[0] = not self._labelled  # with labels, part 0 is unlabelled surface
         for vertices in self.things.values():
             free[self._part_of[vertices]] = False
         for key in sorted(boxes, key=lambda key: float(boxes[key].size.prod())):
@@ -213,41 +213,43 @@ def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
     is_own = np.zeros(len(points), bool)
     is_own[vertices] = True
     own_faces = is_own[faces].all(1)
-    other_faces = ~is_own[faces].any(1)  # faces that join the object to another are in neither
-    torn = points[np.unique(faces[~(own_faces | other_faces)])]
+    other_faces = ~is_own[faces].any(1)  # faces that join the object to another belong to neither
+    torn_points = points[np.unique(faces[~(own_faces | other_faces)])]
     objects = np.concatenate([*parts.things.values()])
     if edit.verb == "remove":
-        return _add_floor(replace(scene, faces=faces[other_faces]), points[vertices], torn, objects)
-    transformed = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
+        return _add_floor(
+            replace(scene, faces=faces[other_faces]), points[vertices], torn_points, objects
+        )
+    new_points = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         new_index = np.zeros(len(points), np.int32)
         new_index[vertices] = np.arange(len(points), len(points) + len(vertices))
         return replace(
             scene,
-            points=np.concatenate([points, transformed.astype(np.float32)]),
+            points=np.concatenate([points, new_points.astype(np.float32)]),
             colours=np.concatenate([colours, colours[vertices]]),
             faces=np.concatenate([faces, new_index[faces[own_faces]]]),
         )
-    moved = points.copy()
-    moved[vertices] = transformed
-    edited = replace(scene, points=moved, faces=faces[own_faces | other_faces])
-    return _add_floor(edited, points[vertices], torn, objects)
+    all_points = points.copy()
+    all_points[vertices] = new_points
+    result = replace(scene, points=all_points, faces=faces[own_faces | other_faces])
+    return _add_floor(result, points[vertices], torn_points, objects)
 
 
 def _add_floor(
     scene: Scene,
     footprint: NDArray[np.float32],
-    torn: NDArray[np.float32],
+    torn_points: NDArray[np.float32],
     objects: NDArray[np.intp],
 ) -> Scene:
-    """Return the scene with floor added where an object stood and none was scanned.
+    """Return the scene with floor added under a removed object, where none was scanned.
 
     The new floor takes the height and colour of the nearest existing floor.
 
     Args:
         scene: The scene after the edit.
         footprint: Former vertices of the object, (n, 3) in metres.
-        torn: Vertices of the removed faces that joined the object to others, (m, 3) in metres.
+        torn_points: Vertices of the removed faces that joined the object to others, (m, 3) in metres.
         objects: Vertex indices of all objects, whose undersides are not floor.
     """
     from scipy.spatial import cKDTree
@@ -258,9 +260,9 @@ def _add_floor(
     floor_faces = scene.faces[level[scene.faces].all(1)]
     if not len(floor_faces):
         return scene
-    near_floor = np.abs(torn[:, 2] - scene.floor) < LEVEL_METRES
-    around = np.concatenate([footprint, torn[near_floor]])[:, :2]
-    low, high = around.min(0), around.max(0)
+    near_floor = np.abs(torn_points[:, 2] - scene.floor) < LEVEL_METRES
+    outline = np.concatenate([footprint, torn_points[near_floor]])[:, :2]
+    low, high = outline.min(0), outline.max(0)
     columns, rows = (np.linspace(a, b, int((b - a) / PATCH_METRES) + 2) for a, b in zip(low, high, strict=True))  # fmt: skip
     grid = np.stack(np.meshgrid(columns, rows, indexing="ij"), -1).reshape(-1, 2)
     triangles = scene.points[floor_faces][:, :, :2].astype(np.float64)
@@ -272,35 +274,35 @@ def _add_floor(
     floor = np.unique(floor_faces)
     bare_floor = np.setdiff1d(floor, objects)
     floor = bare_floor if len(bare_floor) else floor
-    nearest = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
+    nearest_floor = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
     first = len(scene.points) + cells[:, 0] * len(rows) + cells[:, 1]
     right = first + len(rows)
     faces = np.concatenate([np.stack([first, right, right + 1], 1), np.stack([first, right + 1, first + 1], 1)])  # fmt: skip
-    new_points = np.column_stack([grid, scene.points[nearest, 2]]).astype(np.float32)
+    new_points = np.column_stack([grid, scene.points[nearest_floor, 2]]).astype(np.float32)
     return replace(
         scene,
         points=np.concatenate([scene.points, new_points]),
-        colours=np.concatenate([scene.colours, scene.colours[nearest]]),
+        colours=np.concatenate([scene.colours, scene.colours[nearest_floor]]),
         faces=np.concatenate([scene.faces, faces.astype(np.int32)]),
     )
 
 
 def _in_any_triangle(points: Array, triangles: Array) -> NDArray[np.bool_]:
-    """Return which points, (n, 2), lie in any of the triangles, (m, 3, 2), as (n,) bool; in metres."""
+    """Return which points, (n, 2) metres, are in any of the triangles, (m, 3, 2), as (n,) bool."""
     edges = np.roll(triangles, -1, axis=1) - triangles
     offsets = points[:, None, None] - triangles
     sides = edges[..., 0] * offsets[..., 1] - edges[..., 1] * offsets[..., 0]
     inside = np.all(sides >= -ROUNDING_SQUARE_METRES, axis=-1) | np.all(
         sides <= ROUNDING_SQUARE_METRES, axis=-1
     )
-    covered: NDArray[np.bool_] = np.any(inside, axis=1)
-    return covered
+    is_inside: NDArray[np.bool_] = np.any(inside, axis=1)
+    return is_inside
 
 
 def _recolour(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
     """Return colours, (n, 3) RGB, changed to one hue in degrees, with their lightness preserved."""
     tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
     light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)
-    tinted = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
-    rounded: NDArray[np.uint8] = np.round(tinted).astype(np.uint8)
-    return rounded
+    values = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
+    result: NDArray[np.uint8] = np.round(values).astype(np.uint8)
+    return result

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.free_space.surface import (
     areas_and_normals,
-    cut,
+    bisect_edges,
     face_corners,
     first_per_cell,
     longest_edges,
 )
 from render_agent.scans.solid import sample_solid
 
-PIECE_METRES = 0.25  # longest edge of the mesh pieces whose areas are summed
+PIECE_METRES = 0.25  # maximum edge length of the mesh pieces whose areas are summed
 
-# Limits on the work; from more small faces or points, every k-th is used.
+# Limits the work: of more small faces or points, only every k-th is used.
 MAX_PIECES = 1_000_000
 MAX_FACES = 1_000_000
 MAX_POINTS = 2_000_000
@@ -28,8 +28,8 @@ MAX_FACE_METRES = 100.0  # longer faces are scan artefacts and are ignored
 # A cloud's area is counted in occupied cells, so that its density does not matter.
 CELL_METRES = 0.05
 
-# Along each axis the room is where slices of BIN_METRES contain at least MIN_SQUARE_METRES of surface.
-# Parts separated from it by a gap of more than GAP_METRES are included if they have MIN_SHARE of the surface.
+# Along each axis, the room extends over slices of BIN_METRES that contain at least MIN_SQUARE_METRES of surface. Parts
+# beyond a gap of more than GAP_METRES are included if they have MIN_SHARE of the surface.
 BIN_METRES = 0.1
 GAP_METRES = 1.0
 MIN_SQUARE_METRES = 0.02
@@ -38,23 +38,24 @@ MIN_SHARE = 0.03
 LEVEL_METRES = 0.02  # bin height of the histogram in which floor and ceiling are found
 NEAR_METRES = 1.5 * LEVEL_METRES  # surface this close to a level belongs to it
 STRONG_SHARE = 0.25  # minimum area of a floor or ceiling, relative to the largest level surface
-MIN_CEILING_METRES = 1.8  # above the floor
+MIN_CEILING_METRES = 1.8  # minimum height of a ceiling above the floor
 
-# A level surface is the underside of a slab, not a floor, if other level surface covers this share of it from at most
-# this height above, and there is room to stand above that.
+# A level surface is the underside of a slab rather than a floor if other level surface covers this share of it from at
+# most this height above, and if there is room to stand above that surface.
 COVERED_SHARE = 0.7
 MAX_SLAB_METRES = MIN_CEILING_METRES
 MIN_ROOM_METRES = 1.2
-FACING_SHARE = 0.9  # a level faces up or down if this share of its area does, less the rest
-# If no ceiling covers the floor, as in a house on open ground, only what is under roofs of this size counts.
+# A level faces up or down if the difference between its upward and downward shares is at least this.
+FACING_SHARE = 0.9
+# If no ceiling covers the floor, as in a house on open ground, only the part under roofs of at least this size counts.
 MIN_ROOF_SQUARE_METRES = 4.0
 MIN_ROOF_CELLS = (
-    5  # smallest width and depth of a roof in cells of the ground plan; shelves are narrower
+    5  # minimum width and depth of a roof in cells of the ground plan; shelves are narrower
 )
-CEILING_COVER_SHARE = 0.5  # share of the floor that a ceiling covers, together with lower ones
+CEILING_COVER_SHARE = 0.5  # share of the floor that a ceiling covers, together with lower ceilings
 PLAN_METRES = 0.25  # cell size in which covered area is counted
-WALL_SHARE = 0.25  # a cell of a cloud with surface in this share of the slices is a wall
-VALLEY_SHARE = 0.5  # two peaks are distinct if the area between them falls to this share of both
+WALL_SHARE = 0.25  # a cell of a cloud is a wall if this share of its slices has surface
+VALLEY_SHARE = 0.5  # two peaks are distinct if the area between them falls below this share of both
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ def measure_extent(scan: Scan) -> Extent:
     """Return the bounds of a cleaned scan without outliers, and the heights of its floor and ceiling.
 
     Floor and ceiling are strong peaks in the area-weighted height histogram of level surfaces. The floor is the lowest
-    one that is not covered from close above, as the underside of a slab is by its top. The ceiling is the lowest one
-    that, together with those below it, covers half of the floor; if none does, the highest one; without a strong
-    peak above the floor, the top of the bounds. If no ceiling covers half of the floor, and there are roofs, only what is
-    under them counts: a house on open ground. The direction of faces is used only in meshes of solids that consistently
-    look outwards, because many meshes are inside out.
+    peak that is not covered from close above, as the underside of a slab is covered by its top. The ceiling is the
+    lowest peak that, together with lower ones, covers half of the floor; otherwise the highest peak, or the top of the
+    bounds if there is no strong peak above the floor. If no ceiling covers half of the floor but there are roofs, as in
+    a house on open ground, only the part under roofs counts. The direction of faces is only used in meshes of solids
+    that consistently face outwards, because many meshes are inside out.
     """
     if scan.gaussians is not None:
         scan = Scan(sample_solid(scan.points, scan.gaussians, CELL_METRES))
@@ -102,28 +103,31 @@ def measure_extent(scan: Scan) -> Extent:
 
 
 def _mesh_pieces(scan: Scan) -> _Pieces:
-    longest = PIECE_METRES
-    while (pieces := _cut_mesh(scan, longest)) is None:
-        longest *= 2
+    max_edge = PIECE_METRES
+    while (pieces := _cut_mesh(scan, max_edge)) is None:
+        max_edge *= 2
     corners, weights = pieces
     areas, normals = areas_and_normals(corners)
     centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
     return _Pieces(centres, areas * weights, normals[:, 2])
 
 
-def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    """Return pieces of the faces, (p, 3, 3), with no edge longer than `longest`, and their weights, (p,).
+def _cut_mesh(
+    scan: Scan, max_edge: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Return pieces of the faces, (p, 3, 3), with no edge longer than `max_edge`, and their weights, (p,).
 
-    If there are many small faces, every k-th is used with weight k. Returns None if there would be too many pieces.
+    If there are many small faces, only every k-th is used, with weight k. Returns None if there would be too many
+    pieces.
     """
     assert scan.faces is not None
     stride = max(1, len(scan.faces) // MAX_FACES)
     parts, weights, count = [], [], 0
     for corners in face_corners(scan.points, scan.faces):
         lengths = longest_edges(corners)[0]
-        small = corners[lengths <= longest][::stride]
-        large = corners[(lengths > longest) & (lengths <= MAX_FACE_METRES)]
-        pieces = cut(large, longest, MAX_PIECES - count)
+        small = corners[lengths <= max_edge][::stride]
+        large = corners[(lengths > max_edge) & (lengths <= MAX_FACE_METRES)]
+        pieces = bisect_edges(large, max_edge, MAX_PIECES - count)
         if pieces is None:
             return None
         count += len(pieces.corners)
@@ -145,15 +149,15 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
     """Return the bounds, (2, 3) metres, of the dense part of the surface, axis by axis."""
     bounds = np.empty((2, 3))
     min_area = min(MIN_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
-    used = scan.points
+    points = scan.points
     if scan.faces is not None:
         mark = np.zeros(len(scan.points), bool)
         mark[scan.faces] = True
-        used = scan.points[mark]
+        points = scan.points[mark]
     for axis in range(3):
         low, high = _dense_interval(pieces.centres[:, axis], pieces.areas, min_area)
         reach = 0.5 * PIECE_METRES if scan.faces is not None else 0.0
-        positions = used[:, axis]
+        positions = points[:, axis]
         near = positions[(positions >= low - reach) & (positions <= high + reach)]
         bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
         centres = pieces.centres[:, axis]
@@ -196,9 +200,14 @@ def _floor_and_ceiling(
     steps = np.arange(slices + 1, dtype=np.float64)
     edges: NDArray[np.float64] = bottom - LEVEL_METRES / 2 + LEVEL_METRES * steps
     amounts = np.histogram(level.centres[:, 2], edges, weights=level.areas)[0].astype(np.float64)
-    if level.upward is None:  # a cloud's walls fill every slice; only the excess over them is level
-        filled = amounts[amounts > 0]
-        amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
+    # The walls of a cloud fill every slice; only the excess over them is level.
+    if level.upward is None:
+        occupied_amounts = amounts[amounts > 0]
+        amounts = (
+            np.maximum(amounts - np.median(occupied_amounts), 0)
+            if len(occupied_amounts)
+            else amounts
+        )
     if not amounts.max() > 0:
         return bottom, top
     levels = _Levels(level, edges, amounts)
@@ -251,7 +260,7 @@ class _Levels:
         above = self._above(floor)
         if not len(above):
             return None
-        on_floor = self._at(floor)
+        on_floor = self._at_height(floor)
         for run in np.split(above, np.flatnonzero(np.diff(above) > 1) + 1):
             overhead = np.isin(self._slices, above[above <= run[-1]])
             if self._cover(on_floor, overhead) < CEILING_COVER_SHARE:
@@ -262,25 +271,27 @@ class _Levels:
             for peak in inside if len(inside) > 1 else ():  # both sides of a thin slab
                 lower = overhead & (self.heights <= peak + NEAR_METRES)
                 if self._cover(on_floor, lower) >= CEILING_COVER_SHARE:
-                    return self._middle(self._at(peak))
+                    return self._middle(self._at_height(peak))
             return self._uphill(int(run[-1]), -1)
         return None
 
     def highest(self, floor: float) -> float | None:
-        """Return the height of the highest strong level at least MIN_CEILING_METRES above a floor; None without one."""
+        """Return the height of the highest strong level at least MIN_CEILING_METRES above a floor; None if there is
+        none.
+        """
         above = self._above(floor)
         return self._uphill(int(above[-1]), -1) if len(above) else None
 
     def under_roof(self, floor: float) -> NDArray[np.bool_]:
-        """Return which pieces, (p,) bool, are in cells of the ground plan that a roof covers high above a floor."""
+        """Return which pieces, (p,) bool, are in ground plan cells that a roof covers high above a floor."""
         from scipy import ndimage
 
         x, y = self._plan
         is_high = self.heights >= floor + MIN_CEILING_METRES
         plan = np.zeros((int(x.max()) + 1, int(y.max()) + 1), bool)
         plan[x[is_high], y[is_high]] = True
-        opened = ndimage.binary_opening(plan, np.ones((MIN_ROOF_CELLS, MIN_ROOF_CELLS)))
-        names, _ = ndimage.label(opened)
+        roof_cells = ndimage.binary_opening(plan, np.ones((MIN_ROOF_CELLS, MIN_ROOF_CELLS)))
+        names, _ = ndimage.label(roof_cells)
         areas = np.bincount(names.ravel()) * self._cell_square_metres
         areas[0] = 0
         under: NDArray[np.bool_] = (areas >= MIN_ROOF_SQUARE_METRES)[names[x, y]]
@@ -293,8 +304,8 @@ class _Levels:
     def _lowest(self) -> int:
         """Return the slice of the lowest strong level that may be a floor.
 
-        In a mesh of solids whose faces look outwards, it is the lowest one that faces up. Such a mesh faces down at its
-        bottom and up at its top; other meshes may be inside out.
+        In a mesh of solids whose faces point outwards, it is the lowest level that faces up. Such a mesh faces down at
+        its bottom and up at its top; other meshes may be inside out.
         """
         facing = self._facing[self.strong]
         top = np.flatnonzero(self.smooth >= STRONG_SHARE * self.min_area)[-1]
@@ -306,8 +317,10 @@ class _Levels:
         """Return the upward minus the downward area near each slice, relative to their sum; 0 for a cloud."""
         if level.upward is None:
             return np.zeros(len(edges) - 1)
-        signed = np.histogram(level.centres[:, 2], edges, weights=level.areas * np.sign(level.upward))[0]  # fmt: skip
-        return np.asarray(np.convolve(signed, np.ones(3), "same") / np.maximum(self.smooth, 1e-12))
+        net_area = np.histogram(level.centres[:, 2], edges, weights=level.areas * np.sign(level.upward))[0]  # fmt: skip
+        return np.asarray(
+            np.convolve(net_area, np.ones(3), "same") / np.maximum(self.smooth, 1e-12)
+        )
 
     def _peaks(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the heights of the distinct strong peaks in metres, lowest first, to half a slice."""
@@ -328,23 +341,25 @@ class _Levels:
         return np.asarray(self.edges[strong] + LEVEL_METRES / 2)
 
     def _top_of_slab(self, floor: float, top: float) -> float | None:
-        """Return the next level above `floor` if the levels close above cover it, as a slab's top does, else None."""
+        """Return the next level above `floor` if the levels close above cover it, as a slab's top does; otherwise None."""
         lowest, highest = floor + NEAR_METRES, min(floor + MAX_SLAB_METRES, top - MIN_ROOM_METRES)
         peaks = self.peaks[(self.peaks > lowest) & (self.peaks <= highest)]
-        at_peaks = (self._at(peak) & (self.heights > lowest) for peak in peaks)
+        at_peaks = (self._at_height(peak) & (self.heights > lowest) for peak in peaks)
         near = [pieces for pieces in at_peaks if pieces.any()]
         if not near:
             return None
-        covered = self._cover(self._at(floor), np.any(near, axis=0))
-        return self._middle(near[0]) if covered >= COVERED_SHARE else None
+        share = self._cover(self._at_height(floor), np.any(near, axis=0))
+        return self._middle(near[0]) if share >= COVERED_SHARE else None
 
     def _cover(self, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> float:
-        """Return the share, 0 to 1, of the ground plan of some pieces that others cover; both (p,) bool."""
+        """Return the share, 0 to 1, of the ground plan of the pieces `below` that the pieces `above` cover; both (p,)
+        bool.
+        """
         lower = np.setdiff1d(self._cells[below], self._walls)
         return float(np.isin(lower, self._cells[above]).mean()) if len(lower) else 0.0
 
     def _filled_cells(self) -> NDArray[np.int64]:
-        """Return the cells of the ground plan that are filled over much of the height, as those of walls are."""
+        """Return the ground plan cells that are filled over much of the height, as those of walls are."""
         columns = np.unique(np.stack([self._cells, self._slices]), axis=1)[0]
         cells, slices = np.unique(columns, return_counts=True)
         return cells[slices >= WALL_SHARE * (len(self.edges) - 1)]
@@ -354,17 +369,17 @@ class _Levels:
         peak, smooth = start, self.smooth
         while 0 <= peak + step < len(smooth) and smooth[peak + step] > smooth[peak]:
             peak += step
-        return self._middle(self._at(float(self.edges[peak]) + LEVEL_METRES / 2))
+        return self._middle(self._at_height(float(self.edges[peak]) + LEVEL_METRES / 2))
 
-    def _at(self, height: float) -> NDArray[np.bool_]:
+    def _at_height(self, height: float) -> NDArray[np.bool_]:
         """Return which pieces are at a height, (p,) bool."""
         near: NDArray[np.bool_] = np.abs(self.heights - height) <= NEAR_METRES
         return near
 
-    def _middle(self, which: NDArray[np.bool_]) -> float:
+    def _middle(self, mask: NDArray[np.bool_]) -> float:
         """Return the median height, by area, of the selected pieces, (p,) bool."""
-        heights = self.heights[which]
+        heights = self.heights[mask]
         order = np.argsort(heights, kind="stable")
-        mass = np.cumsum(self.areas[which][order], dtype=np.float64)
+        mass = np.cumsum(self.areas[mask][order], dtype=np.float64)
         middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)
         return float(heights[order][middle])

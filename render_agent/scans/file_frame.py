@@ -17,7 +17,7 @@ UNIT_WORDS: dict[Unit, str] = {
     "in": "inches",
 }
 
-# Up axis of the file -> the file axes that become x, y and z. All are rotations, without mirroring.
+# up axis of the file -> the file axes that become x, y and z; all are rotations, without mirroring
 UPRIGHT: dict[Axis, tuple[str, str, str]] = {
     "z": ("x", "y", "z"),
     "-z": ("x", "-y", "-z"),
@@ -30,13 +30,13 @@ UPRIGHT: dict[Axis, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class FileFrame:
-    """How the coordinates of a scan file were interpreted.
+    """The interpretation of a scan file's coordinates.
 
     Attributes:
         up: Axis that points up in the file.
         metres: Length of the file's unit in metres.
         asked: Up axis and unit that the user specified, or "auto".
-        assumed: What neither the file, its format nor the user specified.
+        assumed: Properties that neither the file, its format nor the user specified.
     """
 
     up: Axis = "z"
@@ -54,7 +54,7 @@ class FileFrame:
     def description(self) -> str:
         """The frame in words, such as "y up, feet" or "assumed z up and metres; not specified in the file"."""
         words = {"up": f"{self.up} up", "unit": self.unit}
-        specified = ", ".join(text for part, text in words.items() if part not in self.assumed)
+        known_words = ", ".join(text for part, text in words.items() if part not in self.assumed)
         guesses = " and ".join(text for part, text in words.items() if part in self.assumed)
         guess = guesses and f"assumed {guesses}; not specified in the file"
-        return "; ".join(filter(None, (specified, guess)))
+        return "; ".join(filter(None, (known_words, guess)))

@@ -1,4 +1,4 @@
-"""The Gaussians of a 3D Gaussian splat: shape, opacity and view-dependent colour of each point."""
+"""The Gaussians of a 3D Gaussian splat: the shape, opacity and view-dependent colour of each point."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-# Spherical harmonic of degree 0; colour = 0.5 + coefficients · harmonics.
+# spherical harmonic of degree 0; colour = 0.5 + coefficients · harmonics
 CONSTANT_HARMONIC = 0.28209479177387814
 MIRROR = np.diag([-1.0, 1.0, 1.0])  # mirrors a direction left for right
 
@@ -50,9 +50,9 @@ class Gaussians:
 
         if np.linalg.det(turn) < 0:
             # Mirroring an ellipsoid equals reversing its rotation about the two axes in the mirror plane.
-            flipped = self.rotations * np.array([1, 1, -1, -1], np.float32)
+            rotations = self.rotations * np.array([1, 1, -1, -1], np.float32)
             axes = self.harmonics_axes @ MIRROR
-            return replace(self, rotations=flipped, harmonics_axes=axes).turned(turn @ MIRROR)
+            return replace(self, rotations=rotations, harmonics_axes=axes).turned(turn @ MIRROR)
         x, y, z, w = Rotation.from_matrix(turn).as_quat()
         product = np.array([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
         return replace(

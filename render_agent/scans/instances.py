@@ -14,7 +14,7 @@ from render_agent.util.safe_parse import decode_json, read_bounded
 
 Index = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
-MESH_SUFFIX = "_vh_clean_2.ply"  # ScanNet meshes that SCENE.aggregation.json refers to
+MESH_SUFFIX = "_vh_clean_2.ply"  # the ScanNet mesh that SCENE.aggregation.json refers to
 SEGMENTS_SUFFIX = "_vh_clean_2.0.010000.segs.json"
 
 
@@ -31,7 +31,7 @@ class _Aggregation(Struct):
 
 
 def instance_files(scan: Path) -> tuple[Path, ...]:
-    """Return the two label files of a scan, segments first, or () unless both exist."""
+    """Return the two label files of a scan, segments first; () unless both exist."""
     scene = scan.name.removesuffix(MESH_SUFFIX)
     names = f"{scene}{SEGMENTS_SUFFIX}", f"{scene}.aggregation.json"
     files = tuple(scan.with_name(name) for name in names)
@@ -40,7 +40,7 @@ def instance_files(scan: Path) -> tuple[Path, ...]:
 
 
 def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None:
-    """Return the object number of each vertex, (n,), or None if the scan has no label files.
+    """Return the object number of each vertex, (n,); None if the scan has no label files.
 
     Args:
         scan: Scan file, or None for a scene without one.

@@ -48,7 +48,7 @@ class _Room(Struct):
 
 
 class _Home(Struct):
-    """The fields that are read from a ground truth file."""
+    """The fields read from a ground truth file."""
 
     scene: str
     kind: str
@@ -78,7 +78,7 @@ class Room:
         return float(a), float(b), float(c), float(d)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Return which points (n, 2) are inside, (n,) bool; points on the edge may count as either."""
+        """Return which points (n, 2) are inside, (n,) bool. Points on the edge may count as either."""
         inside = np.zeros(len(points), bool)
         x, y = points.T
         for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
@@ -146,7 +146,7 @@ class RoomGroundTruth:
     @cached_property
     def counts(self) -> Counter[str]:
         """Number of objects by label."""
-        return Counter(thing.label for thing in self.objects)
+        return Counter(entry.label for entry in self.objects)
 
     def apart(self, first: AnnotatedObject, second: AnnotatedObject) -> float:
         """Return the distance in metres between the closest points of two objects' boxes."""
@@ -160,8 +160,8 @@ class RoomGroundTruth:
         return {}
 
     def only(self, label: str) -> AnnotatedObject:
-        """Return the only object with a label; raise ValueError if there are none or several."""
-        (single,) = (thing for thing in self.objects if thing.label == label)
+        """Return the only object with a label. Raises ValueError if there are none or several."""
+        (single,) = (entry for entry in self.objects if entry.label == label)
         return single
 
 
@@ -172,20 +172,20 @@ def to_json(truth: RoomGroundTruth) -> dict[str, Any]:
     `distances` has the distance in metres between the boxes of every pair of objects with unique labels.
     """
     boxes: dict[str, list[dict[str, Any]]] = {}
-    for number, thing in enumerate(truth.objects):
-        low, high = thing.box.bounds
-        boxes.setdefault(thing.label, []).append(
+    for number, entry in enumerate(truth.objects):
+        low, high = entry.box.bounds
+        boxes.setdefault(entry.label, []).append(
             {
                 "number": number,
-                "kind": thing.kind,
-                "room": thing.room,
-                "on": thing.support,
-                "centroid": thing.centre.tolist(),
-                "axesLengths": thing.size.tolist(),
-                "normalizedAxes": thing.axes.ravel().tolist(),
+                "kind": entry.kind,
+                "room": entry.room,
+                "on": entry.support,
+                "centroid": entry.centre.tolist(),
+                "axesLengths": entry.size.tolist(),
+                "normalizedAxes": entry.axes.ravel().tolist(),
                 "min": np.round(low, 5).tolist(),
                 "max": np.round(high, 5).tolist(),
-                "longest_cm": round(thing.longest, 1),
+                "longest_cm": round(entry.longest, 1),
             }
         )
     corners = np.concatenate([room.corners for room in truth.rooms])
@@ -218,7 +218,7 @@ def _distances(truth: RoomGroundTruth) -> list[list[Any]]:
 
 
 def ground_truth_file(scan: Path) -> Path | None:
-    """Return the ground truth file next to a scan; None if there is none, or a JSON file of another program."""
+    """Return the ground truth file next to a scan; None if there is none, or if it is a JSON file of another program."""
     path = scan.with_suffix(".json")
     try:
         is_ours = path.is_file() and b'"object_bbox"' in read_bounded(path)
@@ -228,14 +228,14 @@ def ground_truth_file(scan: Path) -> Path | None:
 
 
 def read_ground_truth(path: Path) -> RoomGroundTruth:
-    """Read the ground truth file of a generated room; raise QuestionsError if it is not one."""
+    """Read the ground truth file of a generated room. Raises QuestionsError if it is not one."""
     try:
         home: _Home = decode_json(read_bounded(path), _Home)
     except (OSError, ValueError) as error:
         raise QuestionsError(
             f"{path} is not a ground truth file written by make-rooms: {error}"
         ) from error
-    numbered = {
+    objects_by_number = {
         box.number: AnnotatedObject(
             label,
             np.array(box.centre, float),
@@ -256,5 +256,5 @@ def read_ground_truth(path: Path) -> RoomGroundTruth:
         home.height,
         rooms,
         list(home.ways),
-        [numbered[number] for number in sorted(numbered)],
+        [objects_by_number[number] for number in sorted(objects_by_number)],
     )

@@ -67,8 +67,8 @@ class Scene:
         if self.gaussians is not None:
             kind = f"splat, {count} Gaussians"
         elif self.faces is not None:
-            textured = "textured mesh" if self.texture is not None else "mesh"
-            kind = f"{textured}, {len(self.faces):,} faces"
+            mesh_kind = "textured mesh" if self.texture is not None else "mesh"
+            kind = f"{mesh_kind}, {len(self.faces):,} faces"
         return (f"{kind} ({self.frame.description})", *self.notes)
 
     @property
@@ -89,7 +89,7 @@ class Scene:
         middle = (low + high) / 2 if self.mirrored_at is None else self.mirrored_at
         points = self.points.copy()
         points[:, 0] = 2 * middle - points[:, 0].astype(np.float64)
-        # Mirroring reverses the winding; swap two corners so that faces keep facing the same side.
+        # Mirroring reverses the winding. Swap two corners so that faces keep pointing to the same side.
         faces = None if self.faces is None else np.ascontiguousarray(self.faces[:, [0, 2, 1]])
         at = middle if self.mirrored_at is None else None
         gaussians = None if self.gaussians is None else self.gaussians.turned(MIRROR)

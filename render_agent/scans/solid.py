@@ -1,6 +1,6 @@
 """The solid surface of a splat: its opaque Gaussians with neighbours, and samples of them.
 
-The other Gaussians are floaters and haze: they are rendered, but they neither block movement nor enlarge the room.
+The other Gaussians are floaters and haze. They are rendered, but they neither block movement nor enlarge the room.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
 
-# Gaussians below this are haze: three in a row let a third of the light through.
+# Gaussians with less opacity are haze; three in a row let a third of the light through.
 SOLID_OPACITY = 0.3
 
-# Minimum number of neighbours of similar size in the 27 cells around a Gaussian. Surfaces whose
-# Gaussians touch have more than 15; a floater is isolated or in a small group.
+# Minimum number of neighbours of similar size in the 27 cells around a Gaussian. Gaussians of closed surfaces have more
+# than 15; a floater is isolated or in a small group.
 MIN_NEIGHBOURS = 8
 
 # Smallest cell; a cell is at least twice the Gaussian's largest standard deviation.
@@ -29,7 +29,7 @@ MAX_SAMPLES_ACROSS = 24  # samples along each side of a Gaussian
 
 
 def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
-    """Return which Gaussians are surface, (n,) bool; all opaque ones if none has enough neighbours.
+    """Return which Gaussians are surface, (n,) bool. If none has enough neighbours, all opaque ones are.
 
     Args:
         points: Centres, (n, 3) metres.
@@ -59,14 +59,14 @@ def _counts(
         return np.zeros(len(indices), np.int64)
     low = points[others].min(axis=0) - 2 * cell
     cells, counts = np.unique(_keys(points[others], low, cell), return_counts=True)
-    unique_keys, which = np.unique(_keys(points[indices], low, cell), return_inverse=True)
+    unique_keys, inverse = np.unique(_keys(points[indices], low, cell), return_inverse=True)
     sums = np.zeros(len(unique_keys), np.int64)
     for step in np.ndindex(3, 3, 3):
         x, y, z = (int(part) - 1 for part in step)
         keys = unique_keys + ((x << 42) + (y << 21) + z)
         at = np.minimum(np.searchsorted(cells, keys), len(cells) - 1)
         sums += np.where(cells[at] == keys, counts[at], 0)
-    around: NDArray[np.int64] = sums[which]
+    around: NDArray[np.int64] = sums[inverse]
     return around
 
 
@@ -85,8 +85,8 @@ def sample_solid(
     Args:
         points: Centres, (n, 3) metres.
         gaussians: Their shapes.
-        spacing: Maximum distance between samples in metres, except on very large Gaussians. Gaussians smaller than
-            this are represented by their centre.
+        spacing: Maximum distance between samples in metres, except on very large Gaussians. Smaller Gaussians are
+            represented by their centres.
     """
     is_solid = find_solid(points, gaussians) if gaussians.solid is None else gaussians.solid
     points, gaussians = points[is_solid], gaussians.where(is_solid)

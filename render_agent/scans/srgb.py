@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOE = 0.0031308  # linear light below this is encoded linearly
-# Entries of the inverse table; the darkest sRGB levels are five entries apart.
+# entries of the inverse table; the darkest sRGB levels are five entries apart
 LIGHT_STEPS = 1 << 14
 
 

@@ -66,7 +66,7 @@ class Texture:
 
     @property
     def bytes(self) -> int:
-        """Memory used by the arrays, in bytes; an image shared by several materials counts once."""
+        """Memory used by the arrays, in bytes. An image shared by several materials counts once."""
         pictures = {id(part.picture): part.picture for part in self.materials}
         picture_bytes = [picture.nbytes for picture in pictures.values() if picture is not None]
         tints = 0 if self.vertex_tints is None else self.vertex_tints.nbytes
@@ -90,8 +90,8 @@ def sample_bilinear(
         picture[row, columns[0]] * (1 - right_share) + picture[row, columns[1]] * right_share
         for row in rows
     )
-    blended: FloatArray = upper * (1 - lower_share) + lower * lower_share
-    return blended
+    result: FloatArray = upper * (1 - lower_share) + lower * lower_share
+    return result
 
 
 def wrap_coordinates(places: FloatArray, wrap: Wrap) -> FloatArray:
@@ -100,10 +100,10 @@ def wrap_coordinates(places: FloatArray, wrap: Wrap) -> FloatArray:
         return np.asarray(np.clip(places, 0, 1), np.float64)
     if wrap == "mirror":
         return np.asarray(1 - np.abs(np.mod(places, 2) - 1), np.float64)
-    repeated: FloatArray = places - np.floor(places)
-    return repeated
+    fractions: FloatArray = places - np.floor(places)
+    return fractions
 
 
 def _edge(index: NDArray[np.int64], size: int, wrap: Wrap) -> NDArray[np.int64]:
-    """Return texel indices wrapped into the image; they may exceed it by one on either side."""
+    """Return texel indices wrapped into the image. They may exceed it by one on either side."""
     return index % size if wrap == "repeat" else np.clip(index, 0, size - 1)

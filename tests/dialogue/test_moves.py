@@ -126,7 +126,7 @@ def test_look_at_turns_moves_and_turns_again():
     point = (4.0, 8.0, 1.0)
     moved = done(look_at=point, left=1.0)
     assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left of the way to the point
-    assert moved.camera.seen(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
+    assert moved.camera.to_camera_frame(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
     assert moved.feedback == (
         "turned to the point (4, 8, 1); moved 1 m to the left; then turned to the point again"
     )

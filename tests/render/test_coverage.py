@@ -69,7 +69,7 @@ def test_empty_room_is_fully_visible_and_each_view_shows_its_part(cloud):
     seen = [visible_points(surface, room, renderer, camera) for camera in views]
     assert np.any(seen, axis=0).mean() == pytest.approx(1.0, abs=0.01)
     for camera, points in zip(views, seen, strict=True):
-        local = camera.seen(surface.points)
+        local = camera.to_camera_frame(surface.points)
         inside = (np.abs(local[:, :2]).max(axis=1) < local[:, 2]) & (local[:, 2] > 0)
         assert (points != inside).mean() < 0.01
 

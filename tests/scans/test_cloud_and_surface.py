@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from render_agent.errors import SceneError
 from render_agent.scans.formats import point_cloud as cloud
 from render_agent.scans.formats.cleaning import Scan
-from render_agent.scans.free_space.surface import areas_and_normals, cut, first_per_cell
+from render_agent.scans.free_space.surface import areas_and_normals, bisect_edges, first_per_cell
 
 
 def test_thinning_keeps_positions_and_colours():
@@ -53,7 +53,7 @@ coordinates = arrays(np.float32, (5, 3, 3), elements=st.floats(-3, 3, width=32))
 
 @given(corners=coordinates, longest=st.floats(0.3, 3))
 def test_pieces_are_short_and_preserve_area(corners, longest):
-    pieces = cut(corners, longest, 1_000_000)
+    pieces = bisect_edges(corners, longest, 1_000_000)
     edges = np.linalg.norm(pieces.corners[:, [1, 2, 0]] - pieces.corners, axis=2)
     assert edges.max() <= longest
     before, after = (areas_and_normals(part)[0].sum() for part in (corners, pieces.corners))
@@ -62,9 +62,9 @@ def test_pieces_are_short_and_preserve_area(corners, longest):
 
 def test_cut_returns_none_if_there_are_too_many_pieces():
     corners = np.array([[[0, 0, 0], [1e6, 0, 0], [0, 1e6, 0]]], np.float32)
-    assert cut(corners, 0.1, 10_000) is None
+    assert bisect_edges(corners, 0.1, 10_000) is None
     near = np.array([[-1, -1, -1], [1, 1, 1]], float)
-    clipped = cut(corners, 0.1, 10_000, near)
+    clipped = bisect_edges(corners, 0.1, 10_000, near)
     assert areas_and_normals(clipped.corners)[0].sum() == pytest.approx(1, rel=0.2)
 
 

@@ -248,7 +248,7 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     corners = box.corners
     middle = (_unit(corners - np.array(position))).mean(axis=0) + np.array(position)
     camera = _camera_towards(position, middle)
-    local = camera.seen(corners)
+    local = camera.to_camera_frame(corners)
     if (local[:, 2] > 1e-3).all():
         half_width, half_height = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
         if max(half_width, half_height) <= MAX_TANGENT:

@@ -1,1 +1,1 @@
-"""Stand-in rooms of coloured boxes, built from annotations if a scan is missing. Start with `annotated_room.py`."""
+"""Stand-in rooms of coloured boxes, built from annotations for missing scans. Start with `annotated_room.py`."""

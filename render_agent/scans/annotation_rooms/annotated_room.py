@@ -1,4 +1,4 @@
-"""Build a stand-in for a scan from VSI-Bench's annotations: a room of coloured boxes."""
+"""Builds a stand-in for a scan from VSI-Bench's annotations: a room of coloured boxes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WALL_COLOUR = (226, 222, 214)
 
 BAR_METRES = 0.03  # thickness of the edges of a box that contains another
 
-# Corner indices around each face of a box: lower and upper end of axis 0, 1, 2.
+# corner indices around each face of a box: lower and upper end of axes 0, 1, 2
 BOX_FACES = np.array(
     [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
 )
@@ -50,9 +50,8 @@ class _Quads:
 def build_annotated_room(annotation: SceneAnnotation, source: Path | None = None) -> Scene:
     """Build the room of an annotation, with every box in its category's colour.
 
-    The floor has exactly the annotated area, at the height of the lowest box corner. It has half-metre
-    tiles and low walls. A box that contains another one is drawn as its edges only. The world frame is
-    that of the annotations.
+    The floor has exactly the annotated area, half-metre tiles and low walls, and is at the height of the lowest box
+    corner. Only the edges are drawn of a box that contains another one. The world frame is that of the annotations.
 
     Raises:
         SceneError: There are no boxes, or they are too far apart to be in one room.
@@ -106,7 +105,7 @@ def _edges(box: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
 
 
 def _holders(boxes: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
-    """Return which boxes contain another one completely, (n,) bool; corners: (n, 8, 3) metres."""
+    """Return which boxes completely contain another one, (n,) bool; corners: (n, 8, 3) metres."""
     holds_another = np.zeros(len(boxes), bool)
     volumes = np.array([box.size.prod() for box in boxes])
     for number, box in enumerate(boxes):
@@ -133,9 +132,9 @@ def _walls(floor: Floor, level: float) -> _Quads:
 
 
 def _add_height(places: FloatArray, height: float) -> FloatArray:
-    """Return places (…, 2) as (…, 3) at the given height in metres."""
-    lifted: FloatArray = np.insert(places, 2, height, axis=-1)
-    return lifted
+    """Return places (…, 2) as (…, 3), with z set to a height in metres."""
+    result: FloatArray = np.insert(places, 2, height, axis=-1)
+    return result
 
 
 def _to_uint8(values: NDArray[Any]) -> NDArray[np.uint8]:

@@ -24,9 +24,9 @@ MAX_LENGTH_METRES = 1e6  # largest plausible coordinate or length
 MIN_ROOM_SQUARE_METRES, MAX_ROOM_SQUARE_METRES = (
     0.1,
     10_000,
-)  # square metres; the smallest official room has 2.4
+)  # limits in square metres; the smallest official room has 2.4
 
-# Errors raised by malformed entries, including strings evaluated as Python literals.
+# errors raised by malformed entries, including strings evaluated as Python literals
 ENTRY_ERRORS = (
     KeyError,
     TypeError,
@@ -54,7 +54,7 @@ class SceneAnnotation:
     Attributes:
         dataset: Name of the dataset.
         scene: Name of the scene.
-        counts: Objects per category as the benchmark counts them, not always the number of boxes.
+        counts: Objects per category as counted by the benchmark, which may differ from the number of boxes.
         room_size: Square metres.
         room_centre: (3,) metres, or None if not given.
         objects: The annotated objects.
@@ -74,7 +74,7 @@ def is_annotation_file(path: Path) -> bool:
 
 
 def find_annotation_files(path: Path) -> list[Path]:
-    """Return the annotation files in a folder, or the file itself; raise QuestionsError if there are none."""
+    """Return the annotation files in a folder, or the file itself. Raises QuestionsError if there are none."""
     files = sorted(path.glob(FILES)) if path.is_dir() else [path]
     if not files:
         raise QuestionsError(
@@ -92,15 +92,15 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
     annotations: dict[str, SceneAnnotation] = {}
     for file in find_annotation_files(path):
         try:
-            annotations |= _read(file, read_bounded(file))
+            annotations |= _parse_file(file, read_bounded(file))
         except (OSError, ValueError) as error:
             raise QuestionsError(f"cannot read the annotations in {file}: {error}") from error
     return annotations
 
 
 @lru_cache(maxsize=4)  # requested repeatedly for the same files
-def _read(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
-    """Parse the content of an annotation file; raise ValueError if it is not JSON."""
+def _parse_file(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
+    """Parse the content of an annotation file. Raises ValueError if it is not JSON."""
     scenes = parse_json(content.decode("utf-8"))
     if not isinstance(scenes, dict) or not scenes:
         raise QuestionsError(
@@ -135,7 +135,11 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
         counts={str(name): int(count) for name, count in counts.items()},
         room_size=room_size,
         room_centre=None if centre is None else vector(_plain(centre), 3),
-        objects=tuple(_object(str(label), box) for label, some in boxes.items() for box in some),
+        objects=tuple(
+            _object(str(label), box)
+            for label, category_boxes in boxes.items()
+            for box in category_boxes
+        ),
     )
 
 
@@ -152,7 +156,7 @@ def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
 
 
 def _plain(value: Any) -> Any:
-    """Evaluate a string that contains a Python literal; the official files have both forms."""
+    """Evaluate a string that contains a Python literal, because the official files contain both literals and strings."""
     return ast.literal_eval(value) if isinstance(value, str) else value
 
 
@@ -164,7 +168,9 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def vector(values: Any, length: int) -> FloatArray:
-    """Convert a list of `length` numbers to an array; raise ValueError if it is not one or a number is too large."""
+    """Convert a list of `length` numbers to an array. Raises ValueError if it is not such a list or a number is too
+    large.
+    """
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Construct a floor of square cells from a room's area and the boxes on it."""
+"""Constructs a floor of square cells from a room's area and the boxes on it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Floor:
 
     def squares(self) -> FloatArray:
         """Return the corners of the cells, counter-clockwise, (n, 4, 2) metres, world frame."""
-        around = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-        corners: FloatArray = (self.cells[:, None] + around) * self.side @ self.turn
+        offsets = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+        corners: FloatArray = (self.cells[:, None] + offsets) * self.side @ self.turn
         return corners
 
     def border(self) -> FloatArray:
@@ -43,7 +43,7 @@ class Floor:
         places = (self.cells - self.cells.min(axis=0) + 1).T
         occupied = np.zeros(places.max(axis=1) + 2, bool)
         occupied[tuple(places)] = True
-        # The neighbour beyond each side, in the order of the corners that the sides start at.
+        # the neighbour beyond each side, in the order of the corners at which the sides start
         sides = [(0, -1), (1, 0), (0, 1), (-1, 0)]
         ends = np.array([~occupied[places[0] + right, places[1] + up] for right, up in sides]).T
         number, first = np.nonzero(ends)
@@ -52,10 +52,10 @@ class Floor:
 
 
 def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Floor:
-    """Construct a floor of exactly `area` square metres under some boxes.
+    """Construct a floor of exactly `area` square metres under boxes.
 
-    The floor is a rectangle around the boxes if the area suffices. Otherwise it is the part of that rectangle
-    that is nearest to the boxes.
+    If the area is large enough, the floor is a rectangle around the boxes; otherwise, the part of that rectangle that
+    is nearest to the boxes.
 
     Args:
         corners: Corners of the boxes, (b, 8, 3) metres, world frame.
@@ -65,10 +65,10 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     turn = _turn(directions)
     count = max(1, round(area / CELL_METRES**2))
     side = float(np.sqrt(area / count))
-    rotated = corners[:, :, :2] @ turn.T
-    low, high = rotated.min(axis=1), rotated.max(axis=1)
+    rotated_corners = corners[:, :, :2] @ turn.T
+    low, high = rotated_corners.min(axis=1), rotated_corners.max(axis=1)
     inner = low.min(axis=0), high.max(axis=0)
-    # Wide enough that all candidate cells exceed the area, however elongated the inner rectangle is.
+    # Wide enough for the candidate cells to exceed the area, however elongated the inner rectangle is.
     margin = np.sqrt(area) / 2 + 2 * side
     first = np.floor((inner[0] - margin) / side).astype(np.int64)
     last = np.ceil((inner[1] + margin) / side).astype(np.int64)
@@ -78,7 +78,7 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     ).reshape(-1, 2)
     middles = (cells + 0.5) * side
     outside = _away(middles, inner[0][None], inner[1][None])
-    # Distances up to half a cell are rounding of the rectangle to whole cells.
+    # Distances up to half a cell come from rounding the rectangle to whole cells.
     outside = np.where(outside <= side / 2, 0.0, outside)
     order = np.lexsort((cells[:, 0], cells[:, 1], _away(middles, low, high).round(6), outside))
     return Floor(cells[np.sort(order[:count])], side, turn)
@@ -88,9 +88,9 @@ def _turn(directions: FloatArray) -> FloatArray:
     """Return the axes, (2, 2) rows, to which most edges are parallel or perpendicular."""
     turns = directions[:, 0] + 1j * directions[:, 1]
     lengths = np.abs(turns)
-    used = lengths > 1e-9
+    mask = lengths > 1e-9
     # The fourth power maps directions that differ by right angles to the same angle.
-    mean = ((turns[used] / lengths[used]) ** 4 * lengths[used]).sum() if used.any() else 1.0
+    mean = ((turns[mask] / lengths[mask]) ** 4 * lengths[mask]).sum() if mask.any() else 1.0
     yaw = float(np.angle(mean)) / 4 if abs(mean) > 1e-9 else 0.0
     return np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
 
@@ -98,10 +98,10 @@ def _turn(directions: FloatArray) -> FloatArray:
 def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]:
     """Return the distance of places, (n, 2), from the nearest rectangle with corners `low` and `high`, (r, 2): (n,) metres.
 
-    The Chebyshev distance is used, so that places at equal distance from a rectangle form a rectangle.
+    Uses the Chebyshev distance, so that places at equal distance from a rectangle form a rectangle.
     """
     nearest = np.full(len(places), np.inf)
-    for lowest, highest in zip(low, high, strict=True):
-        distances = np.maximum(lowest - places, places - highest).T
+    for low_corner, high_corner in zip(low, high, strict=True):
+        distances = np.maximum(low_corner - places, places - high_corner).T
         nearest = np.minimum(nearest, np.maximum(np.maximum(*distances), 0.0))
     return nearest

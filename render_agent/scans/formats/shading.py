@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.free_space.surface import (
     areas_and_normals,
-    cut,
+    bisect_edges,
     face_corners,
     longest_edges,
 )
@@ -142,7 +142,7 @@ def occlusion(
     while np.prod(size / cell + 2) > MAX_CELLS:
         cell *= 1.25
     corners = points[faces]
-    pieces = cut(corners[longest_edges(corners)[0] > cell], cell, MAX_PIECES)
+    pieces = bisect_edges(corners[longest_edges(corners)[0] > cell], cell, MAX_PIECES)
     if pieces is None:
         return np.zeros(len(places), np.float32)
     surface = np.concatenate([points, pieces.corners.mean(axis=1, dtype=np.float32)])

@@ -1,6 +1,6 @@
 """Free space: where a camera can stand in a scene, and how far it can move.
 
-Clearances of both meshes and clouds are distances to surface samples in a k-d tree. A clearance of 0.2 m is accurate
+For meshes and clouds alike, clearances are distances to surface samples in a k-d tree. A clearance of 0.2 m is accurate
 to 2 cm, usually to millimetres (see `surface_samples`).
 """
 
@@ -31,11 +31,11 @@ Position = NDArray[Any] | tuple[float, float, float]
 FloatArray = NDArray[np.float64]
 
 STEP_METRES = 0.01  # spacing of the collision checks along a move
-ROUNDING_METRES = 1e-9  # tolerance for rounding when the same steps are summed differently
+ROUNDING_METRES = 1e-9  # tolerance for rounding when the same steps are summed in a different order
 STEPS_BACK = 3  # a stopped camera backs up at most this many steps to regain the slack
-# Above the floor; surface that fills this range is a wall, other surface is furniture.
+# range above the floor; surface that fills it is a wall, other surface is furniture
 TALL_METRES = (1.7, 2.3)
-STOREY_METRES = 1.8  # a scan that is this much higher than its ceiling has another storey
+STOREY_METRES = 1.8  # a scan that extends this far above its ceiling has another storey
 LEVEL_METRES = 0.3  # surface within this height of the floor or ceiling belongs to it
 
 
@@ -49,8 +49,8 @@ class FreeSpace:
         floor: Height of the floor in metres.
         ceiling: Height of the ceiling in metres.
         top: Height of the top of the scan in metres.
-        mirrored_at: As in the scene. Places are found in the unmirrored scene and then mirrored, so that both
-            scenes have the same ones.
+        mirrored_at: As in the scene. Places are found in the unmirrored scene and then mirrored, so that both scenes
+            have the same places.
     """
 
     tree: cKDTree
@@ -98,8 +98,8 @@ class FreeSpace:
     ) -> tuple[FloatArray, Obstacle | None]:
         """Move from `start` along `offset` until an obstacle or the bounds.
 
-        The move stops before it comes closer than `radius` to a surface. If it starts closer than that, it may
-        not come any closer.
+        The move stops before it comes closer than `radius` to a surface. A move that starts closer may not come any
+        closer.
 
         Args:
             start: (3,) metres, world frame.
@@ -117,12 +117,12 @@ class FreeSpace:
         steps = max(1, int(np.ceil(share * length / STEP_METRES)))
         places = start + np.linspace(0.0, share, steps + 1)[:, None] * offset
         clearances = self._clearances(places, radius + 2 * SLACK_METRES)
-        required = np.minimum(radius, np.maximum.accumulate(clearances))[:-1]
-        too_close = np.flatnonzero(clearances[1:] < required - ROUNDING_METRES)
+        required_clearance = np.minimum(radius, np.maximum.accumulate(clearances))[:-1]
+        too_close = np.flatnonzero(clearances[1:] < required_clearance - ROUNDING_METRES)
         if len(too_close):
-            last = int(too_close[0])
-            end = places[_last_step(clearances, last, radius)]
-            return end, self._obstacle(end, places[last + 1])
+            last_step = int(too_close[0])
+            end = places[_last_step(clearances, last_step, radius)]
+            return end, self._obstacle(end, places[last_step + 1])
         if share == 1.0:
             return start + offset, None
         end = places[-1]
@@ -135,7 +135,7 @@ class FreeSpace:
         return end, "ceiling" if self.ceiling < self.top - LEVEL_METRES / 10 else "bounds"
 
     def nearest_free(self, position: Position, radius: float = CLEARANCE_METRES) -> FloatArray:
-        """Return `position`, (3,) metres, if it is free, else the nearest free place.
+        """Return `position`, (3,) metres, if it is free, otherwise the nearest free place.
 
         A place is free if it is within the bounds and at least `radius` metres from all surfaces.
         """
@@ -154,13 +154,13 @@ class FreeSpace:
         return self.mirror(self._area(height)[0].copy())
 
     def start_places(self, most: int, height: float = 1.6) -> FloatArray:
-        """Return `start_position` and further places in the same open area, far apart, (n, 3) metres, at most `most`."""
+        """Return at most `most` places, (n, 3) metres: `start_position` and others in the same open area, far apart."""
         area = self._area(height)
-        others = farthest_point_sample(area[1:], area[0], most - 1)
-        return self.mirror(np.array([area[0], *others]))
+        other_places = farthest_point_sample(area[1:], area[0], most - 1)
+        return self.mirror(np.array([area[0], *other_places]))
 
     def _area(self, height: float) -> FloatArray:
-        """Return the places of the open area of the unmirrored scene, (n, 3) metres, that of `start_position` first."""
+        """Return the places of the open area of the unmirrored scene, (n, 3) metres, starting with `start_position`."""
         if height not in self._areas:
             self._areas[height] = standing_area(
                 self.unmirrored_samples,
@@ -178,43 +178,45 @@ class FreeSpace:
         )
         return self.mirror(places)
 
-    def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
-        """Return the distances, (n,) metres, to the nearest surface, or inf beyond `farthest`."""
-        distances: FloatArray = self.tree.query(places, distance_upper_bound=farthest)[0]
+    def _clearances(self, places: FloatArray, max_distance: float = np.inf) -> FloatArray:
+        """Return the distances, (n,) metres, to the nearest surface, or inf beyond `max_distance`."""
+        distances: FloatArray = self.tree.query(places, distance_upper_bound=max_distance)[0]
         return distances
 
     def mirror(self, places: FloatArray) -> FloatArray:
-        """Convert places, (…, 3) metres, between the scene and its unmirrored original; no-op if not mirrored."""
+        """Convert places, (…, 3) metres, between the scene and its unmirrored original; no-op if it is not mirrored."""
         if self.mirrored_at is None:
             return places
         return places * (-1.0, 1.0, 1.0) + (2 * self.mirrored_at, 0.0, 0.0)
 
-    def _unmirrored_clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
+    def _unmirrored_clearances(
+        self, places: FloatArray, max_distance: float = np.inf
+    ) -> FloatArray:
         """Return the clearances, (n,) metres, of places in the unmirrored scene."""
-        return self._clearances(self.mirror(places), farthest)
+        return self._clearances(self.mirror(places), max_distance)
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
         available = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
         target, available = np.abs(offset), np.maximum(available, 0.0)
         shares = np.ones(3)
-        beyond = target > available + ROUNDING_METRES
-        shares[beyond] = available[beyond] / target[beyond]
+        is_outside = target > available + ROUNDING_METRES
+        shares[is_outside] = available[is_outside] / target[is_outside]
         axis = int(shares.argmin())
         return float(shares[axis]), axis
 
     def _obstacle(self, end: FloatArray, beyond: FloatArray) -> Obstacle:
-        """Classify what stops a camera at `end` from moving on to `beyond`."""
-        nearest = np.asarray(self.tree.data)[self.tree.query(beyond)[1]]
-        towards = nearest - end
+        """Classify the obstacle that stops a camera at `end` from moving on to `beyond`."""
+        surface_point = np.asarray(self.tree.data)[self.tree.query(beyond)[1]]
+        towards = surface_point - end
         if abs(towards[2]) > np.hypot(towards[0], towards[1]):
-            if nearest[2] < self.floor + LEVEL_METRES / 2 and towards[2] < 0:
+            if surface_point[2] < self.floor + LEVEL_METRES / 2 and towards[2] < 0:
                 return "floor"
-            is_top = nearest[2] > self.ceiling - LEVEL_METRES and towards[2] > 0
+            is_top = surface_point[2] > self.ceiling - LEVEL_METRES and towards[2] > 0
             return "ceiling" if is_top else "furniture"
         high = min(self.floor + TALL_METRES[1], self.ceiling - LEVEL_METRES)
         low = min(self.floor + TALL_METRES[0], high)
-        column = np.column_stack([np.tile(nearest[:2], (5, 1)), np.linspace(low, high, 5)])
+        column = np.column_stack([np.tile(surface_point[:2], (5, 1)), np.linspace(low, high, 5)])
         return "wall" if np.median(self._clearances(column)) < LEVEL_METRES / 2 else "furniture"
 
 

@@ -1,4 +1,4 @@
-"""Exact contact of boxes and points with the faces of a mesh: what reaches into a box, and what is below a point."""
+"""Exact contact of boxes and points with the faces of a mesh: finds faces that reach into a box or are below a point."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 
-LARGE_METRES = 0.2  # faces with a larger bounding radius are not indexed, but tested every time
-ROUNDING = 1e-6  # tolerance of barycentric coordinates, so that no line passes between two faces
+LARGE_METRES = 0.2  # faces with a larger bounding radius are not indexed but tested every time
+# Tolerance of barycentric coordinates, so that no line passes between two adjacent faces.
+ROUNDING = 1e-6
 
 
 class MeshContact:
@@ -51,8 +52,8 @@ class MeshContact:
     def _near(self, low: Array, high: Array) -> NDArray[np.intp]:
         """Return the indices of the faces whose bounding boxes touch the one from `low` to `high`."""
         radius = float(np.linalg.norm(high - low)) / 2 + LARGE_METRES
-        indexed = self._small[self._tree.query_ball_point((low + high) / 2, radius)]
-        near = np.concatenate([indexed, self._large])
+        candidates = self._small[self._tree.query_ball_point((low + high) / 2, radius)]
+        near = np.concatenate([candidates, self._large])
         for axis in (2, 0, 1):
             touches = (self._low[axis][near] <= high[axis]) & (self._high[axis][near] >= low[axis])
             near = near[touches]
@@ -66,7 +67,7 @@ class MeshContact:
 
 
 def reach_into(corners: Array, box: OrientedBox) -> BoolArray:
-    """Return which triangles, (n, 3, 3), share a point with the inside of a box, (n,) bool.
+    """Return which triangles, (n, 3, 3), intersect the inside of a box, (n,) bool.
 
     Uses the separating axis theorem over 13 axes (Akenine-Möller 2001).
     """
@@ -79,9 +80,9 @@ def reach_into(corners: Array, box: OrientedBox) -> BoolArray:
     axes = np.concatenate(
         [normals, np.cross(edges[:, :, None], np.eye(3)).reshape(-1, 9, 3)], axis=1
     )
-    projected = local @ axes.transpose(0, 2, 1)
+    projections = local @ axes.transpose(0, 2, 1)
     reach = np.abs(axes) @ half
-    is_separated = (projected.min(1) >= reach) | (projected.max(1) <= -reach)
+    is_separated = (projections.min(1) >= reach) | (projections.max(1) <= -reach)
     inside[inside] = ~(is_separated & (reach > 0)).any(1)  # an axis of length 0 separates nothing
     return inside
 
@@ -90,7 +91,7 @@ def heights_at(points: Array, corners: Array) -> Array:
     """Return the heights at which vertical lines through points, (k, 2), meet triangles, (n, 3, 3).
 
     Returns:
-        (k, n) metres; nan if a line misses a triangle, as it does a vertical one.
+        (k, n) metres; nan if a line misses a triangle. All lines miss vertical triangles.
     """
     flat, heights = corners[:, :, :2], corners[:, :, 2]
     first, second = flat[:, 1] - flat[:, 0], flat[:, 2] - flat[:, 0]
@@ -99,6 +100,8 @@ def heights_at(points: Array, corners: Array) -> Array:
     offset = points[:, None] - flat[:, 0]
     u = (offset[..., 0] * second[:, 1] - offset[..., 1] * second[:, 0]) / double_area
     v = (first[:, 0] * offset[..., 1] - first[:, 1] * offset[..., 0]) / double_area
-    met = heights[:, 0] + u * (heights[:, 1] - heights[:, 0]) + v * (heights[:, 2] - heights[:, 0])
+    results = (
+        heights[:, 0] + u * (heights[:, 1] - heights[:, 0]) + v * (heights[:, 2] - heights[:, 0])
+    )
     is_hit = (u >= -ROUNDING) & (v >= -ROUNDING) & (u + v <= 1 + ROUNDING)
-    return np.where(is_hit, met, np.nan)
+    return np.where(is_hit, results, np.nan)

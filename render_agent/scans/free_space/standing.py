@@ -1,4 +1,4 @@
-"""Find free places: in the middle of a room, or nearest to a place that is not free."""
+"""Finds free places: in the middle of a room, or nearest to an occupied place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from render_agent.scans.camera import FloatArray, Vector
 
 Clearances = Callable[[FloatArray, float], FloatArray]
-"""Maps places, (n, 3) metres, and a maximum to distances from the nearest surface, (n,) metres, inf beyond the maximum."""
+"""Maps places, (n, 3) metres, and a maximum to distances from the nearest surface, (n,) metres; inf beyond the maximum.
+"""
 
 CLEARANCE_METRES = 0.2  # distance that a camera keeps from walls and furniture
 SLACK_METRES = 0.01  # extra clearance of chosen places, so that the camera is not stuck there
 LATTICE_METRES = 0.1  # spacing of candidate places
-MAX_PLACES = 160_000  # the lattice is coarser in scans that need more candidates
+MAX_PLACES = 160_000  # the lattice is coarser in scans that would need more candidates
 FLOOR_METRES = 0.15  # surface within this height of the floor is floor
 GENEROUS_METRES = 0.6  # more clearance than this does not make a place better
 
@@ -27,7 +28,7 @@ NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
 def free_place(
     clearances: Clearances, bounds: FloatArray, target: FloatArray, radius: float
 ) -> FloatArray | None:
-    """Return the place nearest to `target` with enough clearance, or None if there is none within a few metres.
+    """Return the nearest place to `target` with enough clearance; None if there is none within a few metres.
 
     Args:
         clearances: Measures distances to the surface.
@@ -46,18 +47,19 @@ def free_place(
             clearances(places, radius + 2 * SLACK_METRES) >= radius + SLACK_METRES
         )
         if len(free):
-            nearest: FloatArray = places[free[0]]
-            return nearest
+            place: FloatArray = places[free[0]]
+            return place
     return None
 
 
 def standing_area(
     samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
 ) -> FloatArray:
-    """Return the places of the room's open area, (n, 3) metres; the first is near its middle and not in a narrow spot.
+    """Return the places of the room's open area, (n, 3) metres. The first is near the middle and not in a narrow spot.
 
-    The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a
-    bed, are only used if all are. If no place at this height is free, the place with the most clearance is returned.
+    The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a bed,
+    are only used if there are no others. If no place at this height is free, the place with the most clearance is
+    returned.
 
     Args:
         samples: Surface points, (s, 3) metres.
@@ -78,8 +80,8 @@ def standing_area(
         area = _largest_area(bare)
         middle = _middle_of(area, places, clearance)
     bare &= area
-    others = bare if bare.any() else area
-    return np.concatenate([places[middle][None], places[others]])
+    area_places = bare if bare.any() else area
+    return np.concatenate([places[middle][None], places[area_places]])
 
 
 def _middle_of(
@@ -94,19 +96,19 @@ def _middle_of(
 def farthest_point_sample(
     places: FloatArray, first: FloatArray | Vector, most: int
 ) -> list[Vector]:
-    """Return at most `most` places, (n, 3) in metres, by farthest-point sampling from `first`.
+    """Return at most `most` places, (n, 3) metres, by farthest-point sampling from `first`.
 
-    `first` is not among the results.
+    The result does not include `first`.
     """
     away = np.linalg.norm(places - np.array(first), axis=1)
     positions: list[Vector] = []
     while len(positions) < min(most, len(places)):
-        farthest = int(away.argmax())
-        if away[farthest] <= 0:
+        index = int(away.argmax())
+        if away[index] <= 0:
             break
-        x, y, z = (float(value) for value in places[farthest])
+        x, y, z = (float(value) for value in places[index])
         positions.append((x, y, z))
-        away = np.minimum(away, np.linalg.norm(places - places[farthest], axis=1))
+        away = np.minimum(away, np.linalg.norm(places - places[index], axis=1))
     return positions
 
 
@@ -115,7 +117,7 @@ def standing_places(
 ) -> FloatArray:
     """Return all free lattice places over scanned floor, (n, 3) metres; see `standing_area`.
 
-    They are LATTICE_METRES apart, more in very large scans. If none is free, the place with the most clearance is
+    They are LATTICE_METRES apart, or more in very large scans. If none is free, the place with the most clearance is
     returned.
     """
     reach = CLEARANCE_METRES + 2 * SLACK_METRES
@@ -134,10 +136,10 @@ def _free_level(
     height: float,
     reach: float,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return a horizontal lattice of places, (x, y, 3) metres, their clearances, and which are free, both (x, y).
+    """Return a horizontal lattice of places, (x, y, 3) metres, their clearances, (x, y), and which are free, (x, y).
 
-    Clearances are measured up to `reach` metres. Places over scanned floor are preferred: if any is free, the others
-    do not count as free.
+    Clearances are measured up to `reach` metres. Places over scanned floor are preferred: if any of them is free, other
+    places do not count as free.
     """
     level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
     x, y = _lattice(bounds)
@@ -171,16 +173,16 @@ def _over_floor(
 
     level = samples[np.abs(samples[:, 2] - floor) <= FLOOR_METRES]
     # Padded, because closing would erode the floor at the border.
-    filled = np.pad(_counts(level, x, y) > 0, 4)
-    padded: NDArray[np.bool_] = binary_closing(filled, iterations=3)
-    return padded[4:-4, 4:-4]
+    occupied = np.pad(_counts(level, x, y) > 0, 4)
+    closed_cells: NDArray[np.bool_] = binary_closing(occupied, iterations=3)
+    return closed_cells[4:-4, 4:-4]
 
 
 def _over_furniture(samples: FloatArray, places: FloatArray, floor: float) -> NDArray[np.bool_]:
     """Return which places of a horizontal lattice, (x, y, 3), have surface between them and the floor, (x, y) bool."""
     x, y, level = places[:, 0, 0], places[0, :, 1], places[0, 0, 2]
-    between = samples[(samples[:, 2] > floor + FLOOR_METRES) & (samples[:, 2] < level)]
-    return _counts(between, x, y) > 0
+    furniture = samples[(samples[:, 2] > floor + FLOOR_METRES) & (samples[:, 2] < level)]
+    return _counts(furniture, x, y) > 0
 
 
 def _counts(samples: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:

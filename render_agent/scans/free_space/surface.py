@@ -1,4 +1,4 @@
-"""Split a scan's surface into small pieces, and sample it densely enough to measure clearances."""
+"""Splits a scan's surface into small pieces, and samples it densely enough to measure clearances."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ class Pieces:
     new: NDArray[np.float32]
 
 
-def cut(
-    corners: Corners, longest: float, max_pieces: int, box: NDArray[np.float64] | None = None
+def bisect_edges(
+    corners: Corners, max_edge: float, max_pieces: int, box: NDArray[np.float64] | None = None
 ) -> Pieces | None:
-    """Bisect triangles across their longest edge until no edge is longer than `longest`.
+    """Bisect triangles across their longest edge until no edge is longer than `max_edge`.
 
     Args:
         corners: Triangles, (k, 3, 3) metres.
-        longest: Maximum edge length in metres.
+        max_edge: Maximum edge length in metres.
         max_pieces: Maximum number of pieces.
-        box: (2, 3) metres; pieces completely outside are dropped.
+        box: (2, 3) metres; pieces that are completely outside are dropped.
 
     Returns:
         The pieces, or None if there would be more than `max_pieces`.
     """
-    finished = [corners[:0]]
+    pieces = [corners[:0]]
     new = [corners[:0, 0]]
     count = 0
     while len(corners):
@@ -77,29 +77,29 @@ def cut(
             high, low = corners.max(axis=1), corners.min(axis=1)
             corners = corners[((high >= box[0]) & (low <= box[1])).all(axis=1)]
         lengths, first = longest_edges(corners)
-        short = lengths <= longest
-        finished.append(corners.take(np.flatnonzero(short), axis=0))
+        short = lengths <= max_edge
+        pieces.append(corners.take(np.flatnonzero(short), axis=0))
         long = np.flatnonzero(~short)
         count += len(corners) - len(long)
         if count + 2 * len(long) > max_pieces:
             return None
         corners, middles = _bisect(corners, long, first)
         new.append(middles)
-    return Pieces(np.concatenate(finished), np.concatenate(new))
+    return Pieces(np.concatenate(pieces), np.concatenate(new))
 
 
 def _bisect(
-    corners: Corners, which: NDArray[np.intp], first: NDArray[np.intp]
+    corners: Corners, indices: NDArray[np.intp], first: NDArray[np.intp]
 ) -> tuple[Corners, NDArray[np.float32]]:
-    """Bisect some triangles; return the halves, (2k, 3, 3), and the new vertices, (k, 3).
+    """Bisect triangles. Return the halves, (2k, 3, 3), and the new vertices, (k, 3).
 
     Args:
         corners: All triangles, (n, 3, 3).
-        which: Indices of those to bisect, (k,).
+        indices: Indices of the triangles to bisect, (k,).
         first: Corner at which the edge to cut starts, (n,).
     """
-    start, flat = first.take(which), corners.reshape(-1, 3)
-    a, b, c = (flat.take(3 * which + (start + turn) % 3, axis=0) for turn in range(3))
+    start, flat = first.take(indices), corners.reshape(-1, 3)
+    a, b, c = (flat.take(3 * indices + (start + turn) % 3, axis=0) for turn in range(3))
     middle = (a + b) / np.float32(2)
     halves = np.empty((2, len(a), 3, 3), np.float32)
     halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
@@ -115,17 +115,17 @@ def first_per_cell(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
     if int(keys.max()).bit_length() + bits > 63:
         return np.unique(keys, return_index=True)[1]
     # Faster than np.unique, because numpy sorts integers faster than it finds a stable order.
-    numbered = keys << bits | np.arange(len(points))
-    numbered.sort()
-    first = np.flatnonzero(np.diff(numbered >> bits, prepend=-1))
-    return numbered[first] & ((1 << bits) - 1)
+    numbered_keys = keys << bits | np.arange(len(points))
+    numbered_keys.sort()
+    first = np.flatnonzero(np.diff(numbered_keys >> bits, prepend=-1))
+    return numbered_keys[first] & ((1 << bits) - 1)
 
 
 def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
     """Return an integer key for the cubic cell that contains each point, (n, 3) metres."""
     keys = np.zeros(len(points), np.int64)
     for axis_values in points.T:
-        # At most 21 bits per axis; keys repeat if points are spread over more cells than that.
+        # At most 21 bits per axis. Keys repeat if points are spread over more cells.
         steps = ((axis_values - axis_values.min()) / cell).astype(np.int64) & 0x1FFFFF
         keys = keys << int(steps.max()).bit_length() | steps
     return keys
@@ -140,12 +140,12 @@ def inside_box(points: NDArray[Any], box: NDArray[np.float64]) -> NDArray[np.boo
     return inside
 
 
-# Maximum edge length of the pieces whose corners are the samples. A place 0.2 m from a face is then at most
-# 0.205 m from a sample.
+# Maximum edge length of the pieces whose corners are the samples. A place 0.2 m from a face is then at most 0.205 m
+# from a sample.
 SPACING_METRES = 0.08
 
 CELL_METRES = 0.01  # one sample is kept per cell of this size
-MAX_SAMPLES = 2_000_000  # spacing and cells grow until a scene needs no more
+MAX_SAMPLES = 2_000_000  # spacing and cells grow until a scene needs no more samples than this
 COARSER_FACTOR = 1.5  # growth of spacing and cells per attempt
 MARGIN_METRES = 0.5  # surface farther than this outside the bounds is out of reach
 
@@ -155,7 +155,7 @@ def surface_samples(scene: Scene, max_samples: int = MAX_SAMPLES) -> NDArray[np.
     box = scene.bounds + np.array([[-MARGIN_METRES], [MARGIN_METRES]])
     spacing, cell = SPACING_METRES, CELL_METRES
     while True:
-        samples = _spread(scene, box, spacing, 2 * max_samples)
+        samples = _piece_vertices(scene, box, spacing, 2 * max_samples)
         if samples is not None:
             samples = samples[first_per_cell(samples, cell)]
             if len(samples) <= max_samples:
@@ -164,7 +164,7 @@ def surface_samples(scene: Scene, max_samples: int = MAX_SAMPLES) -> NDArray[np.
         cell *= COARSER_FACTOR
 
 
-def _spread(
+def _piece_vertices(
     scene: Scene, box: NDArray[np.float64], spacing: float, max_samples: int
 ) -> NDArray[np.float32] | None:
     """Return the vertices of all pieces in the box, (s, 3), or None if there are too many.
@@ -176,12 +176,12 @@ def _spread(
     if faces is None:
         samples: NDArray[np.float32] = points[inside]
         return samples
-    used = np.zeros(len(points), bool)
-    used[faces] = True
-    parts, count = [points[used & inside]], 0
+    is_used = np.zeros(len(points), bool)
+    is_used[faces] = True
+    parts, count = [points[is_used & inside]], 0
     for first in range(0, len(faces), FACES_PER_CHUNK):
         corners = points[faces[first : first + FACES_PER_CHUNK]]
-        pieces = cut(
+        pieces = bisect_edges(
             corners[longest_edges(corners)[0] > spacing],
             spacing,
             max_samples - count,
@@ -194,5 +194,5 @@ def _spread(
     samples = np.concatenate(parts)
     if inside.all():
         return samples
-    clipped: NDArray[np.float32] = samples[inside_box(samples, box)]
-    return clipped
+    samples_inside: NDArray[np.float32] = samples[inside_box(samples, box)]
+    return samples_inside
