@@ -214,7 +214,12 @@ def _write_changed(
         for change in track(changes, "writing pages"):
             name = change.question_id
             sides = [
-                _side(run, letter, _question(run, run_states.get(name), run_diagnoses, run_plans), folder)
+                _side(
+                    run,
+                    letter,
+                    _question(run, run_states.get(name), run_diagnoses, run_plans),
+                    folder,
+                )
                 | {"differing": differing}
                 for run, letter, run_states, run_diagnoses, run_plans, differing in zip(
                     runs, LETTERS, states, diagnoses, plans, texts, strict=False
