@@ -1,5 +1,5 @@
 """Plug-in package: generates rooms, trains verifiers, benchmarks the program.
 
-Imports `render_agent`, never the reverse. Its commands and policies are entry points in setup.cfg. Start with
+It imports `render_agent`, never the reverse. Its commands and policies are entry points in setup.cfg. Start with
 `room_generator`, `expert` or `bench`.
 """

@@ -27,7 +27,7 @@ from render_agent.tasks.mentions import named_categories
 
 FOLDS, TREES = 5, 100
 
-# Questions about the same categories needed before their most frequent answer is used.
+# Minimum number of questions about the same categories before their most frequent answer is used.
 MIN_SIMILAR_QUESTIONS = 3
 
 SIGNIFICANCE = 0.05  # Holm-corrected p-value (over all methods, types and the mean) below which a type is answerable blind
@@ -44,16 +44,16 @@ class Guess(NamedTuple):
     confidence: float
 
 
-Guesses = Mapping[str, Guess]  # by question id
+Guesses = Mapping[str, Guess]  # guesses by question id
 
-# Fits on the first questions and answers the second; all have the same type.
+# fits on the first questions and answers the second; all have the same type
 Method = Callable[[Sequence[Question], Sequence[Question]], Guesses]
 
 
 def audit(
     questions: Sequence[Question], folds: int = FOLDS, seed: int = 0, trees: int = TREES
 ) -> dict[str, Any]:
-    """Measure how much of a benchmark can be answered without looking, and find the questions responsible.
+    """Measure how much of a benchmark can be answered without looking, and find the questions that cause it.
 
     Chance is uniform over the options of a choice; for numbers and texts it is the most frequent answer of the other
     scenes. Questions are pruned until no method is significantly above chance in their type.
@@ -127,10 +127,10 @@ def compare_exclusions(audited: Mapping[str, Any], others: Collection[str]) -> d
     """Compare the pruned questions with another list of excluded questions.
 
     Returns:
-        `both` counts questions on both lists and `expected` how many would be if as many of each type were drawn at
-        random; `ratio` is their quotient. `precision` is the share of our list that is on the other, `recall` the
-        reverse. `text_left_out` and `text_kept` are mean scores of the `text` method, in percent, on questions that
-        the other list excludes and keeps.
+        `both` is the number of questions on both lists, and `expected` that number if as many questions of each type
+        were drawn at random; `ratio` is their quotient. `precision` is the share of our list that is on the other,
+        `recall` the reverse. `text_left_out` and `text_kept` are mean scores of the `text` method, in percent, on
+        questions that the other list excludes and keeps.
     """
     rows, falling = audited["questions"], audited["falling"]
     types = {row["question_id"]: row["type"] for row in rows}
@@ -164,8 +164,8 @@ def _summarize(
 ) -> dict[str, Any]:
     """Return the score of each method on these questions and its gain over chance, in percent.
 
-    Only gains above 0 are tested. Methods fitted on other scenes fall below chance without any cause: an answer that is
-    frequent elsewhere is less frequent here.
+    Only gains above 0 are tested. Methods fitted on other scenes fall below chance for no reason, because an answer
+    that is frequent elsewhere is less frequent here.
     """
     methods = {}
     for name, answers in guesses.items():
@@ -225,8 +225,8 @@ def _prune(
 ) -> list[tuple[int, float, str]]:
     """Return the pruned questions of a type as (round, negative confidence, id).
 
-    Each round drops the questions that the best method answers most confidently until it is at chance on the rest,
-    then refits all methods. Ends when no method is significantly above chance.
+    Each round drops the questions that the best method answers most confidently until it is at chance on the rest, then
+    refits all methods. It ends when no method is significantly above chance.
     """
     falling: list[tuple[int, float, str]] = []
     for number in range(MAX_ROUNDS):
@@ -273,7 +273,7 @@ def _answer_by_frequency(training: Sequence[Question], held_out: Sequence[Questi
 
 
 def _answer_by_category(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
-    """Answer with the most frequent answer for the categories named in the question, else for its type."""
+    """Answer with the most frequent answer for the categories named in the question, or otherwise for its type."""
     by_categories: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in training:
         by_categories[named_categories(question)].append(question)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from render_agent.options import RunConfig
     from render_agent_lab.bench.script import LengthDistributions
 
-# Run options that bench sets itself.
+# run options that bench sets itself
 RESERVED_OPTIONS = (
     "batch",
     "ply",

@@ -51,7 +51,7 @@ class EngineFactory:
         from render_agent.engines.transformers.model.load import open_model
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
-        # Closing the engine must not unload the model, which stays in `pretrained`.
+        # closing the engine must not unload the model, which stays in `pretrained`
         loaded = open_model(
             build(config).model_name,
             max_model_len=config.max_model_len,

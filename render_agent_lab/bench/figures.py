@@ -12,7 +12,7 @@ from typing import Any
 
 from render_agent_lab.bench.variants import Variant
 
-# Log fields that no schedule may change.
+# log fields that no schedule may change
 TRANSCRIPT_FIELDS = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "finish")
 
 

@@ -1,4 +1,4 @@
-"""Lower bound for the time of a run: the compute and memory traffic that its tokens require on the device.
+"""Lower bound for the duration of a run: the computation and memory traffic that its tokens require on the device.
 
 Every prompt token is multiplied through the weights once, every generated token reads the keys and values before it,
 and every decoding step reads the weights. Time beyond that sum is software overhead.
@@ -28,7 +28,7 @@ class DeviceRates:
 
 
 def lower_bound_seconds(model: Any, work: RunStatistics) -> float:
-    """Return the lower bound in seconds for the work of a run, at the batch sizes it actually had."""
+    """Return the lower bound in seconds for the work of a run, at its actual batch sizes."""
     rates = measure_rates(str(model.device), model.dtype)
     text = model.config.get_text_config()
     heads, width = text.num_attention_heads, getattr(text, "head_dim", None)
@@ -44,7 +44,7 @@ def lower_bound_seconds(model: Any, work: RunStatistics) -> float:
     text_weights -= embedding_weights * (
         1 if getattr(model.config, "tie_word_embeddings", False) else 2
     )
-    # Prompt prefixes shared between questions are prefilled only once.
+    # prompt prefixes shared between questions are prefilled only once
     operations = 2 * text_weights * min(work.first_seen, work.prefilled)
     operations += 4 * text.num_hidden_layers * heads * width * work.attended
     operations += 2 * vision_weights * work.patches
@@ -61,7 +61,7 @@ def measure_rates(device: str, dtype: Any) -> DeviceRates:
 
     cuda = device.startswith("cuda")
     side = 8192 if cuda else 1024
-    # Larger than any cache, smaller than the memory a run leaves free.
+    # larger than any cache, smaller than the memory that a run leaves free
     source = torch.empty((1 << 30) if cuda else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(side, side, device=device, dtype=dtype)

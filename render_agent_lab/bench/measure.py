@@ -69,7 +69,7 @@ class Bench:
         """
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
-            # scripted: the run must not look for weights, which may not exist.
+            # scripted, because the run must not look for weights, which may not exist
             run = start_run(replace(config, engine="scripted", model=None, **options))
             made: list[MeteredEngine] = []
 

@@ -1,4 +1,4 @@
-"""Formats a comparison as a table, as Markdown and as JSON with everything it depends on."""
+"""Formats a comparison as a table, as Markdown, and as JSON with everything that it depends on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from render_agent.util.console import PlainTable
 
-# Columns shown in tables: heading and format. The JSON has all other figures too.
+# Columns shown in tables: heading and format. The JSON also contains all other figures.
 COLUMNS: dict[str, tuple[str, str]] = {
     "engine": ("engine", "{}"),
     "schedule": ("schedule", "{}"),
@@ -32,7 +32,7 @@ PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
 
 
 def describe_environment(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return what the results depend on: command, machine, package versions, model."""
+    """Return everything that the results depend on: command, machine, package versions, model."""
     versions = {}
     for package in PACKAGES:
         try:

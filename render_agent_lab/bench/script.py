@@ -15,7 +15,7 @@ from render_agent.engines.scripted.blind_policies import draw
 from render_agent.score.chance import frequent_answers
 from render_agent_lab.random_models.random_model import FILLER
 
-# Median reply length in tokens and standard deviation of its logarithm. With this spread the longest reply of a batch
+# Median reply length in tokens, and standard deviation of its logarithm. With this spread, the longest reply of a batch
 # is 2.0 (batch of 16) or 2.6 (batch of 64) times the mean, as measured for real replies.
 REPLY_TOKENS, SPREAD = 120, 0.45
 
@@ -72,7 +72,7 @@ class ScriptedWalk:
         self.written: dict[tuple[str, int, bool], str] = {}
 
     def reply(self, request: Request) -> str:
-        """Return the reply to a request: the answer in the last turn of its question, else a step."""
+        """Return the reply to a request: the answer in the last turn of its question, otherwise a step."""
         key = (request.question_id, request.turn, request.is_last_turn)
         if key not in self.written:
             self.written[key] = self._write(*key)

@@ -17,7 +17,7 @@ SCHEDULES = {
     "refill": "each question at its own pace, refilling the batch as questions finish",
 }
 
-# What the transformers engine caches between turns: nothing, image features, or keys and values.
+# what the transformers engine caches between turns: nothing, image features, or keys and values
 REUSES = ("none", "vision", "keys")
 
 OWN = "own"  # reuse of engines that manage their cache themselves
@@ -27,7 +27,7 @@ ENGINES = ("transformers", "vllm", "openai", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run the same questions. `batch_size` is a number or "auto"."""
+    """A way to run the same questions. `batch_size` is a number or "auto"."""
 
     engine: str
     schedule: str

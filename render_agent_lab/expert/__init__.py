@@ -1,4 +1,4 @@
-"""The expert: a scripted policy for imitation learning that describes what it saw, then moves or answers.
+"""The expert: a scripted policy for imitation learning. It describes what it has seen, then moves or answers.
 
 Start with `policy.py`, then `derive.py`.
 """

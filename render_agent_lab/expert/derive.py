@@ -23,9 +23,9 @@ from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
 from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
-UNKNOWN = "?"  # written instead of the position of an object not seen yet
+UNKNOWN = "?"  # replaces the position of an object that has not been seen yet
 
-# Bearings are rounded to this many steps per turn; ten steps are written as 1.0.
+# Bearings are rounded to this many steps per turn. Ten steps are written as 1.0.
 BEARING_STEPS = 100
 
 BEARING_STEP_DEGREES = 360 / BEARING_STEPS  # degrees per step
@@ -45,7 +45,7 @@ class PlanPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known of a scene: everything, or what the views have shown so far."""
+    """The known facts of a scene: all of them, or those that the views have shown so far."""
 
     boxes: Mapping[str, Sequence[OrientedBox]] = field(default_factory=dict)
     """Boxes in the scene's frame, by lower-case category."""
@@ -97,7 +97,7 @@ def format_rooms(extents: Sequence[tuple[float, float]]) -> str:
 
 
 def derive_answer(question: Question, knowledge: Knowledge) -> str:
-    """Derive the answer from what is known; return an empty string if something is missing.
+    """Derive the answer from the known facts; return an empty string if something is missing.
 
     Bearings are tenths of a full turn, 0.0 to 9.9, counter-clockwise from +x.
     """
@@ -198,7 +198,7 @@ def derive_nearest(names: Sequence[str], knowledge: Knowledge) -> str:
 
 
 class Separation(NamedTuple):
-    """The closest pair of objects of two categories: the way between them and their closest-point distance in metres."""
+    """The closest pair of objects of two categories: the way between them, and their closest-point distance in metres."""
 
     way: str
     metres: float

@@ -1,4 +1,4 @@
-"""Homes: what the expert knows of each scene. Boxes, and rooms if the scan comes with a ground-truth file."""
+"""Homes: the expert's knowledge of each scene. Boxes, and rooms if the scan comes with a ground-truth file."""
 
 from __future__ import annotations
 

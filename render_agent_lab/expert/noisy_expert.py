@@ -20,8 +20,8 @@ STUMBLE_PROBABILITY = 0.6
 class Stumbler:
     """Replies like the expert, but sometimes answers with the words of another question's option.
 
-    This only affects multiple-choice questions, never the last turn, and never two turns in a row. The question stays
-    open after an unreadable answer, and the next reply is the expert's again.
+    This affects only multiple-choice questions, never the last turn, and never two turns in a row. After an unreadable
+    answer the question stays open, and the next reply is the expert's again.
     """
 
     def __init__(self, base: Expert, seed: int) -> None:
@@ -53,7 +53,7 @@ class Stumbler:
         self.expert.close()
 
     def _unreadable(self, question: Question, right: str, turn: int) -> str | None:
-        """Return words from a question of the same type that match no option here, None if there are none.
+        """Return words from a question of the same type that match no option here; None if there are none.
 
         Prefers words with the same number of comma-separated parts, e.g. a route with as many turns.
         """

@@ -1,8 +1,8 @@
 """The expert: a policy for imitation learning that knows the room but acts only on what the views have shown.
 
 It states the position of an object only after a view has shown it, looks for missing objects where it has not looked
-yet, and answers when it has seen enough. Its answer is always the ground truth, as a training label: if positions are
-unknown to it, the label teaches the best guess. Its score is therefore meaningless.
+yet, and answers when it has seen enough. Its answer is always the ground truth, as a training label. If it does not
+know some positions, the label teaches the best guess. Its score is therefore meaningless.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 MAX_TURNS = 6  # it answers no later than in this turn
 
-# Fields of a move, in reply order.
+# fields of a move, in reply order
 MOVE_FIELDS = ("rotation_angle_degrees", "pitch_degrees", "forward_meters", "view")
 
 
@@ -65,7 +65,7 @@ class ExpertRequest(Protocol):
 
 
 class Expert:
-    """Replies like someone who knows the room but acts on what was shown.
+    """Replies like someone who knows the room but acts only on the views shown.
 
     Replies depend only on the question, turn, views and seed.
 
@@ -74,9 +74,9 @@ class Expert:
         seed: Seed of the wrong turns.
         eyes: Computes what the views show; None if the scans are not shown.
         homes: Ground truth by scene.
-        walks: Whether the model chooses its own views.
+        walks: True if the model chooses its own views.
         blind: True if no image is shown at all; the replies then have no reasoning.
-        strays: Whether to make a wrong turn now and then and recover from it.
+        strays: True to make a wrong turn now and then and recover from it.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Expert:
         self._frequent = frequent_answers(questions)
 
     def reply(self, request: ExpertRequest) -> str:
-        """Return the next move with what is known so far, or the answer.
+        """Return the next move given the facts known so far, or the answer.
 
         Raises SceneError or RenderError if the scene cannot be rendered.
         """
@@ -136,7 +136,7 @@ class Expert:
         )
 
     def _true(self, question: Question, room: RoomVisibility | None) -> str:
-        """Return the ground truth (in a mirrored room, the mirrored one), or else the best available guess."""
+        """Return the ground truth (in a mirrored room, the mirrored one), or otherwise the best available guess."""
         mirrored = (
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
         )
@@ -152,7 +152,7 @@ class Expert:
     def _move(
         self, question: Question, room: RoomVisibility, sighted: Sightings, request: ExpertRequest
     ) -> Move | None:
-        """Return the next move, None if it is time to answer."""
+        """Return the next move; None if it is time to answer."""
         cameras = standing_cameras(request.views)
         if not self.walks or request.is_last_turn or request.turn >= MAX_TURNS - 1 or not cameras:
             return None
@@ -183,7 +183,7 @@ def expert(
         questions: Questions of the run.
         seed: Seed of the wrong turns.
         config: Options of the run; None makes the expert see nothing.
-        strays: Whether to make wrong turns, see `Expert`.
+        strays: True to make wrong turns; see `Expert`.
 
     Raises:
         QuestionsError: A ground-truth file has an unknown format.

@@ -16,7 +16,7 @@ Move = dict[str, Any]  # reply fields that move the camera or choose the next vi
 
 ROTATION_STEP_DEGREES = 5  # degrees; rotations are whole multiples
 
-FAR_METRES = 3.0  # metres; the expert steps closer to objects farther away
+FAR_METRES = 3.0  # metres; the expert steps closer to objects farther away than this
 
 STEP_METRES = (2, 1.5, 1, 0.5)  # metres forward per turn, longest first
 
@@ -38,7 +38,8 @@ FACING_DEGREES = 20
 
 SAME_PLACE_METRES = 0.3  # metres; positions this close show the same
 
-MIN_NEW_METRES = 1.0  # metres from every earlier position; anything nearer shows nothing new
+# Minimum distance in metres from every earlier position; nearer positions show nothing new.
+MIN_NEW_METRES = 1.0
 
 
 def standing_cameras(views: Sequence[View]) -> list[Camera]:
@@ -72,7 +73,7 @@ def first_look(names: Collection[str]) -> Move:
 
 
 def look_at_ceiling(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
-    """Return a look at the ceiling if all missing categories hang there, None if it was done already."""
+    """Return a look at the ceiling if all missing categories hang there; None if that was done already."""
     looked = any(camera.pitch > 0 for camera in cameras)
     return None if looked or not all_overhead(missing) else AROUND_UP
 
@@ -100,11 +101,11 @@ def approach(camera: Camera, point: Point, space: FreeSpace) -> Move:
 def explore(
     views: Sequence[View], floor: WalkableFloor | None, space: FreeSpace, *, within: bool = True
 ) -> Move | None:
-    """Return a step towards the next place not looked at yet, None if there is none.
+    """Return a step towards the next place not looked at yet; None if there is none.
 
-    Goes first to the middle of the nearest room not yet entered. Then, if `within`, takes a closer look where it
-    stands, a quarter turn at a time, and goes to the position farthest from all earlier ones to look around there.
-    Without a floor, makes a quarter turn to the left and steps forward.
+    The step first leads to the middle of the nearest room not yet entered. Then, if `within`, the camera looks around
+    in quarter turns, and goes to the position farthest from all earlier ones to look around there. Without a floor,
+    makes a quarter turn to the left and steps forward.
     """
     cameras = standing_cameras(views)
     here = cameras[-1]
@@ -124,7 +125,7 @@ def explore(
 
 
 def _next_quarter(views: Sequence[View]) -> Move | None:
-    """Return the turn to a quarter not yet looked into from here by a single image, None if all were."""
+    """Return the turn to a quarter that no single image has shown from here; None if all have been shown."""
     here = standing_cameras(views)[-1]
     looked = [
         view.camera.yaw
@@ -140,7 +141,7 @@ def _next_quarter(views: Sequence[View]) -> Move | None:
 
 
 def _path_to_rooms(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
-    """Return the path to the middle of the nearest room not yet entered, None if there is none."""
+    """Return the path to the middle of the nearest room not yet entered; None if there is none."""
     seen = {floor.room_of(_position(camera)) for camera in cameras}
     new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
     if not new:
@@ -154,7 +155,7 @@ def _path_to_rooms(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Poin
 
 
 def _path_to_farthest(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
-    """Return the path to the position farthest from all earlier ones, None if it is too near."""
+    """Return the path to the position farthest from all earlier ones; None if it is too near."""
     paths = floor.paths_from(_position(cameras[-1]))
     cell = floor.farthest_node([_position(camera) for camera in cameras], paths)
     if cell is None or cell[1] < MIN_NEW_METRES:
@@ -163,7 +164,7 @@ def _path_to_farthest(cameras: Sequence[Camera], floor: WalkableFloor) -> list[P
 
 
 def _step(here: Camera, path: Sequence[Point], space: FreeSpace) -> Move | None:
-    """Return the longest free step straight to a point on the path, None if every step is blocked."""
+    """Return the longest free step straight to a point on the path; None if every step is blocked."""
     for step in STEP_METRES:
         near = [
             point

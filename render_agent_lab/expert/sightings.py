@@ -1,4 +1,4 @@
-"""Sightings: which boxes count as shown, by the pixels they cover on a map or in an image.
+"""Sightings: decides which boxes count as shown, by the pixels they cover on a map or in an image.
 
 Cheaper than the rule of `object_visibility`: objects are not rendered alone, so a mostly hidden one counts as soon as
 enough of it is visible.
@@ -50,7 +50,7 @@ class Sightings:
 
 
 def measure_sightings(room: RoomVisibility, views: Iterable[View], renderer: Renderer) -> Sightings:
-    """Measure the visibility of a room's boxes in some views. Raises RenderError if one cannot be rendered."""
+    """Measure the visibility of a room's boxes in the given views. Raises RenderError if a view cannot be rendered."""
     on_map, in_image = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
     for view in dict.fromkeys(views):
@@ -62,7 +62,9 @@ def measure_sightings(room: RoomVisibility, views: Iterable[View], renderer: Ren
 def make_knowledge(
     room: RoomVisibility, sighted: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
-    """Return what the views of a room have shown. Pass the `extents` of its rooms if one of the views was a map."""
+    """Return the facts that the views of a room have shown. Pass the `extents` of its rooms if one of the views was a
+    map.
+    """
     boxes = [box for group in room.facts.boxes.values() for box in group]
     counts: dict[str, list[int]] = {}
     for number in np.flatnonzero(sighted.shown):

@@ -1,4 +1,4 @@
-"""The expert's next move: look for missing objects, or closer at objects barely visible on the map."""
+"""The expert's next move: looks for missing objects, or more closely at objects barely visible on the map."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Situation:
     home: SceneTruth
 
     def next_counting_move(self) -> Move | None:
-        """Return the next move for a counting question, None if it is time to answer.
+        """Return the next move for a counting question; None if it is time to answer.
 
-        Looks around first, then into every room unless the map shows every object of the category seen so far.
+        It first looks around, then into every room, unless the map shows every object of the category seen so far.
         """
         if not self._looked_around:
             return first_look(self.names)
@@ -51,7 +51,7 @@ class Situation:
         return self._explore(self.names, within=not self.shown_boxes)
 
     def next_move(self) -> Move | None:
-        """Return the next move to find a missing object or to see one better, None if there is nothing left to do."""
+        """Return the next move to find a missing object or to see one better; None if there is nothing left to do."""
         missing = set(self.names) - {self.room.labels[number] for number in self.shown_boxes}
         if missing and not self._looked_around:
             return first_look(missing)
@@ -89,7 +89,7 @@ class Situation:
         return any(view.kind == "around" for view in self.views)
 
     def _explore(self, sought: Collection[str], *, within: bool = True) -> Move | None:
-        """Return a step to an unseen place; keep looking up while searching for ceiling objects."""
+        """Return a step to an unseen place. Keeps looking up while searching for ceiling objects."""
         move = explore(self.views, self.floor, self._space, within=within)
         return move if all_overhead(sought) else self._level(move)
 
@@ -97,7 +97,7 @@ class Situation:
         return None if move is None else level_camera(self.cameras[-1], move)
 
     def _look_closer(self) -> Move | None:
-        """Return a closer look at the object that covers least of the map, None if no object needs one.
+        """Return a closer look at the object that covers least of the map; None if no object needs one.
 
         Only objects in the current room that no image has shown, and only once.
         """

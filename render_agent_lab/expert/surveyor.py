@@ -89,7 +89,9 @@ class Surveyor:
         self.guide.close()
 
     def _plan(self, question: Question) -> list[list[Target]]:
-        """Return the lists of places to measure, the first of each against the others; empty if not answerable."""
+        """Return the lists of places to measure, the first of each against the others; empty if the question is not
+        answerable.
+        """
         eyes, kind = self.guide.eyes, base_question_type(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
@@ -110,7 +112,7 @@ class Surveyor:
     def _place(
         self, question: Question, thing: SceneObject, views: Sequence[View]
     ) -> dict[str, int] | list[float]:
-        """Return a pixel that shows a thing (the most central one in the first view that does), else its centre."""
+        """Return the most central pixel that shows an object, in the first view that shows it; otherwise its centre."""
         eyes = self.guide.eyes
         assert eyes is not None
         room, scene = eyes.room(question), eyes.scenes.get(question)
@@ -184,7 +186,7 @@ def _measurements(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def _answer(
     question: Question, plan: Sequence[Sequence[Target]], lines: Sequence[str]
 ) -> str | None:
-    """Return the answer that follows from the measurements, None if they do not determine it."""
+    """Return the answer that follows from the measurements; None if they do not determine it."""
     if not lines:
         return None
     kind = base_question_type(question)

@@ -33,7 +33,7 @@ class EncoderInput:
 
     @classmethod
     def of(cls, context: TurnContext) -> EncoderInput | None:
-        """Return the encoder's input for the current turn, None if nothing is shown.
+        """Return the encoder's input for the current turn; None if nothing is shown.
 
         The view is the last of the turn that is not a map; if all are maps, the last map.
         """
@@ -91,7 +91,7 @@ class Encoder(ABC):
 
 
 class FeatureCache:
-    """Computes the features of the views and questions of one run once each.
+    """Computes the features of the views and questions of one run, each only once.
 
     Args:
         encoder: Computes the features.

@@ -40,7 +40,7 @@ class SiglipEncoder(Encoder):
         self.features = config.text_config.hidden_size
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the weights."""
+        """Return the identity of the weights."""
         return self._model.describe()
 
     def encode_views(

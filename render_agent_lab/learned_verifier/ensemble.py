@@ -87,7 +87,7 @@ class Ensemble:
             contexts: First input of `MemberNetwork.forward`.
             histories: Second input of `MemberNetwork.forward`.
             shared: Number of leading moves that all histories share.
-            own: Whether each member has its own inputs, with the members as the first axis.
+            own: True if each member has its own inputs, with the members as the first axis.
         """
 
         def embed_member(parameters: Parameters, *inputs: Any) -> Any:

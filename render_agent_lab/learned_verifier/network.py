@@ -1,4 +1,4 @@
-"""One member of the ensemble: embeds what a view shows about a question, and the moves, in a common space.
+"""One member of the ensemble: embeds moves, and the parts of a view that are relevant to a question, in a common space.
 
 Independent of the other members; `torch.func` calls it with the parameters of each.
 """
@@ -91,7 +91,7 @@ class PoolingBlock(nn.Module):
         self.heads = shape.heads
         self.norm = nn.LayerNorm(shape.width)
         self.query = nn.Linear(shape.width, shape.width)
-        # a key bias would add the same value to every logit of a softmax, so there is none
+        # no key bias, because it would add the same value to every logit of a softmax
         self.key = nn.Linear(shape.features, shape.width, bias=False)
         self.value = nn.Linear(shape.features, shape.width)
         self.out = nn.Linear(shape.width, shape.width)
@@ -281,7 +281,7 @@ class MemberNetwork(nn.Module):
 def shared_moves(values: torch.Tensor, known: torch.Tensor) -> int:
     """Return the number of leading entries that are equal in all N histories, given (N, H, A) and (N, H).
 
-    At least one entry is left to each history.
+    Each history keeps at least one entry of its own.
     """
     same = (values == values[:1]).all(-1).all(0) & (known == known[:1]).all(0)
     return min(int(same.long().cumprod(0).sum()), int(values.shape[1]) - 1)

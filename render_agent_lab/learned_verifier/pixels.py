@@ -136,7 +136,7 @@ def _rotated_map(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels
     x = camera.position[0] + ahead[:, None] * math.cos(yaw) - left[None] * math.sin(yaw)
     y = camera.position[1] + ahead[:, None] * math.sin(yaw) + left[None] * math.cos(yaw)
     places = np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
-    # reduce first, so that each output pixel averages the area it covers
+    # reduce first, so that each output pixel averages the area that it covers
     factor = max(1, round(step / shown.metres_per_pixel))
     small = np.asarray(image.reduce(factor), np.float64) / 255
     pixels, _ = shown.project(places, *image.size)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 
-# Extensions of documentation files in a verifier's folder, which no run reads.
+# extensions of documentation files in a verifier's folder, which runs do not read
 UNREAD = (".md", ".csv")
 
 
@@ -63,7 +63,7 @@ class LearnedVerifier(Verifier):
                 yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what the verifier knows that a model should not: the scenes it was trained on.
+        """Return the verifier's privileged information: the scenes it was trained on.
 
         Raises SetupError if the folder does not contain a verifier or a scan cannot be read.
         """

@@ -35,7 +35,7 @@ SAME_VIEW_DEGREES = 45.0  # degrees; cameras at one position that differ by less
 
 @dataclass(eq=False)
 class NamedObjectsPolicy:
-    """Shows every object named in the question, best views first, then continues like the tour.
+    """Shows every object named in the question, best views first, and then continues like the tour.
 
     Falls back to the tour for unknown scenes and for questions that name no known object.
 
@@ -80,7 +80,7 @@ class NamedObjectsPolicy:
 def greedy_views(search: ViewpointSearch, targets: Sequence[TargetBox], count: int) -> list[Camera]:
     """Choose at most `count` cameras that look at the wanted boxes, greedily by added visibility.
 
-    Once every box is seen as well as possible, they are viewed again from other positions.
+    Once every box has been seen as well as possible, boxes are viewed again from other positions.
     """
     cameras, values = search.candidates(targets)
     best = values.max(axis=0, initial=0.0)

@@ -1,4 +1,6 @@
-"""Visibility of the objects named in a question, from known boxes; for oracles, the expert and the verifier benchmark."""
+"""Visibility of the objects named in a question, from known boxes. Used by oracles, the expert and the verifier
+benchmark.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Thing = str | int  # a category, or the index of a box if every object of the ca
 
 
 def as_things(question: Question, room: RoomVisibility, boxes: Iterable[int]) -> frozenset[Thing]:
-    """Map boxes to the things of a question: the boxes themselves when counting, else their categories."""
+    """Map boxes to the things that a question is about: when counting, the boxes themselves; otherwise their
+    categories.
+    """
     if base_question_type(question) == COUNTING_TYPE:
         return frozenset(boxes)
     return frozenset(room.labels[number] for number in boxes)
@@ -68,7 +72,7 @@ class QuestionVisibility:
     def things(self, question: Question) -> frozenset[Thing]:
         """Return the things that must be clearly visible to answer a question; empty if unknown.
 
-        That is the case for room sizes, for appearance order in a video, and if a named object has no boxes. Raises
+        They are unknown for room sizes, for appearance order in a video, and if a named object has no boxes. Raises
         SceneError if the scene cannot be read.
         """
         names = named_categories(question)

@@ -1,7 +1,7 @@
 """The oracles: `oracle` always knows the answer, `witness` only once the views have shown the objects in question.
 
-The witness is neither a model nor an upper bound for one. It tests views: the more of the relevant objects they show, the
-more it answers correctly, and with images that show nothing it is at chance.
+The witness is neither a model nor an upper bound for one. It tests views: the more of the relevant objects they show,
+the more questions it answers correctly. With images that show nothing, it is at chance.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REASON_NO_BOX = "I have seen what this is about, but no box tells the answer: I 
 
 
 class ShownFacts(NamedTuple):
-    """What the views have shown of a question."""
+    """The facts that the views have shown about a question."""
 
     shown: bool | None = None
     """True if all relevant objects were clearly visible; None if unknown."""
@@ -54,18 +54,18 @@ class ShownFacts(NamedTuple):
     """Number of boxes seen, for counting questions."""
 
 
-NOTHING_SHOWN = ShownFacts()  # for unknown scenes and if nothing is shown
+NOTHING_SHOWN = ShownFacts()  # for unknown scenes, and if nothing is shown
 
 
 class SightedOracle:
-    """Walks like `explorer` until every object named in the question was clearly visible, then answers.
+    """Walks like `explorer` until every object named in the question has been clearly visible, then answers.
 
     Args:
         questions: Questions of the run.
         seed: Seed of the walk and of the guesses.
         eyes: Computes what the views show; None if the scans are not shown.
-        walks: Whether the model chooses its own views.
-        wanders: Whether to walk like `wanderer` instead, up to the last turn.
+        walks: True if the model chooses its own views.
+        wanders: True to walk like `wanderer` instead, up to the last turn.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class SightedOracle:
         return self.samples(request)[0]
 
     def samples(self, request: Request) -> list[str]:
-        """Return `request.num_samples` replies: all the same, except for the steps of a wanderer."""
+        """Return `request.num_samples` replies, which are equal except for the steps of a wanderer."""
         question = self.questions[request.question_id]
         facts = (
             NOTHING_SHOWN if self.eyes is None else shown_facts(self.eyes, question, request.views)
@@ -115,7 +115,7 @@ class SightedOracle:
 
 
 def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
-    """Return what the views have shown of a question; see `saw_all_objects`.
+    """Return the facts that the views have shown about a question; see `saw_all_objects`.
 
     Raises SceneError or RenderError if the scene cannot be rendered.
     """
@@ -148,7 +148,7 @@ def sighted_oracle(
         questions: Questions of the run.
         seed: Seed of the walk and of the guesses.
         config: Options of the run; None makes the policy see nothing.
-        wanders: Whether to walk at random.
+        wanders: True to walk at random.
 
     Raises:
         QuestionsError: A ground-truth file has an unknown format.

@@ -109,8 +109,8 @@ class ViewpointSearch:
     def candidates(self, targets: Sequence[TargetBox]) -> tuple[list[Camera], FloatArray]:
         """Return cameras that each look at one of the boxes, and how well each camera shows each box.
 
-        Values, (cameras, boxes), are 1 if everything that can be visible is, large enough and from far enough away. A
-        box that is visible from nowhere gets HIDDEN_VALUE from where it should be.
+        Values, (cameras, boxes), are 1 if everything that can be visible is visible, large enough and from far enough
+        away. A box that is visible from nowhere gets HIDDEN_VALUE at its expected location.
         """
         for target in targets:
             if target.key not in self._aims:
@@ -196,7 +196,7 @@ class ViewpointSearch:
         return numbers
 
     def _from(self, target: TargetBox, where: int) -> _VisiblePart:
-        """Return what is visible of a box from one of the positions."""
+        """Return the visible part of a box from one of the positions."""
         visible = self._sighted.get((target.key, where))
         if visible is None:
             around = self._around[where]

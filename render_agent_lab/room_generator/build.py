@@ -16,7 +16,7 @@ from render_agent_lab.room_generator.item import Item
 from render_agent_lab.room_generator.light import Light, bake_light
 from render_agent_lab.room_generator.shapes import Mesh, merge_meshes
 
-KINDS = (  # built in turn
+KINDS = (  # kinds of homes, built in turn
     "living room",
     "flat of 3 rooms",
     "bedroom",

@@ -35,7 +35,7 @@ def make_rooms(
         seed: Seed of the set of homes.
         questions: Maximum number of questions per home; 0 writes none.
         spacing: Vertex spacing of floors in metres.
-        as_scan: Whether to add the defects of a hand-held scan.
+        as_scan: True to add the defects of a hand-held scan.
 
     Returns:
         The files written.

@@ -113,7 +113,7 @@ def _directions() -> Array:
 
 
 def _openness(space: Space, start: Array, normals: Array) -> Array:
-    """Return the unobstructed fraction of the hemisphere within a metre of every point, (n,) in 0 to 1."""
+    """Return the unobstructed fraction of the hemisphere within a metre of every point, (n,), 0 to 1."""
     total, weight = np.zeros(len(start)), np.zeros(len(start))
     for direction in _directions():
         cosine = normals @ direction

@@ -20,8 +20,9 @@ WELD = 0.002  # metres below which vertices are merged
 def simulate_scan(home: Home, rng: np.random.Generator) -> Mesh:
     """Return the surface of a home as a hand-held scanner would capture it, metres, z up.
 
-    Surface seen from none of a few positions on the floor is missing, and so are random patches, especially of glass.
-    Edges are rounded, vertices are off by millimetres, and the whole is bent by about a centimetre.
+    Surface that cannot be seen from any of a few positions on the floor is missing, and so are random patches,
+    especially of glass. Edges are rounded, vertices are displaced by millimetres, and the whole surface is bent by
+    about a centimetre.
     """
     mesh = home.mesh
     seen = _visible_vertices(mesh, _scanner_positions(home, rng))
@@ -108,7 +109,7 @@ def _soften(mesh: Mesh, values: Array) -> Array:
 def _displace(mesh: Mesh, rng: np.random.Generator) -> Array:
     """Displace points by millimetres each, and by about a centimetre over the length of a room."""
     bend = [noise(mesh.points, 2.5, int(rng.integers(1 << 30))) - 0.5 for _ in range(3)]
-    # low-frequency, so that coarse parts follow and thin layers stay behind one another
+    # low-frequency, so that coarse parts follow and thin layers keep their order
     bumps = noise(mesh.points, 0.6, int(rng.integers(1 << 30))) - 0.5
     jitter = rng.normal(0, 0.0006, mesh.points.shape)
     shaken: Array = mesh.points + 0.025 * np.stack(bend, 1) + 0.012 * bumps[:, None] * mesh.normals

@@ -26,7 +26,7 @@ class Decision:
     candidates: tuple[Candidate, ...]
     """K moves, each with the view it leads to."""
     chosen: int | None
-    """Index of the move that was made, None if it is not a candidate."""
+    """Index of the move that was made; None if it is not a candidate."""
     found: FloatArray
     """Number of named things each move would clearly show for the first time, (K,); NaN if unknown."""
     surface: FloatArray
@@ -52,7 +52,7 @@ class Decision:
         return bool(self.good.any() and not self.good.all())
 
 
-MIN_NEW_SURFACE = 0.03  # minimum share of new surface for a good move that shows nothing named
+MIN_NEW_SURFACE = 0.03  # minimum share of new surface for a good move that shows no named object
 
 # Moves that show this fraction of the best move's new surface count as equally good.
 NEAR_BEST = 0.8

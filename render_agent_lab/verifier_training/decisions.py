@@ -1,4 +1,4 @@
-"""Reads decisions from run logs and labels their candidates by what each would show."""
+"""Reads decisions from run logs, and labels their candidates by what each would show."""
 
 from __future__ import annotations
 

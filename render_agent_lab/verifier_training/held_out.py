@@ -27,7 +27,7 @@ def measure_success(
     Args:
         decisions: S decisions with good and bad candidates.
         scores: The ensemble's scores of each, (M, K).
-        named: Count a move as a success only if it shows a named thing.
+        named: Count a move as a success only if it shows a named object.
     """
     rates: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):

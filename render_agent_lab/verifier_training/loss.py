@@ -32,10 +32,10 @@ def symmetric_infonce(
 ) -> torch.Tensor:
     """Return the symmetric InfoNCE loss of one member from logits (B, K); other arguments as in `Batch`.
 
-    State to move: the good candidates of a state together, against its bad ones and the good ones of other states. Bad
-    candidates of other states are excluded, because they may be good here. Move to state: the state of a good candidate
-    against the others, with equal weight per state. Other states with the same view and question are not negatives and
-    are excluded from both.
+    In the direction from state to move, the good candidates of a state together are contrasted with its bad ones and
+    with the good ones of other states. Bad candidates of other states are excluded, because they may be good here. In
+    the direction from move to state, the state of a good candidate is contrasted with the others, with equal weight per
+    state. Other states with the same view and question are not negatives and are excluded from both.
     """
     number = torch.arange(len(logits), device=logits.device)[:, None]
     own = state == number  # (B, K)

@@ -81,7 +81,7 @@ class Opening:
     top: float
     """`bottom` to `top`: extent in height in metres."""
     other: int | None = None
-    """Index of the room behind it, None for the outside."""
+    """Index of the room behind it; None for the outside."""
 
     @property
     def middle(self) -> float:

@@ -77,7 +77,7 @@ def _living_room(placer: Placer, number: int) -> None:
 
 
 def _sofa(placer: Placer, stand: Item) -> Item | None:
-    """Add a sofa that faces the television: at the opposite wall, or else free-standing."""
+    """Add a sofa that faces the television: at the opposite wall, or otherwise free-standing."""
     gaps = [3.4, 3.0, 2.6, 2.3, 2.0, 1.8]
     x, y, a, b = placer.plan.rooms[stand.room].box
     reach = a - x if abs(stand.front[0]) > 0.5 else b - y

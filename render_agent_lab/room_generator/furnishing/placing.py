@@ -84,7 +84,7 @@ class Placer:
         return item
 
     def _near(self, item: Item) -> list[Item]:
-        """Return the items to keep clear of: all but its support and the rugs under it."""
+        """Return the items to keep clear of: all except its support and the rugs under it."""
         under = [item.support] if item.support else []
         flat = [
             other for other in self.items if other.built.kind == "rug" and item.built.kind != "rug"

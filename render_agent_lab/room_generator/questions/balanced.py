@@ -20,7 +20,7 @@ from render_agent_lab.room_generator.questions.measures import (
 )
 from render_agent_lab.room_generator.questions.routes import route_questions
 
-# Question types in the order in which they are drawn for a room, repeatedly.
+# question types in the order in which they are drawn for a room, repeatedly
 TURN = (
     "object_counting",
     "object_rel_distance",
@@ -95,7 +95,7 @@ class _Balancer:
         return sorted(chosen, key=lambda draft: TURN.index(draft.type))
 
     def _usage(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
-        """Return how often its answer was correct and its objects were named; lower is better."""
+        """Return how often the draft's answer was correct and its objects were named; lower is better."""
         parts = _parts(draft)
         times = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
         mentions = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
@@ -141,7 +141,7 @@ def _parts(draft: Draft) -> list[str]:
     """Return the parts of an answer to balance: directions, counts, every turn and the number of turns."""
     if draft.type == "route_planning":
         turns = draft.answer.split(", ")
-        # single turns count more, so that routes with several turns are chosen more often
+        # Single turns count more, so that routes with several turns are chosen more often.
         return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
     even = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
     return [draft.answer] if even else []

@@ -57,17 +57,17 @@ def directions(truth: RoomGroundTruth) -> list[Draft]:
 
 
 def _clear_side(angle: float) -> str | None:
-    """Return left or right, None if ambiguous."""
+    """Return left or right; None if ambiguous."""
     return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
 
 
 def _clear_side_or_back(angle: float) -> str | None:
-    """Return left, right or back, None if ambiguous."""
+    """Return left, right or back; None if ambiguous."""
     return "back" if abs(angle) >= BACK_DEGREES + MARGIN else _clear_side(angle)
 
 
 def _clear_quadrant(angle: float) -> str | None:
-    """Return the quadrant, None near a border."""
+    """Return the quadrant; None near a border."""
     near = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN
     return None if near else quadrant(angle)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from render_agent.scans.room_ground_truth import RoomGroundTruth
 
-# Labels that people may confuse: a label is ambiguous if the home also has one of these.
+# labels that people may confuse: a label is ambiguous if the home also has one of these
 CONFUSED = {
     "chair": {"armchair"},
     "cabinet": {"wardrobe", "dresser", "tv stand", "nightstand", "counter"},

@@ -25,7 +25,7 @@ LEG = 0.7  # metres, shortest leg
 SQUARE = 32.0  # maximum deviation of a left or right turn from 90 degrees
 BACK = 152.0  # degrees from which a turn is a turn back
 TURNS = ("Turn Left", "Turn Right", "Turn Back")
-# Objects that are not destinations.
+# objects that are not destinations
 UNFIT = {"ceiling light", "picture", "clock", "curtain", "rug", "exhaust fan", "towel", "mirror"}
 
 TEXT = (
@@ -49,7 +49,7 @@ class RouteStop:
 
 
 def turn_of(angle: float) -> str | None:
-    """Return the turn for an angle in degrees (positive to the left), None if ambiguous."""
+    """Return the turn for an angle in degrees (positive to the left); None if ambiguous."""
     if abs(angle) >= BACK:
         return "Turn Back"
     if abs(abs(angle) - 90) <= SQUARE:
@@ -60,7 +60,7 @@ def turn_of(angle: float) -> str | None:
 def route_questions(
     truth: RoomGroundTruth, rng: np.random.Generator, most: int = 40
 ) -> list[Draft]:
-    """Return some routes of one to three turns with straight legs free of furniture."""
+    """Return routes of one to three turns with straight legs that are free of furniture."""
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
     for start in walks.starts():
@@ -143,7 +143,7 @@ class _Walks:
         return reachable
 
     def _turn(self, stop: RouteStop, heading: Array, goal: AnnotatedObject) -> str | None:
-        """Return the turn from the current heading to the next; None unless the objects' centres agree."""
+        """Return the turn from the current heading to the next; None unless it agrees with the objects' centres."""
         origin = np.zeros(2)
         turn = turn_of(bearing(origin, stop.heading, heading))
         before = stop.passed[1] if not stop.actions else stop.passed[-2]
@@ -157,7 +157,7 @@ class _Walks:
         return turn if turn == by_centres else None
 
     def _walk(self, start: Array, goal: AnnotatedObject) -> Array | None:
-        """Return where a straight walk towards an object ends, None if that is not next to it."""
+        """Return the end of a straight walk towards an object; None if it is not next to the object."""
         way = goal.centre[:2] - start
         length = float(np.hypot(*way))
         steps = np.arange(0, length, CELL / 2)

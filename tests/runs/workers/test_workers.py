@@ -578,7 +578,7 @@ def run_tasks(driver, dies):
         for slot in working:
             driver._dispatch(slot, working)
             if slot.scenes and dies(slot):
-                driver._died(slot, "killed")
+                driver._restart(slot, "killed")
                 slot.batch_size, slot.stream = 4, None
                 continue
             for scene in slot.scenes:

@@ -105,7 +105,7 @@ def by_types(gains: Gains) -> str | None:
         best_task = max(above, key=lambda name: above[name])
         clauses.append(f"{type_words(best_task)} is {_points(above[best_task])} above {BASELINE}")
     if above and (other_tasks := [name for name in above if name != best_task]):
-        clauses.append(f"{_subject(other_tasks, 'is', 'are')} also above it")
+        clauses.append(f"{_subject(other_tasks, 'is', 'are')} above it, too")
     if below:
         target = "it" if clauses else BASELINE
         clauses.append(f"{_subject(below, 'is', 'are')} below {target}")
