@@ -180,8 +180,12 @@ class PackedPrompt:
     images: Sequence[tuple[int, int]] = ()
     """Start and end of new images in the prompt, for layers with bidirectional attention within an image."""
 
-    def mask(self, window: int | None, two_way: TwoWay, device: Any) -> torch.Tensor:
-        """Return the attention mask of the new tokens, (new tokens, tokens) bool. A token attends to itself."""
+    def mask(self, window: int | None, two_way: TwoWay, device: Any) -> torch.Tensor | None:
+        """Return the attention mask of the new tokens, (new tokens, tokens) bool; None if it is simply causal."""
+        if window is not None and self.tokens <= window:
+            window = None
+        if window is None and (two_way == "never" or not self.images):
+            return None
         first = self.tokens - (self.end - self.start)
         queries = torch.arange(first, self.tokens, device=device)[:, None]
         keys = torch.arange(self.tokens, device=device)[None]
@@ -210,7 +214,6 @@ class PrefillAttention(_PagedAttention):
     """Longest prompt in new tokens and in all tokens."""
     two_way: TwoWay = "never"
     """Layers with bidirectional attention within an image."""
-    _masks: dict[tuple[int, int | None, TwoWay], torch.Tensor] = field(default_factory=dict)
 
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
@@ -237,28 +240,12 @@ class PrefillAttention(_PagedAttention):
                     _gather_tokens(pages.keys, prompt.pages, prompt.tokens),
                     _gather_tokens(pages.values, prompt.pages, prompt.tokens),
                     scale,
-                    self._mask(index, window, two_way, query.device),
+                    prompt.mask(window, two_way, query.device),
                 )
-                for index, prompt in enumerate(self.prompts)
+                for prompt in self.prompts
             ]
             + [padding]
         )
-
-    def _mask(
-        self, index: int, window: int | None, two_way: TwoWay, device: Any
-    ) -> torch.Tensor | None:
-        """Return the cached attention mask of a prompt's new tokens; None if it is simply causal."""
-        prompt = self.prompts[index]
-        if window is not None and prompt.tokens <= window:
-            window = None
-        if not prompt.images:
-            two_way = "never"
-        if window is None and two_way == "never":
-            return None
-        key = index, window, two_way
-        if key not in self._masks or self._masks[key].device != device:
-            self._masks[key] = prompt.mask(window, two_way, device)
-        return self._masks[key]
 
 
 @dataclass(frozen=True)

@@ -54,15 +54,6 @@ class UnreadPrompt:
         return tuple((image.start, image.start + image.tokens) for image in images)
 
 
-def chunk_end(prompt: PreparedPrompt, start: int, max_tokens: int) -> int:
-    """Return the end of a chunk of about `max_tokens` tokens from `start`, without splitting an image."""
-    end = min(len(prompt.ids), start + max_tokens)
-    for image in prompt.images:
-        if image.start < end < image.start + image.tokens:
-            return image.start if image.start > start else image.start + image.tokens
-    return end
-
-
 def token_positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
     """Return the positions of a prompt's tokens, (axes, tokens) int64.
 

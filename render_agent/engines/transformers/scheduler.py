@@ -14,16 +14,11 @@ from render_agent.engines.engine import Reply
 from render_agent.engines.memory.faults import Fault, attempt, retry_delays
 from render_agent.engines.transformers.decode import Decoder, can_use_triton
 from render_agent.engines.transformers.fixed_shapes import MAX_PROMPTS, FixedShapes, blocks
-from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, CachedSequence, KVCache
+from render_agent.engines.transformers.kv_cache import CachedSequence, KVCache
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.prefill import (
-    UnreadPrompt,
-    chunk_end,
-    next_position,
-    prefill,
-)
+from render_agent.engines.transformers.prefill import UnreadPrompt, next_position, prefill
 from render_agent.engines.transformers.sampling import choose_tokens
 from render_agent.engines.transformers.sequences import Sample
 
@@ -31,7 +26,6 @@ LOG = logging.getLogger(__name__)
 
 GROW_AFTER_STEPS = 32  # steps without a fault until the row limit is doubled
 GROW_AFTER_READS = 4  # prefill calls without a fault until the token limit is doubled
-MIN_READ_TOKENS = PAGE_TOKENS  # smallest chunk of a prompt; smaller ones would need too many calls
 
 # Idle dialogues are evicted only while less than 1/4 of the dialogues in the cache are in progress: computing an evicted
 # dialogue again takes longer than one more row per step saves.
@@ -215,19 +209,15 @@ class Scheduler:
         return sequence
 
     def _chunk_end(self, sample: Sample, max_tokens: int) -> int:
-        """Return the end of the next chunk of a prompt.
+        """Return the end of the next chunk of a prompt: one block, or as many as one call takes.
 
         With recurrent layers, prompts are not split, because only the state at the end of a call is stored.
         """
         if self.cache.states is not None:
             return len(sample.ids)
-        if self.shapes is not None:
-            start = len(sample.sequence.ids)
-            ends = [end for _, end in blocks(sample.in_flight.prompt, start, len(sample.ids))]
-            return max([ends[0], *(end for end in ends if end - start <= max_tokens)])
-        return chunk_end(
-            sample.in_flight.prompt, len(sample.sequence.ids), max(MIN_READ_TOKENS, max_tokens)
-        )
+        start = len(sample.sequence.ids)
+        ends = [end for _, end in blocks(sample.in_flight.prompt, start, len(sample.ids))]
+        return max([ends[0], *(end for end in ends if end - start <= max_tokens)])
 
     def _first_tokens(self, group: Sequence[Sample], ends: Sequence[int]) -> list[int]:
         """Prefill prompts up to these ends; return the first tokens of the replies to complete prompts."""

@@ -229,3 +229,14 @@ def test_run_options_set_by_bench_are_rejected():
     done = CliRunner().invoke(cli, ["--batch-size", "4", "bench"])
     assert isinstance(done.exception, UsageError)
     assert "--batch-size" in str(done.exception)
+
+
+def test_run_that_is_killed_twice_has_the_same_transcripts():
+    script = walk(LengthDistributions((3, 3), reply_tokens=20))
+    config = make_config()
+    bench = Bench(config, EngineFactory(config, None, script), lambda words: None)
+    variant = Variant("scripted", "refill", "own", 2)
+    whole, killed = bench.measure(variant, config), bench.measure(variant, config, (2, 3))
+    assert killed.work.transcripts == whole.work.transcripts
+    assert killed.calls >= whole.calls
+    assert killed.work.questions == 3

@@ -28,10 +28,8 @@ TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
 class GraphDecoder(Decoder):
     """A decoder that captures each number of rows as a CUDA graph when it is first needed.
 
-    Args:
-        model, cache, axes, suppressed, fixed_rows: As for `Decoder`.
-        most_rows: Maximum number of rows.
-        longest: Length in tokens of the longest row that a graph supports; longer ones are decoded without graphs.
+    The first arguments are those of `Decoder`. Steps with more than `most_rows` rows, or with a row of more than `longest`
+    tokens, run without graphs.
     """
 
     def __init__(

@@ -92,15 +92,9 @@ class LoadedModel:
         return limit if self.max_len is None else min(limit, max(1, self.max_len - tokens))
 
     def prepare(self, request: Request, more: int = 0, retry: bool = True) -> PreparedPrompt | str:
-        """Build the prompt of a request.
+        """Return the prompt of a request, after which `more` tokens will follow, or an error message.
 
-        Args:
-            request: The request.
-            more: Number of tokens that will follow the prompt.
-            retry: If memory runs out, free memory and try once more.
-
-        Returns:
-            The prompt, or an error message.
+        With `retry`, running out of memory frees memory and tries once more.
         """
         try:
             prompt = self.inputs.prepare(request)
