@@ -79,7 +79,8 @@ class PhaseController:
                 s for s in self._pending(states) if len(s.turns) < self.max_batched_turns
             ]:
                 self.observer.on_phase_start("batched", early)
-                scheduler.run((self.turn(s, "batched") for s in early), max_concurrent=len(early))
+                batched = (self._batched_turn(s, scheduler) for s in early)
+                scheduler.run(batched, max_concurrent=len(early))
             if late := self._pending(states):
                 self.observer.on_phase_start("finishing", late)
                 scheduler.run((self.finish(s) for s in late), max_concurrent=self.finish_together)
@@ -89,6 +90,12 @@ class PhaseController:
     def _pending(self, states: Sequence[QuestionState]) -> list[QuestionState]:
         """Return the questions that take further turns; none if the run has reached its cost limit."""
         return [] if self.budget.exhausted else [state for state in states if state.active]
+
+    def _batched_turn(self, state: QuestionState, scheduler: TurnScheduler) -> TurnCoroutine:
+        """Take one turn, and render the next views while the slowest replies of other questions are still written."""
+        yield from self.turn(state, "batched")
+        if self._pending([state]) and not scheduler.is_rendering:
+            self.turns.render_ahead(state, scheduler.draw)
 
     def finish(self, state: QuestionState) -> TurnCoroutine:
         """Take all remaining turns of a question."""
@@ -149,6 +156,7 @@ class PhaseController:
         except BaseException:  # a job time limit leaves only seconds, so do not wait for rendering
             for future in restorations:
                 future.cancel()
+            self.turns.cancel_rendering()
             self.turns.tools.views.stop()
             raise
         finally:

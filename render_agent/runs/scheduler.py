@@ -77,6 +77,11 @@ class TurnScheduler:
             for _, future in self._drawing:
                 future.cancel()
 
+    @property
+    def is_rendering(self) -> bool:
+        """True if a coroutine waits for a view."""
+        return bool(self._to_draw or self._drawing)
+
     def draw(self, work: Callable[[], Any]) -> Future[Any]:
         """Submit work to the rendering thread, after all earlier work."""
         return self._thread.submit(work)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -58,6 +59,19 @@ class TurnTaker:
     agent: Agent
     tools: Tools
     probe: ProbePlan | None = None
+    _ahead: dict[str, Future[NextViews]] = field(default_factory=dict, init=False)
+
+    def render_ahead(
+        self, state: QuestionState, draw: Callable[[Callable[[], Any]], Future[Any]]
+    ) -> None:
+        """Render the views of a question's next turn with `draw`, unless many are waiting; they take memory."""
+        if len(self._ahead) < self.engine.batch_size:
+            self._ahead[state.id] = draw(partial(self.tools.views.observe, state))
+
+    def cancel_rendering(self) -> None:
+        """Cancel what `render_ahead` has not rendered yet."""
+        for future in self._ahead.values():
+            future.cancel()
 
     def take(
         self,
@@ -80,7 +94,7 @@ class TurnTaker:
         Raises:
             RenderAgentError: A view, a reply or a verdict failed; the state is unchanged.
         """
-        observation: NextViews = yield Draw(partial(self.tools.views.observe, state))
+        observation: NextViews = yield Draw(partial(self._observe, state))
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.pictures.get)
 
@@ -127,6 +141,11 @@ class TurnTaker:
         self.log.append(turn)
         state.take(turn)
         return turn
+
+    def _observe(self, state: QuestionState) -> NextViews:
+        """Return the next views of a question; called in the thread that rendered earlier ones."""
+        ahead = self._ahead.pop(state.id, None)
+        return self.tools.views.observe(state) if ahead is None else ahead.result()
 
     def retire(self, dialogues: Iterable[str]) -> None:
         """Let the engine free the memory of finished dialogues."""

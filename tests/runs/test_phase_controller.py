@@ -267,6 +267,51 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
     assert drawn_ahead.is_set()
 
 
+@pytest.mark.parametrize("stops", [False, True], ids=["completes", "fails"])
+def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, stops):
+    """No question is asked for turn 1 before all have taken turn 0, but the next views of the others are ready by then."""
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 3), max_turns=3))
+    events, rendered = [], {str(number): threading.Event() for number in range(3)}
+    engine, keep = FreeRunning(ReplayPolicy({"*": [STEP]}), batch_size=3), run.log.pictures.save
+
+    def note(file, picture):
+        number, name = file.split("/")[1:3]
+        if name.startswith("1_"):
+            events.append(("view", number))
+            rendered[number].set()
+        return keep(file, picture)
+
+    def submit(requests):
+        events.extend(("asked", request.dialogue_id, request.turn) for request in requests)
+        FreeRunning.submit(engine, requests)
+
+    def ready(timeout=None):
+        for request, reply in ScriptedEngine.ready(engine, timeout):
+            if (request.dialogue_id, request.turn) == ("2", 0):
+                assert rendered["0"].wait(30)
+                assert rendered["1"].wait(30)
+                if stops:
+                    raise EngineError("gone")
+                events.append("slowest reply")
+            yield request, reply
+
+    run.log.pictures.save, engine.submit, engine.ready = note, submit, ready
+    if stops:
+        with pytest.raises(EngineError, match="gone"):
+            run.go(NullObserver(), lambda config, asked: engine)
+        run.close()
+        assert order(run.path) == [("0", 0), ("1", 0)]
+        return
+    run.go(NullObserver(), lambda config, asked: engine)
+    run.close()
+    slowest = events.index("slowest reply")
+    assert {("view", "0"), ("view", "1")} <= {*events[:slowest]}
+    assert {event[2] for event in events[:slowest] if event[0] == "asked"} == {0}
+    assert [event for event in events if event[0] == "view"].count(("view", "0")) == 1
+    turns = [turn for _, turn in order(run.path)]
+    assert turns == sorted(turns)
+
+
 def test_ground_truth_is_in_no_message(tmp_path):
     questions = make_questions(tmp_path, 1)
     row = json.loads(questions.read_text()) | {"ground_truth": "271828"}
