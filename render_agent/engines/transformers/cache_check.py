@@ -87,7 +87,8 @@ def score_difference(loaded: LoadedModel, text: str = TEXTS[0]) -> tuple[float, 
             for history, own in zip(dialogues, files, strict=True)
         ]
         prompts = [
-            loaded.inputs.prepare(Request("probe", 0, messages, _image)) for messages in dialogues
+            loaded.inputs.prepare(Request("probe", 0, messages, probe_image))
+            for messages in dialogues
         ]
         if not turn:
             sequences = [cache.add(str(n), prompt) for n, prompt in enumerate(prompts)]
@@ -134,7 +135,7 @@ def _next_turn(
     answered = [*history, chat.assistant('{"rotation_angle_degrees": 45}')] if history else opening
     question = chat.text("And now?" if history else text * len(files))
     messages = [*answered, chat.message("user", question, *images)]
-    return list(misalign(loaded, Request("probe", 0, messages, _image)).messages)
+    return list(misalign(loaded, Request("probe", 0, messages, probe_image)).messages)
 
 
 def misalign(loaded: LoadedModel, request: Request) -> Request:
@@ -153,7 +154,7 @@ def misalign(loaded: LoadedModel, request: Request) -> Request:
     return longer
 
 
-def _image(file: str) -> Image.Image:
+def probe_image(file: str) -> Image.Image:
     """Return a test image with gradients, in the size that belongs to its name."""
     slope = Image.linear_gradient("L")
     bands = [slope, slope.rotate(90), slope.rotate(180)]

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
-from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.transformers.cache_check import SIZES, probe_image
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.sequences import Sample
@@ -69,9 +69,9 @@ def _recorded(engine: ContinuousEngine) -> Iterator[dict[str, list[torch.Tensor]
 def _request(engine: ContinuousEngine, number: int) -> Request:
     sentence = f"{number} places have been seen, and this is the next one. "
     words = sentence * -(-TOKENS[number] // len(engine.loaded.tokenizer(sentence)["input_ids"]))
-    pieces = [chat.text(words), chat.image_piece(f"{number}.png"), chat.text("What now?")]
-    messages = [chat.message("user", *pieces)]
-    return Request(f"probe {number}", 0, messages, _image, max_new_tokens=NEW_TOKENS)
+    image = chat.image_piece([*SIZES][number])
+    messages = [chat.message("user", chat.text(words), image, chat.text("What now?"))]
+    return Request(f"probe {number}", 0, messages, probe_image, max_new_tokens=NEW_TOKENS)
 
 
 def _forget(engine: ContinuousEngine) -> None:
@@ -80,8 +80,3 @@ def _forget(engine: ContinuousEngine) -> None:
         engine.retire(f"probe {number}")
     engine.cache.drop_prefix()
     engine.forget_lengths()
-
-
-def _image(file: str) -> Image.Image:
-    slope = Image.linear_gradient("L").resize((96 + 32 * int(file[0]), 64))
-    return Image.merge("RGB", [slope, slope.rotate(180), slope])

@@ -28,8 +28,6 @@ class Decoder:
     """Runs decoding steps: adds the newest token of every row to the cache and returns the next logits.
 
     Args:
-        model: The model.
-        cache: The KV cache.
         axes: Position axes per token, 1 or 3.
         suppressed: Tokens that are never generated.
         fixed_rows: Rows of every call, including padding; None for as many as there are.

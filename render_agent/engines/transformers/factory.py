@@ -42,11 +42,9 @@ def build_engine(
     Raises SetupError if replies are to be reproducible, but cannot be with this model or on this device.
 
     Args:
-        loaded: The model.
         batch_size: Maximum number of rows; None for as many as fit in memory.
         options: Engine options. `reuse` selects the engine; the default is the best for the model's family.
         tokens: Typical length of a complete dialogue, which determines how many run concurrently.
-        memory: The device's memory; None detects it.
         picture_size: Width and height of the images in pixels.
         reproducible: Give all calls fixed shapes.
     """

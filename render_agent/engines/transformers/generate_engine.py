@@ -58,10 +58,8 @@ class TransformersEngine(BatchingEngine):
     batches are smaller, too. Raises EngineError if the device is lost.
 
     Args:
-        loaded: The model.
         batch_size: Maximum number of rows per call; None for as many as fit in memory.
         options: Engine options; `memory_fraction` of the memory stays free, and `most_rows` limits the rows.
-        memory: The device's memory; None detects it.
         vision: Caches vision features between turns.
     """
 

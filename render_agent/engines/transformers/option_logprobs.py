@@ -158,10 +158,7 @@ def _prefill(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefille
     mask = tensors["attention_mask"]
     positions = _positions(model, tensors)
     output = model(
-        **tensors,
-        position_ids=squeeze_single_axis(positions),
-        use_cache=True,
-        logits_to_keep=1,
+        **tensors, position_ids=squeeze_single_axis(positions), use_cache=True, logits_to_keep=1
     )
     return PrefilledPrompts(
         first_logprobs=output.logits[:, -1].float().log_softmax(-1),

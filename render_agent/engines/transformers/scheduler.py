@@ -38,8 +38,6 @@ class Scheduler:
     Raises EngineError if the device is lost.
 
     Args:
-        loaded: The model.
-        cache: The KV cache.
         most_rows: Maximum number of dialogues in progress.
         read_tokens: Prompt tokens per prefill call.
         longest: Length in tokens of the longest dialogue that CUDA graphs support.
@@ -314,11 +312,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Release the memory of the cache and of CUDA graphs."""
-        LOG.info(
-            "KV cache: %d bytes, %d dialogues evicted",
-            self.cache.bytes,
-            self.cache.evicted,
-        )
+        LOG.info("KV cache: %d bytes, %d dialogues evicted", self.cache.bytes, self.cache.evicted)
         self.decoder.drop()
         self.cache.close()
 

@@ -45,7 +45,6 @@ class ContinuousEngine:
     Raises EngineError if the device is lost.
 
     Args:
-        loaded: The model.
         budget: Size of the KV cache in bytes.
         most_rows: Maximum number of replies that are generated concurrently.
         dialogue_tokens: Estimated tokens per dialogue in the cache, until it is measured.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,29 +30,13 @@ PREFILL_FRACTION = 0.25  # share of the available memory that prefill may use
 MAX_PREFILL_TOKENS = 8192  # tokens per call; longer calls are not faster per token
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillCost:
-    """Memory of a prefill call in bytes: fixed + per_token × tokens."""
-
-    fixed: float
-    per_token: float
-
-    def needed(self, tokens: int) -> float:
-        """Return the number of bytes for this many tokens."""
-        return self.fixed + self.per_token * tokens
-
-    def tokens(self, count: float) -> int:
-        """Return the number of tokens that fit in this many bytes."""
-        return max(0, int((count - self.fixed) / self.per_token))
-
-
-def fit_cost(points: Sequence[tuple[int, int]]) -> PrefillCost:
-    """Return the line through one or two points (tokens, bytes); a single point is connected with the origin."""
+def fit_cost(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """Return the fixed bytes of a prefill call and its bytes per token, given one or two points (tokens, bytes)."""
     (few, few_bytes), (many, many_bytes) = points[0], points[-1]
     slope = (many_bytes - few_bytes) / (many - few) if many > few else many_bytes / many
     # Because of noise, more tokens can appear to need fewer bytes.
     slope = max(slope, 1.0)
-    return PrefillCost(max(0.0, few_bytes - slope * few, many_bytes - slope * many), slope)
+    return max(0.0, few_bytes - slope * few, many_bytes - slope * many), slope
 
 
 def divide_memory(
@@ -70,21 +53,17 @@ def divide_memory(
     if cost is None:
         # Even the smallest probe did not fit; prompts will be prefilled one at a time.
         return round((1 - PREFILL_FRACTION) * free), 1
-    tokens = max(1, min(MAX_PREFILL_TOKENS, cost.tokens(PREFILL_FRACTION * free)))
-    cache = max(0, round(free - cost.needed(tokens)))
-    LOG.info(
-        "prefill needs %.0f bytes and %.0f per token: %d tokens per call, %d bytes for the cache",
-        cost.fixed,
-        cost.per_token,
-        tokens,
-        cache,
-    )
+    fixed, per_token = cost
+    tokens = max(1, min(MAX_PREFILL_TOKENS, int((PREFILL_FRACTION * free - fixed) / per_token)))
+    cache = max(0, round(free - fixed - per_token * tokens))
+    LOG.info("prefill needs %.0f bytes and %.0f per token", fixed, per_token)
+    LOG.info("%d tokens per prefill call, %d bytes for the KV cache", tokens, cache)
     return cache, tokens
 
 
 def _measure_cost(
     loaded: LoadedModel, memory: DeviceMemory, picture_size: tuple[int, int]
-) -> PrefillCost | None:
+) -> tuple[float, float] | None:
     """Measure the memory of prefill with two prompts; return None if not even the first one fits."""
     points = []
     for num_images in GPU_PROBE_IMAGES.get(loaded.model.device.type, PROBE_IMAGES):

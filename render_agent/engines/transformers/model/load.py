@@ -57,19 +57,14 @@ class LoadedModel:
     """Maximum tokens of a dialogue including the reply; None for no limit."""
 
     def thoughts(self) -> str | None:
-        """Describe the marks of thoughts, and how the chat template renders earlier ones; None without marks.
-
-        Thoughts are never fed back, but a template may render an empty one.
-        """
+        """Describe the marks of thoughts, and how the chat template renders earlier ones; None without marks."""
         if self.marks is None:
             return None
         user = chat.message("user", chat.text("Where is the door?"))
         history = self.inputs.render_template([user, chat.assistant("{}"), user], generate=False)
-        replacement = "empty" if self.marks.opens in history else "omitted"
-        return (
-            f"between {self.marks.opens} and {self.marks.closes}; the chat template renders earlier ones as"
-            f" {replacement}"
-        )
+        how = "empty" if self.marks.opens in history else "omitted"
+        marks = f"between {self.marks.opens} and {self.marks.closes}"
+        return f"{marks}; the chat template renders earlier ones as {how}"
 
     def text(self, ids: Sequence[int], prompt: str = "") -> str:
         """Decode a reply to a prompt, which may end inside a thought, without special tokens; thoughts are think blocks."""
