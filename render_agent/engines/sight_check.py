@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Literal, NotRequired, TypedDict, get_args
@@ -185,9 +185,19 @@ def _why_unreadable(reply: Reply) -> str | None:
     return None if without_thinking(reply.text).strip() else "the reply is empty"
 
 
-def worst_finding(checks: Iterable[Mapping[str, Any]]) -> Finding | None:
+def _findings(checks: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Return the findings of some checks, without unknown ones of servers that replied to another check."""
+    replied = {check.get("url") for check in checks if check["finding"] != "unknown"}
+    return [
+        check["finding"]
+        for check in checks
+        if check["finding"] != "unknown" or check.get("url") not in replied
+    ]
+
+
+def worst_finding(checks: Sequence[Mapping[str, Any]]) -> Finding | None:
     """Return the worst finding of some checks, or None if there are none."""
-    return min((check["finding"] for check in checks), key=get_args(Finding).index, default=None)
+    return min(_findings(checks), key=get_args(Finding).index, default=None)
 
 
 def sight_caveat(checks: Sequence[Mapping[str, Any]], *, with_reason: bool = False) -> str | None:
@@ -198,12 +208,12 @@ def sight_caveat(checks: Sequence[Mapping[str, Any]], *, with_reason: bool = Fal
         with_reason: Add why there was no reply. It may contain the address of a server, which reports must not.
     """
     finding = worst_finding(checks)
-    if finding not in CAVEATS:
+    if finding is None or finding not in CAVEATS:
         return None
-    worst = [check for check in checks if check["finding"] == finding]
-    share = f" ({len(worst)} of {len(checks)} checks)" if len(checks) > 1 else ""
-    reasons = [f" ({check['reason']})" for check in worst if with_reason and "reason" in check]
-    reason = reasons[0] if reasons else ""
+    findings = _findings(checks)
+    share = f" ({findings.count(finding)} of {len(findings)} checks)" if len(findings) > 1 else ""
+    reasons = [check["reason"] for check in checks if "reason" in check]
+    reason = f" ({reasons[0]})" if with_reason and finding == "unknown" and reasons else ""
     return f"sight check: {finding}{share}: {CAVEATS[finding]}{reason}"
 
 

@@ -295,7 +295,12 @@ class ModelServer:
             [sys.executable, __file__, "serve", self.model, *ON_CPU, "--port", str(self.port)],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_CACHE": self._cache.name},
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "HF_HUB_CACHE": self._cache.name,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
         )
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._process.poll() is None:

@@ -206,6 +206,21 @@ def test_resuming_checks_again_and_keeps_the_worst_finding(tmp_path, questions):
         assert len(server.sight_checks) == 2
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_fault_is_forgotten_when_the_same_server_replies_to_the_check_of_a_resumed_run(
+    tmp_path, questions, is_same
+):
+    with StubServer(DONE, [(400, {}, "{}")], sight=None) as server, StubServer(DONE) as other:
+        data = start(tmp_path, questions, server)
+        assert data.results["sight_check"] == "unknown"
+        server.sight = read_code
+        run = resume_run(data, {} if is_same else {"base_url": (other.url,)})
+        run.close()
+    results = RunData(data.path).results
+    assert results["sight_check"] == ("sighted" if is_same else "unknown")
+    assert len(notes_of(results)) == (not is_same)
+
+
 def test_resuming_is_refused_if_the_check_is_required_and_the_folder_stays_unlocked(
     tmp_path, questions
 ):

@@ -106,7 +106,7 @@ def _spec(run: RunData, created: str) -> Any:
         metadata={
             "run": run.name,
             "fingerprint": run.record["fingerprint"],
-            "notes": list(run.record.get("notes", [])),
+            "notes": run.notes,
             "adapted": adapted_fields(turn for state in run.states for turn in state.turns),
         },
     )
