@@ -61,8 +61,8 @@ class EngineMaker(Choice):
         """Return the Python file that would run as the model, or None."""
         return None
 
-    def servers(self, config: RunConfig) -> Iterable[tuple[str, Engine]]:
-        """Yield the URL of each server with an engine that only uses this server; none by default."""
+    def servers(self, config: RunConfig) -> Sequence[tuple[str, Callable[[], Engine]]]:
+        """Return the URL of each server, and what creates an engine for it alone; none by default."""
         return ()
 
     def machine(self, config: RunConfig) -> dict[str, Any] | None:
@@ -246,8 +246,8 @@ class Remote(EngineMaker):
 
         return describe_remote(config, self.open_api(config))
 
-    def servers(self, config: RunConfig) -> Iterable[tuple[str, Engine]]:
-        """Yield the URL of each server with an engine that is closed when the next one is requested."""
+    def servers(self, config: RunConfig) -> Sequence[tuple[str, Callable[[], Engine]]]:
+        """Return the URL of each server, and what creates an engine for it alone."""
         from render_agent.engines.remote.make_remote import engine_per_server
 
         return engine_per_server(config, self.open_api(config))

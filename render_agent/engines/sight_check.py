@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Literal, NotRequired, TypedDict, get_args
@@ -40,6 +41,7 @@ CAVEATS: dict[str, str] = {
 }
 
 PROMPT = "Check {nonce}. Which four digits does the image show? Reply with the digits only. If you see no image, say so."
+STAGE = "checking that the model sees images"
 MAX_REPLY_CHARS = 200  # of a recorded reply or reason
 
 CODE = re.compile(r"(?<![0-9])(?:[0-9]{4}|[0-9](?:[ -][0-9]){3})(?![0-9])")
@@ -137,8 +139,8 @@ def check_servers(maker: EngineMaker, config: RunConfig) -> list[SightRecord]:
     if not reads_text(maker.model_name(config)):
         return [{"finding": "exempt"}]
     records: list[SightRecord] = []
-    for url, engine in maker.servers(config):
-        with stage("checking that the model sees images", announce=not records):
+    for url, make in maker.servers(config):
+        with stage(STAGE, announce=not records), closing(make()) as engine:
             records.append({**check_server(engine, config), "url": url})
             reraise()
     return records

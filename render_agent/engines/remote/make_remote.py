@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from render_agent.engines.engine_options import engine_options
@@ -71,11 +71,12 @@ def make_remote_engine(config: RunConfig, api: ChatApi) -> RemoteEngine:
     return engine
 
 
-def engine_per_server(config: RunConfig, api: ChatApi) -> Iterator[tuple[str, RemoteEngine]]:
-    """Yield the URL of each server with an engine that only uses this server, closed before the next is built."""
-    for endpoint in find_endpoints(config.base_url, api.service):
-        with closing(RemoteEngine(api, [endpoint])) as engine:
-            yield endpoint.url, engine
+def engine_per_server(
+    config: RunConfig, api: ChatApi
+) -> list[tuple[str, Callable[[], RemoteEngine]]]:
+    """Return the URL of each server, and what creates an engine for it alone."""
+    endpoints = find_endpoints(config.base_url, api.service)
+    return [(endpoint.url, partial(RemoteEngine, api, [endpoint])) for endpoint in endpoints]
 
 
 def _look_up_all(
