@@ -23,7 +23,7 @@ from render_agent.render.viewer import Viewer
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.formats.meshes import scan_of_geometry
+from render_agent.scans.formats.meshes.mesh_file import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene

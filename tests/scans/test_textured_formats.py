@@ -14,8 +14,8 @@ from trimesh.visual.material import PBRMaterial
 from trimesh.visual.texture import TextureVisuals
 
 from render_agent.errors import SceneError
-from render_agent.scans.formats import meshes
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.meshes import mesh_file
 from render_agent.scans.formats.textured import image_files
 from render_agent.scans.formats.textured.gltf import nodes
 from render_agent.scans.srgb import to_linear, to_srgb
@@ -332,9 +332,9 @@ def test_large_files_are_read_in_a_child_process(tmp_path, monkeypatch, what):
     elif what == "pixels":
         monkeypatch.setattr(image_files, "MAX_PIXELS_HERE", 64)
     else:
-        monkeypatch.setattr(meshes, "MAX_BYTES_HERE", 64)
-    read = meshes.read_in_child
-    monkeypatch.setattr(meshes, "read_in_child", lambda *args: calls.append(1) or read(*args))
+        monkeypatch.setattr(mesh_file, "MAX_BYTES_HERE", 64)
+    read = mesh_file.read_in_child
+    monkeypatch.setattr(mesh_file, "read_in_child", lambda *args: calls.append(1) or read(*args))
     scene = load_scene(path)
     assert calls
     assert (scene.points == expected.points).all()

@@ -17,7 +17,7 @@ from render_agent.scans.formats.clouds.e57 import read_e57
 from render_agent.scans.formats.clouds.las import read_las
 from render_agent.scans.formats.clouds.pcd import read_pcd
 from render_agent.scans.formats.clouds.text_columns import read_columns
-from render_agent.scans.formats.meshes import read_mesh
+from render_agent.scans.formats.meshes.mesh_file import read_mesh
 from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES
 from render_agent.scans.formats.ply.reader import ply_kind, read_ply
 from render_agent.scans.formats.splats.dot_splat import is_dot_splat, read_dot_splat

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.off import read_off
+from render_agent.scans.formats.meshes.off import read_off
+from render_agent.scans.formats.meshes.stl import read_binary_stl
 from render_agent.scans.formats.reading_process import (
     NeedsChildProcess,
     parser_errors,
     read_in_child,
 )
-from render_agent.scans.formats.stl import read_binary_stl
 from render_agent.scans.formats.textured.gltf.nodes import read_gltf
 from render_agent.scans.formats.textured.wavefront import read_obj
 from render_agent.scans.srgb import to_srgb
