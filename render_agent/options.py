@@ -225,6 +225,9 @@ class RunConfig:
     max_batched_turns: int = _speed(
         4, "Number of initial turns that all questions take together, in batches.", minimum=0
     )
+    batch_jobs: bool = _speed(
+        False, "Send batched turns to the batch API of openai, anthropic or gemini at half price."
+    )
     finish_together: int | str = _speed(
         AUTO,
         "Questions in progress at once after the batched turns; 1 is one at a time.",

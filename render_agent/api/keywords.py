@@ -51,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     prices: Path | None
     # speed
     max_batched_turns: int | None
+    batch_jobs: bool | None
     finish_together: CountOrAuto | None
     batch_size: CountOrAuto | None
     devices: Texts | None

@@ -11,6 +11,7 @@ CONTENT_FILTER = "content_filter"  # the server's content filter ended the reply
 CONTEXT_EXCEEDED = "context_exceeded"  # the reply ended at the end of the model's context window
 NO_USAGE = "tokens_not_reported"  # token counts are missing and logged as 0
 FEWER_WORDINGS = "fewer_wordings"  # the model gave fewer wordings of a question than requested
+BATCH_JOB = "batch_job"  # a batch API answered the request, at a discount
 JUDGE = "judge:"  # prefix; the event concerns a request of a model-based verifier
 
 # The server's count of prompt tokens did not grow with the dialogue: earlier turns were probably dropped.

@@ -52,6 +52,8 @@ class EngineMaker(Choice):
     """True if it can return log-probabilities of given replies."""
     single_sample = False
     """True if it supports only one sample per turn."""
+    has_batch_jobs = False
+    """True if it supports `--batch-jobs`."""
 
     def model_name(self, config: RunConfig) -> str:
         """Return the selected model, or the engine's default."""
@@ -225,6 +227,7 @@ class Vllm(EngineMaker):
 class Remote(EngineMaker):
     """An API over HTTP; subclasses open it."""
 
+    has_batch_jobs = True
     loads_weights = False
     supports_scoring = False
 

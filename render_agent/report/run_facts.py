@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from render_agent.dialogue.events import BATCH_JOB
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import Parts
 from render_agent.score.tables import dollars
@@ -56,6 +57,9 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         is_exact = config.reproducible == "on" and results.get("reproducible", True)
         where = "on this type of device, with these versions"
         facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"
+    if config.batch_jobs:
+        events = results.get("totals", {}).get("events", {})
+        facts["Batch jobs"] = f"{events.get(BATCH_JOB, 0):,} replies"
     other_adaptations = "; ".join(
         f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adaptations.items()
     )

@@ -300,6 +300,10 @@ def _check_engine(parts: Parts) -> None:
 
 def _check_schedule(parts: Parts) -> None:
     config = parts.config
+    if config.batch_jobs and not (parts.engine.has_batch_jobs and config.alone):
+        raise UsageError(
+            "--batch-jobs needs --engine openai, anthropic or gemini, and a run in one process. Omit it."
+        )
     if config.devices and config.workers not in (1, len(config.devices)):
         raise UsageError(
             f"--devices names {len(config.devices)} devices with one worker each. Omit --workers"

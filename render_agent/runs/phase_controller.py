@@ -11,6 +11,7 @@ from typing import Protocol
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
+from render_agent.engines.engine import Engine
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.runs.budget import Budget, OverBudgetError
 from render_agent.runs.failures import Failures
@@ -51,6 +52,7 @@ class PhaseController:
         observer: Receives every turn and failure.
         failures: Stops the run if too many questions fail.
         budget: Stops the run before it costs too much.
+        batched_engine: Answers the batched turns instead of the engine of `turns`.
         max_batched_turns: Number of turns that all questions take together.
         finish_together: Number of questions in progress at once afterwards; 1 is sequential, None uses the engine's
             preferred batch size. Neither number affects transcripts.
@@ -62,6 +64,7 @@ class PhaseController:
     max_batched_turns: int
     finish_together: int | None
     budget: Budget = field(default_factory=Budget)
+    batched_engine: Engine | None = None
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Run all active questions to completion. In a resumed run, questions already have the turns read from the log.
@@ -75,12 +78,14 @@ class PhaseController:
             states, key=lambda state: state.question.scene
         )  # so that each scan is read once
         with self._scheduler(states) as scheduler:
+            scheduler.engine = self.batched_engine or self.turns.engine
             while early := [
                 s for s in self._pending(states) if len(s.turns) < self.max_batched_turns
             ]:
                 self.observer.on_phase_start("batched", early)
                 batched = (self._batched_turn(s, scheduler) for s in early)
                 scheduler.run(batched, max_concurrent=len(early))
+            scheduler.engine = self.turns.engine
             if late := self._pending(states):
                 self.observer.on_phase_start("finishing", late)
                 scheduler.run((self.finish(s) for s in late), max_concurrent=self.finish_together)

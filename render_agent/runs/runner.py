@@ -9,7 +9,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +26,8 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, describe_engine
 from render_agent.engines.prices import find_price
+from render_agent.engines.remote.batch_jobs import BatchJobs
+from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.engines.sight_check import CheckServers, check_servers
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
@@ -176,6 +178,9 @@ def play(
     max_batched_turns = 0 if engine.capabilities.sequential else config.max_batched_turns
     questions = [state.question for state in states]
     views = make_views(parts, scenes, log.pictures, questions)
+    jobs = None
+    if config.batch_jobs and max_batched_turns and isinstance(engine, RemoteEngine):
+        jobs = BatchJobs(engine, log.pictures.folder)
     controller = PhaseController(
         turn_taker(parts, engine, views, log, questions),
         observer,
@@ -183,8 +188,10 @@ def play(
         max_batched_turns=min(max_batched_turns, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
         budget=Budget(parts.billing, config.max_cost, states),
+        batched_engine=jobs,
     )
-    controller.run(states)
+    with closing(jobs) if jobs else nullcontext():
+        controller.run(states)
 
 
 def turn_taker(

@@ -19,8 +19,8 @@ PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"  # image names: PN
 
 # files and folders in a run folder
 OWN = (
-    "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",
-    "results.csv", "views", "report",
+    "config.json", "questions.jsonl", "turns.jsonl", "batch_jobs.jsonl", "run.log", "run.lock",
+    "results.json", "results.csv", "views", "report",
 )  # fmt: skip
 
 

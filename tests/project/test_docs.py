@@ -140,7 +140,7 @@ def test_run_folder_matches_its_page(tmp_path):
     )
     lying = {path.name for path in run.path.iterdir()}
     assert lying <= set(documented)
-    assert set(documented) - lying <= {"run.log", "run.lock"}
+    assert set(documented) - lying <= {"batch_jobs.jsonl", "run.log", "run.lock"}
     config = json.loads((run.path / "config.json").read_text())
     assert_documented(documented_keys("`config.json`"), set(config))
     for name in ("questions.jsonl", "turns.jsonl"):

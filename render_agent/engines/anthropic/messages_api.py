@@ -13,9 +13,14 @@ from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (
     ChatApi,
+    Fields,
+    FinishedJob,
+    Messages,
+    job_fault,
     make_reply,
     mapping,
     mappings,
+    read_results,
     reply_text,
     token_count,
     used_options,
@@ -138,9 +143,7 @@ class MessagesApi(ChatApi):
             return {"type": "enabled", "budget_tokens": budget}
         return {"type": "adaptive"} if self.thinking == "on" else None
 
-    async def send(
-        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-    ) -> str:
+    async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request, continue a reply that the server paused, and return the body of the response."""
         earlier: list[dict[str, Any]] = []
         for _ in range(1 + MAX_PAUSES):
@@ -162,6 +165,21 @@ class MessagesApi(ChatApi):
             earlier = content
         return json.dumps({**body, "content": content}) if earlier else text
 
+    def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
+        """Return a request of a message batch."""
+        return {"custom_id": key, "params": {"model": self.model, "messages": messages, **fields}}
+
+    async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
+        """Create a message batch."""
+        return str((await client.messages.batches.create(requests=[*map(json.loads, requests)])).id)
+
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+        """Return the results of a message batch."""
+        if (await client.messages.batches.retrieve(job)).processing_status != "ended":
+            return None
+        raw = await client.messages.batches.with_raw_response.results(job)
+        return read_results(raw.http_response.text, _job_result), job_fault("no result")
+
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a message."""
         if mapping(body).get("type") != "message" or not isinstance(body.get("content"), list):
@@ -181,6 +199,12 @@ class MessagesApi(ChatApi):
             _tokens(mapping(body.get("usage"))),
             blocks=tuple(content) if any(b.get("type") != "text" for b in content) else (),
         )
+
+
+def _job_result(line: Any) -> tuple[Any, int, Any]:
+    result = line["result"]
+    fault = {"error": {"message": f"the request in the batch is {result['type']}"}}
+    return line["custom_id"], 200, result.get("message") or result.get("error") or fault
 
 
 def sent_back(reply: Message) -> list[dict[str, Any]]:

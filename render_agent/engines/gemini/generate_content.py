@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 from typing import Any, ClassVar
 
 from render_agent.dialogue.chat import Message, Piece
@@ -14,9 +15,14 @@ from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (
     ChatApi,
+    Fields,
+    FinishedJob,
+    Messages,
+    job_fault,
     make_reply,
     mapping,
     mappings,
+    read_results,
     reply_text,
     token_count,
 )
@@ -160,9 +166,7 @@ class GenerateContent(ChatApi):
             return {"thinking_budget": budget, "include_thoughts": True}
         return {"include_thoughts": True} if self.thinking == "on" else None
 
-    async def send(
-        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-    ) -> str:
+    async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request and return the body of the response."""
         config = {
             **fields,
@@ -175,6 +179,31 @@ class GenerateContent(ChatApi):
             model=self.model, contents=list(messages), config=config
         )
         return str(response.sdk_http_response.body)
+
+    def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
+        """Return a line of the input file of a batch job: the REST form of a request, which the SDK does not write."""
+        config = dict(fields)
+        tools, system = config.pop("tools", []), config.pop("system_instruction", None)
+        request = {"contents": messages, "tools": tools, "generation_config": config}
+        if system:
+            request["system_instruction"] = {"parts": [{"text": system}]}
+        return {"key": key, "request": request | dict(self.options.extra_body)}
+
+    async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
+        """Upload the input file and create a batch job."""
+        content = BytesIO("\n".join(requests).encode())
+        file = await client[0].files.upload(file=content, config={"mime_type": "jsonl"})
+        return str((await client[0].batches.create(model=self.model, src=file.name)).name)
+
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+        """Return the results of a batch job, from its file."""
+        batch = await client[0].batches.get(name=job)
+        state = "" if batch.state is None else batch.state.name
+        if not state.endswith(("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")):
+            return None
+        file = batch.dest and batch.dest.file_name
+        text = (await client[0].files.download(file=file)).decode() if file else ""
+        return read_results(text, _job_result), job_fault(f"the batch job ended in {state}")
 
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a response: its first candidate, or the reason why the prompt was blocked."""
@@ -201,6 +230,11 @@ class GenerateContent(ChatApi):
             blocks=tuple(parts) if is_opaque else (),
             is_filtered=is_blocked,
         )
+
+
+def _job_result(line: Any) -> tuple[Any, int, Any]:
+    error = {"error": line.get("error", line.get("status"))}
+    return line["key"], 200, line.get("response") or error
 
 
 def function_call(part: Mapping[str, Any]) -> Mapping[str, Any] | None:

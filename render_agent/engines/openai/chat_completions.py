@@ -14,9 +14,15 @@ from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.adaptation import LIMIT_NAMES
 from render_agent.engines.remote.chat_api import (
     ChatApi,
+    Fields,
+    FinishedJob,
+    Messages,
+    Results,
+    job_fault,
     make_reply,
     mapping,
     mappings,
+    read_results,
     reply_text,
     token_count,
     used_options,
@@ -33,6 +39,8 @@ class OpenAIApi(ChatApi):
     engine = "openai"
     service = OPENAI
     options: OpenAIOptions
+    path: ClassVar[str] = "/v1/chat/completions"
+    messages_field: ClassVar[str] = "messages"
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return a client for a server."""
@@ -48,6 +56,30 @@ class OpenAIApi(ChatApi):
         """Return the body of the response that lists the models."""
         raw = await client.models.with_raw_response.list()
         return str(raw.text)
+
+    def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
+        """Return a line of the input file of a batch."""
+        body = {"model": self.model, self.messages_field: list(messages), **fields}
+        return {"custom_id": key, "method": "POST", "url": self.path, "body": body}
+
+    async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
+        """Upload the input file and create a batch."""
+        content = ("requests.jsonl", "\n".join(requests).encode())
+        file = await client.files.create(file=content, purpose="batch")
+        batch = await client.batches.create(
+            input_file_id=file.id, endpoint=self.path, completion_window="24h"
+        )
+        return str(batch.id)
+
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+        """Return the results of a batch: those in its output file and in its error file."""
+        batch = await client.batches.retrieve(job)
+        if batch.status not in ("completed", "failed", "expired", "cancelled"):
+            return None
+        results: Results = {}
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+            results |= read_results((await client.files.content(file)).text, _job_result)
+        return results, job_fault(f"the batch has {batch.status}: {batch.errors}")
 
 
 class ChatCompletions(OpenAIApi):
@@ -72,9 +104,7 @@ class ChatCompletions(OpenAIApi):
         """Return the other fields of a request, without the model."""
         return request_fields(request, samples, seed, self.options, endpoint)
 
-    async def send(
-        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-    ) -> str:
+    async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request and return the body of the response."""
         raw = await client.chat.completions.with_raw_response.create(
             model=self.model, messages=messages, extra_body=fields
@@ -94,6 +124,11 @@ class ChatCompletions(OpenAIApi):
             [choice.get("finish_reason") for choice in found],
             _tokens(mapping(body.get("usage"))),
         )
+
+
+def _job_result(line: Any) -> tuple[Any, int, Any]:
+    response = line.get("response") or {"status_code": 200, "body": {"error": line.get("error")}}
+    return line["custom_id"], response["status_code"], response["body"]
 
 
 def wire_messages(

@@ -12,6 +12,8 @@ from render_agent.dialogue.tools_protocol import call_text
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.chat_completions import OpenAIApi
 from render_agent.engines.remote.chat_api import (
+    Fields,
+    Messages,
     make_reply,
     mapping,
     mappings,
@@ -30,6 +32,8 @@ class Responses(OpenAIApi):
     """The Responses API, without storage on the server."""
 
     response_name = "response"
+    path = "/v1/responses"
+    messages_field = "input"
     unsupported = ("seed",)
     optional_fields: ClassVar[Mapping[str, str]] = {
         "temperature": r"\btemperature\b",
@@ -92,9 +96,7 @@ class Responses(OpenAIApi):
             fields["parallel_tool_calls"] = False  # a turn makes one call
         return used_options(self.options, fields)
 
-    async def send(
-        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-    ) -> str:
+    async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request and return the body of the response."""
         raw = await client.responses.with_raw_response.create(
             model=self.model, input=messages, extra_body=fields

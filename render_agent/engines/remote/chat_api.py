@@ -16,6 +16,7 @@ from render_agent.dialogue.chat import Blocks
 from render_agent.dialogue.events import CONTENT_FILTER, CONTEXT_EXCEEDED, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.engines.remote.response_bodies import (
@@ -24,7 +25,17 @@ from render_agent.engines.remote.response_bodies import (
     FAULTS_IF_EMPTY,
     FILTERS,
     LENGTH_LIMITS,
+    normalize,
 )
+from render_agent.util.safe_parse import parse_json
+
+Fields = Mapping[str, Any]
+Messages = Sequence[Fields]
+Results = dict[str, str | Exception]  # key of a request -> body of its response, or its error
+FinishedJob = tuple[Results, ApiError]  # with the error of requests without a result
+
+JOB_RETRY_SECONDS = 300  # before failed requests are submitted again
+CANCELED, GONE = re.compile("cancell?ed", re.I), 410  # status of canceled requests: no retries
 
 MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
@@ -81,14 +92,24 @@ class ChatApi(ABC):
         """Return the other fields of a request, without the model."""
 
     @abstractmethod
-    async def send(
-        self, client: Any, messages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-    ) -> str:
+    async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request and return the body of the response. Raises any error; see `ApiError.of`."""
 
     @abstractmethod
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse the body of a response; return None if it is not a complete reply."""
+
+    @abstractmethod
+    def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
+        """Return a request as a part of a batch job; its result has the same key."""
+
+    @abstractmethod
+    async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
+        """Submit requests, in JSON, as one batch job and return its id."""
+
+    @abstractmethod
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+        """Return the results of a batch job; None if it has not finished."""
 
     async def close(self, client: Any) -> None:
         """Close the connections of a client."""
@@ -173,6 +194,23 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def mappings(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a JSON list; empty for other values."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Results:
+    """Return the results of a batch job; `read` returns the key, the status and the body of a line."""
+    results: Results = {}
+    for line in filter(str.strip, text.split("\n")):
+        key, status, body = read(parse_json(line))
+        status, content = normalize(status, json.dumps(body).encode())
+        body = content.decode()
+        results[str(key)] = body if 200 <= status < 300 else job_fault(body, status)
+    return results
+
+
+def job_fault(text: str, status: int = 500) -> ApiError:
+    """Return the error of a request in a batch job; by default, that of requests without a result."""
+    status = GONE if status >= 500 and CANCELED.search(text) else status
+    return ApiError(f"status {status}", status, text, {"retry-after": str(JOB_RETRY_SECONDS)})
 
 
 def used_options(options: RemoteOptions, fields: Mapping[str, Any]) -> dict[str, Any]:

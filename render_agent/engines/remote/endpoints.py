@@ -61,6 +61,8 @@ class Endpoint:
     """Environment variable that the key comes from; None without a key."""
     service: Service = OPENAI
     """The service whose protocol the server speaks."""
+    for_jobs: bool = False
+    """True if responses are the files of batch jobs: large, and not to be interpreted."""
 
     @property
     def host(self) -> str:

@@ -23,6 +23,7 @@ LOG = logging.getLogger(__name__)
 
 GZIP = b"\x1f\x8b"
 MAX_RESPONSE_BYTES = 16 << 20
+MAX_JOB_BYTES = 512 << 20  # of the results of a batch job
 LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
 MAX_LISTED = 20  # names of models in a note
 MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
@@ -39,6 +40,7 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
         endpoint: The server.
         seconds: Limit for the time until a response is complete.
     """
+    most = MAX_JOB_BYTES if endpoint.for_jobs else MAX_RESPONSE_BYTES
 
     async def read_bounded(response: Any) -> None:
         """Read the body of a response before the SDK does."""
@@ -47,14 +49,16 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
             async with asyncio.timeout(seconds):
                 async for part in response.aiter_raw():
                     body += part
-                    if len(body) > MAX_RESPONSE_BYTES:
-                        raise ApiError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
+                    if len(body) > most:
+                        raise ApiError(f"the response is larger than {most:,} bytes")
         except TimeoutError:
             reason = f"no complete response within {seconds:g} s"
             raise ApiError(reason, failure="timeout") from None
         # httpx does not read again if _content is set
-        content = decompress(bytes(body))
-        response.status_code, response._content = normalize(response.status_code, content)
+        status, content = response.status_code, decompress(bytes(body), most)
+        if not endpoint.for_jobs:
+            status, content = normalize(status, content)
+        response.status_code, response._content = status, content
         response.encoding = "utf-8"
         status, text = response.status_code, response.text
         if not 200 <= status < 300:
@@ -67,17 +71,17 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
     }
 
 
-def decompress(body: bytes) -> bytes:
+def decompress(body: bytes, most: int = MAX_RESPONSE_BYTES) -> bytes:
     """Return the content of a response that a proxy compressed, whatever its headers say. Raises ApiError if too large."""
     if not body.startswith(GZIP):
         return body
     inflater = zlib.decompressobj(wbits=31)
     try:
-        content = inflater.decompress(body, MAX_RESPONSE_BYTES)
+        content = inflater.decompress(body, most)
     except zlib.error:
         return body
     if inflater.unconsumed_tail:
-        raise ApiError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
+        raise ApiError(f"the response is larger than {most:,} bytes")
     return content
 
 

@@ -19,7 +19,7 @@ from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
 from render_agent.engines.remote.adaptation import adapt, find_adaptation
 from render_agent.engines.remote.api_error import ApiError, Fault, first_words
-from render_agent.engines.remote.chat_api import ChatApi, png_base64
+from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, png_base64
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.errors import EngineError
 from render_agent.util.safe_parse import parse_json
@@ -290,7 +290,7 @@ class RemoteEngine:
             self._running += 1
             running, began = self._running, time.perf_counter()
             try:
-                text = await api.send(server.client, sent, fields)
+                text = await self._deliver(server, request, seed, sent, fields)
                 answer = self._read(text, request, server.endpoint)
             except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
                 error = ApiError.of(failure)
@@ -330,6 +330,12 @@ class RemoteEngine:
             reason = f"the response is not a complete {kind}: {excerpt!r}"
             raise ApiError(reason, failure="unreadable")
         return answer
+
+    async def _deliver(
+        self, server: Server, request: Request, seed: int, messages: Messages, fields: Fields
+    ) -> str:
+        """Send a request as it is, and return the body of the response."""
+        return await self.api.send(server.client, messages, fields)
 
     async def _back_off(
         self, server: Server, error: ApiError, request: Request, retries: int

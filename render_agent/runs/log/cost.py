@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from render_agent.dialogue.events import BATCH_JOB
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.engines.prices import Price
 
+BATCH_RATE = 0.5  # of the price, of turns that a batch API answered
 DECIMALS = 6  # of a stored cost in US dollars
 
 
@@ -27,12 +29,11 @@ class Billing:
 
     def cost_of_turn(self, turn: Turn) -> float:
         """Return the cost of a turn and its belief probe in USD; 0 without a price."""
-        if self.price is None:
-            return 0.0
-        cost = self.price.cost(turn.tokens)
-        if turn.evidence is not None and not self.includes_verifiers:
-            cost -= self.price.cost(turn.evidence.tokens)
-        return cost + (self.price.cost(turn.probe.tokens) if turn.probe else 0.0)
+        judged = self.cost_of_tokens(turn.evidence.tokens) if turn.evidence else 0.0
+        cost = (self.cost_of_tokens(turn.tokens) - judged) * _rate(turn.events)
+        if turn.probe is not None:
+            cost += self.cost_of_tokens(turn.probe.tokens) * _rate(turn.probe.events)
+        return cost + judged * self.includes_verifiers
 
     def cost_of_tokens(self, tokens: Tokens) -> float:
         """Return the cost of tokens in USD; 0 without a price."""
@@ -50,6 +51,10 @@ class Billing:
             return None
         lost = sum(self.cost_of_tokens(state.lost_tokens) for state in states)
         return round(sum(map(self.cost_of_turn, turns)) + lost, DECIMALS)
+
+
+def _rate(events: Sequence[str]) -> float:
+    return BATCH_RATE if BATCH_JOB in events else 1.0
 
 
 UNPRICED = Billing()

@@ -1,0 +1,234 @@
+"""`--batch-jobs` against stub servers that validate jobs with the SDKs' types."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from factories.batch_apis import BROKEN, CANCELED, EXPIRED, BatchServer
+from factories.runs import NullObserver, make_config, transcripts
+
+from render_agent.dialogue.events import BATCH_JOB
+from render_agent.errors import EngineError, UsageError
+from render_agent.runs.build import build
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import resume_run, start_run
+
+NAMES = ["anthropic", "chat", "gemini", "responses"]
+QUESTIONS, TURNS, BATCHED = 3, 3, 2
+JOBS = "render_agent.engines.remote.batch_jobs"
+
+
+@pytest.fixture(autouse=True)
+def no_delays(monkeypatch):
+    """Poll and retry immediately."""
+    monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr("render_agent.engines.remote.chat_api.JOB_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(f"{JOBS}.FIRST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(f"{JOBS}.MAX_POLL_SECONDS", 0.02)
+
+
+def options(server, name, protocol="json", **more):
+    native = {"engine_option": ("api=responses",)} if name == "responses" else {}
+    return {
+        "engine": "openai" if name in ("chat", "responses") else name,
+        "model": "made",
+        "base_url": (server.base_url,),
+        "reply_protocol": protocol,
+        "limit": QUESTIONS,
+        "max_turns": TURNS,
+        "max_batched_turns": BATCHED,
+        **native,
+        **more,
+    }
+
+
+def go(run):
+    """Complete a run; return it with its results."""
+    try:
+        return run, run.go(NullObserver())
+    finally:
+        run.close()
+
+
+def play(folder, server, name, protocol="json", **more):
+    given = {"batch_jobs": True} | more
+    return go(start_run(make_config(folder, "rooms", **options(server, name, protocol, **given))))
+
+
+def turns_of(run):
+    return [turn for state in RunData(run.path).states for turn in state.turns]
+
+
+def in_job(turn):
+    return BATCH_JOB in turn.events
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+@pytest.mark.parametrize("name", NAMES)
+def test_transcripts_equal_those_of_direct_requests(name, protocol, tmp_path):
+    with BatchServer(name) as server:
+        run, results = play(tmp_path / "a", server, name, protocol)
+        submissions, jobs = server.submissions, len(server.jobs)
+        direct, _ = play(tmp_path / "b", server, name, protocol, batch_jobs=False)
+    assert not server.problems
+    assert transcripts(run.path) == transcripts(direct.path)
+    assert (submissions, jobs) == ([QUESTIONS] * BATCHED, BATCHED)
+    assert len(server.jobs) == BATCHED
+    turns = turns_of(run)
+    assert [in_job(turn) for turn in turns] == [turn.number < BATCHED for turn in turns]
+    assert not any(map(in_job, turns_of(direct)))
+    assert [t.blocks for t in turns] == [t.blocks for t in turns_of(direct)]
+    assert results["totals"]["events"][BATCH_JOB] == QUESTIONS * BATCHED
+    assert {turn.batch_size for turn in turns if in_job(turn)} == {QUESTIONS}
+
+
+SCRIPT = """
+import sys
+from factories.runs import make_config, NullObserver
+import render_agent.engines.remote.batch_jobs as jobs
+from render_agent.runs.runner import start_run
+jobs.FIRST_POLL_SECONDS = jobs.MAX_POLL_SECONDS = 0.05
+options = eval(sys.argv[2])
+start_run(make_config(__import__("pathlib").Path(sys.argv[1]), "rooms", **options)).go(NullObserver())
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
+    """The second job is in flight when the process is killed with signal 9."""
+    with BatchServer(name) as server:
+        whole, _ = play(tmp_path / "a", server, name)
+        paid, server.paid, server.submissions = server.paid, [], []
+        server.polls = 40  # about two seconds
+        given = options(server, name, batch_jobs=True)
+        path = [str(tmp_path / "b"), repr(given)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *path], env=environment)
+        end = time.monotonic() + 120
+        while len(server.submissions) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        polled = server.polled
+        while server.polled < polled + 3 and time.monotonic() < end:  # the id is on disk
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (folder,) = (tmp_path / "b" / "runs").iterdir()
+        assert {turn.number for s in RunData(folder).states for turn in s.turns} == {0}
+        server.polls = 2
+        run, _ = go(resume_run(RunData(folder), {}))
+    assert not server.problems
+    assert server.submissions == [QUESTIONS] * BATCHED
+    assert sorted(server.paid) == sorted(paid)
+    assert transcripts(run.path) == transcripts(whole.path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expired_requests_are_sent_again_in_a_new_job(name, tmp_path):
+    with BatchServer(name) as server:
+        whole, _ = play(tmp_path / "a", server, name)
+        server.submissions, server.faults = [], [None, EXPIRED]
+        run, results = play(tmp_path / "b", server, name)
+    assert not server.problems
+    assert server.submissions == [QUESTIONS, 1, QUESTIONS]
+    assert transcripts(run.path) == transcripts(whole.path)
+    assert results["totals"]["events"]["retried"] == 1
+
+
+@pytest.mark.parametrize("fault", [BROKEN, CANCELED])
+@pytest.mark.parametrize("name", NAMES)
+def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, fault, tmp_path):
+    with BatchServer(name) as server:
+        whole, _ = play(tmp_path / "a", server, name)
+        server.submissions, server.faults = [], [None, fault]
+        run, results = play(tmp_path / "b", server, name)
+        assert server.submissions == [QUESTIONS, QUESTIONS - 1]
+        assert results["counts"]["failed"] == 1
+        resumed, results = go(resume_run(RunData(run.path), {}))
+    assert not server.problems
+    assert server.submissions == [QUESTIONS, QUESTIONS - 1, 1, 1]
+    assert results["counts"]["failed"] == 0
+    assert transcripts(resumed.path) == transcripts(whole.path)
+
+
+@pytest.mark.parametrize("name", ["chat", "gemini"])
+def test_jobs_that_fail_as_a_whole_are_submitted_again(name, tmp_path):
+    with BatchServer(name) as server:
+        server.failures = ["Enqueued token limit reached", None]
+        _run, results = play(tmp_path, server, name)
+    assert server.submissions == [QUESTIONS] * (BATCHED + 1)
+    assert results["counts"]["failed"] == 0
+    assert len(server.paid) == QUESTIONS * TURNS
+
+
+def test_large_batches_are_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{JOBS}.MAX_BYTES", 1)
+    with BatchServer("anthropic") as server:
+        play(tmp_path, server, "anthropic")
+    assert server.submissions == [1] * QUESTIONS * BATCHED
+    lines = (next((tmp_path / "runs").iterdir()) / "batch_jobs.jsonl").read_text().splitlines()
+    jobs = list(map(json.loads, lines))
+    assert [job["job"] for job in jobs] == list(server.jobs)
+    assert all(job["url"] == server.base_url for job in jobs)
+    keys = [key for job in jobs for key in job["requests"]]
+    assert len(set(keys)) == QUESTIONS * BATCHED
+
+
+def test_servers_without_a_batch_api_are_asked_directly(tmp_path):
+    with BatchServer("chat") as server:
+        server.has_jobs = False
+        _run, results = play(tmp_path, server, "chat")
+    assert results["counts"]["failed"] == 0
+    assert BATCH_JOB not in results["totals"]["events"]
+    assert len(server.paid) == QUESTIONS * TURNS
+
+
+def test_unreadable_job_stops_the_run_and_is_read_by_resuming(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{JOBS}.MAX_POLL_FAILURES", 2)
+    with BatchServer("anthropic") as server:
+        jobs_api, broken = server.jobs_api, type(server.jobs_api)()
+        broken.job_of = lambda path: "none"
+        server.jobs_api = broken
+        with pytest.raises(EngineError, match="msgbatch_0"):
+            play(tmp_path, server, "anthropic")
+        server.jobs_api = jobs_api
+        folder = next((tmp_path / "runs").iterdir())
+        go(resume_run(RunData(folder), {}))
+    assert server.submissions == [QUESTIONS] * BATCHED
+    assert len(server.paid) == QUESTIONS * TURNS
+
+
+def test_lost_job_of_an_earlier_process_is_submitted_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{JOBS}.MAX_POLL_FAILURES", 2)
+    with BatchServer("anthropic") as server:
+        server.jobs_api.job_of = lambda path: "none"
+        with pytest.raises(EngineError):
+            play(tmp_path, server, "anthropic")
+        del server.jobs_api.job_of
+        server.jobs["deleted"] = server.jobs.pop("msgbatch_0")
+        folder = next((tmp_path / "runs").iterdir())
+        go(resume_run(RunData(folder), {}))
+    assert server.submissions == [QUESTIONS] * (BATCHED + 1)
+
+
+def test_batched_turns_cost_half(tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("- {models: [made], in: 1000, out: 1000}\n")
+    with BatchServer("anthropic") as server:
+        _, halved = play(tmp_path / "a", server, "anthropic", prices=str(prices))
+        given = {"batch_jobs": False, "prices": str(prices)}
+        _, direct = play(tmp_path / "b", server, "anthropic", **given)
+    share = 1 - 0.5 * BATCHED / TURNS
+    assert halved["cost_usd"] == pytest.approx(direct["cost_usd"] * share)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"engine": "scripted"}, {"engine": "openai", "workers": 2}],
+)
+def test_batch_jobs_need_an_api_and_one_process(given, tmp_path):
+    with pytest.raises(UsageError, match="--batch-jobs"):
+        build(make_config(tmp_path, "rooms", batch_jobs=True, **given))
