@@ -176,6 +176,22 @@ def test_require_refuses_before_the_run_folder_exists(tmp_path, questions):
         assert play(tmp_path, questions, server, sight_check="require").finished
 
 
+@pytest.mark.parametrize(
+    ("choice", "code", "requests"), [("off", 0, 0), ("warn", 0, 1), ("require", 1, 1)]
+)
+def test_command_line(type_in, tmp_path, questions, choice, code, requests):
+    with StubServer(DONE, sight=drops_images()) as server:
+        run = ("--batch", "--benchmark", questions, "--image-size", "96x72", "--max-turns", 1)
+        over = ("--engine", "openai", "--model", "made", "--base-url", server.url)
+        exit_code, _, err = type_in(*run, *over, "--sight-check", choice, folder=tmp_path)
+        assert (exit_code, len(server.sight_checks)) == (code, requests)
+        assert ("blind" in err) == (choice != "off")
+        assert (tmp_path / "experiment_logs").exists() == (len(server.bodies) == 2) == (code == 0)
+        if code == 0:
+            _, shown, _ = type_in("show", "recent", folder=tmp_path)
+            assert ("sight check blind" in shown) == (choice == "warn")
+
+
 def test_every_server_is_checked_and_the_worst_finding_counts(tmp_path, questions):
     with ExitStack() as stack:
         servers = [
