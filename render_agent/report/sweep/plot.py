@@ -92,11 +92,12 @@ def draw_curves(curves: Curves, title: str) -> str:
     """Draw the score over the values of the option, which are equally spaced."""
     labels = [elide(label, LONGEST_LABEL) for label in curves.rows]
     columns = 1 if max(map(len, labels)) > LONGEST_LABEL // 2 else 2
+    step = min(0.06, 0.6 / len(labels))  # between curves, to keep their intervals apart
 
     def paint(axes: Any) -> None:
         for number, (label, by_value) in enumerate(zip(labels, curves.rows.values(), strict=True)):
             colour, marker = series_style(number)
-            offset = 0.06 * (number - (len(curves.rows) - 1) / 2)  # keeps intervals apart
+            offset = step * (number - (len(labels) - 1) / 2)
             points = sorted((curves.values.index(v) + offset, v) for v in by_value)
             scores = [by_value[value]["official"] for _, value in points]
             axes.plot([x for x, _ in points], scores, f"{marker}-", color=colour, ms=5, label=label)
