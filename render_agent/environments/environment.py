@@ -110,8 +110,7 @@ class Environment:
             **run_options,
         }
         config = run_config(settings, model)
-        world = World(config, _with_ground_truth(config, ground_truth), rewards, record)
-        self._set_up(world, QuestionOrder(world.questions))
+        self._set_up(World(config, _with_ground_truth(config, ground_truth), rewards, record))
 
     @classmethod
     def from_benchmark(
@@ -145,19 +144,18 @@ class Environment:
         >>> info["turn"]
         0
         """
-        world = World.of_benchmark(benchmark, ids, rewards, record, model, run_options)
-        return cls.of_world(world, QuestionOrder(world.questions))
+        return cls.of_world(World.of_benchmark(benchmark, ids, rewards, record, model, run_options))
 
     @classmethod
-    def of_world(cls, world: World, order: QuestionOrder) -> Environment:
-        """Return an environment that shares a world and a question order with others."""
+    def of_world(cls, world: World, order: QuestionOrder | None = None) -> Environment:
+        """Return an environment that shares a world, and a question order if given, with others."""
         env = cls.__new__(cls)
         env._set_up(world, order)
         return env
 
-    def _set_up(self, world: World, order: QuestionOrder) -> None:
+    def _set_up(self, world: World, order: QuestionOrder | None = None) -> None:
         self.world = world
-        self._order = order
+        self._order = order or QuestionOrder(world.questions)
         self._episode: Episode | None = None
         self._objects: NamedObjectsShown | None = None
         self._return: dict[str, float] = {}
@@ -260,7 +258,11 @@ class Environment:
 
     def render(self) -> NDArray[np.uint8]:
         """Return the newest view, (H, W, 3) uint8; black if nothing is shown."""
-        return self._image()
+        views = self._views()
+        if not views:
+            width, height = self.world.config.image_size
+            return np.zeros((height, width, 3), np.uint8)
+        return np.asarray(self._running.turns.log.pictures.get(views[-1].file))
 
     def leave(self) -> None:
         """Leave the current episode. If it is not over, it stays unfinished."""
@@ -295,13 +297,6 @@ class Environment:
         episode = self._running
         return episode.state.views if episode.request is None else episode.request.views
 
-    def _image(self) -> NDArray[np.uint8]:
-        views = self._views()
-        if not views:
-            width, height = self.world.config.image_size
-            return np.zeros((height, width, 3), np.uint8)
-        return np.asarray(self._running.turns.log.pictures.get(views[-1].file))
-
     def _observation(self) -> Observation:
         episode, size = self._running, self.world.config.image_size
         get_image = episode.turns.log.pictures.get
@@ -314,7 +309,7 @@ class Environment:
         return {
             "messages": [_with_images(message, get_image) for message in episode.new_messages],
             "conversation": conversation,
-            "image": self._image(),
+            "image": self.render(),
             "pose": np.array([*pose.position, pose.yaw, pose.pitch]),
             "camera_to_world": camera.pose,
             "intrinsics": camera.intrinsics(*size),

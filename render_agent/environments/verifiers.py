@@ -21,7 +21,7 @@ import verifiers.v1 as vf
 from render_agent.engines.openai.chat_completions import wire_messages
 from render_agent.engines.remote.chat_api import png_base64
 from render_agent.environments.environment import Environment
-from render_agent.environments.world import QuestionOrder, World
+from render_agent.environments.world import World
 
 
 class QuestionTask(vf.Task[vf.TaskData]):
@@ -70,8 +70,7 @@ class EpisodeEnv(vf.Env[EpisodeConfig]):
 
     async def run(self, task: QuestionTask, agents: vf.Agents) -> None:
         """Play an episode."""
-        world = self.taskset.world
-        env = Environment.of_world(world, QuestionOrder(world.questions))
+        env = Environment.of_world(self.taskset.world)
         observation, info = await env.areset(options={"id": task.data.id})
         is_over = False
         async with agents.player.interaction(task) as interaction:
