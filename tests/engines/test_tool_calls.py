@@ -2,12 +2,12 @@
 
 import importlib.util
 import json
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from factories.models import small_model, small_tokenizer
+from factories.models import TOOLS_TEMPLATE, small_model, small_tokenizer
+from factories.models import with_tools as add_tools
 from factories.runs import make_questions
 from factories.servers import StubServer, by_rule, model_server
 
@@ -23,44 +23,11 @@ from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.errors import SetupError
 from render_agent.runs.read import RunData
 
-# ChatML with tools, in the syntax of Hermes and Qwen.
-TEMPLATE = """
-{%- macro parts(content) -%}
-{%- if content is string -%}{{ content }}{%- else -%}
-{%- for part in content -%}
-{%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>
-{%- else -%}{{ part.text }}{%- endif -%}
-{%- endfor -%}{%- endif -%}
-{%- endmacro -%}
-{%- for message in messages -%}
-<|im_start|>{{ 'user' if message.role == 'tool' else message.role }}
-{{ '<tool_response>' if message.role == 'tool' }}{{ parts(message.content) }}
-{%- if loop.first and tools %}
-
-Tools:
-{%- for tool in tools %}
-{{ tool | tojson }}
-{%- endfor %}
-{%- endif %}
-{%- for call in message.tool_calls or [] %}
-<tool_call>
-{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
-</tool_call>
-{%- endfor -%}
-{{ '</tool_response>' if message.role == 'tool' }}<|im_end|>
-{% endfor -%}
-{%- if add_generation_prompt -%}<|im_start|>assistant
-{% endif -%}
-"""
-
 
 @pytest.fixture(scope="module")
 def with_tools(tmp_path_factory):
     """A small model whose chat template has tools."""
-    folder = tmp_path_factory.mktemp("tools") / "model"
-    shutil.copytree(small_model(), folder)
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    return folder
+    return add_tools(tmp_path_factory.mktemp("tools") / "model", small_model())
 
 
 def processor_of(folder):
@@ -89,7 +56,7 @@ def test_a_template_without_tools_is_refused_before_the_run(tmp_path, with_tools
 )
 def test_a_template_that_drops_images_or_tools_is_noticed(with_tools, lost):
     processor = processor_of(with_tools)
-    processor.chat_template = TEMPLATE.replace(lost, "")
+    processor.chat_template = TOOLS_TEMPLATE.replace(lost, "")
     with pytest.raises(SetupError):
         check_tools("it", processor, TOOLS)
 

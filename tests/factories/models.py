@@ -145,6 +145,44 @@ def small_model(build: Callable[[Path], Path] = small_qwen3_vl) -> Path:
     return directory
 
 
+# ChatML with tools, in the syntax of Hermes and Qwen.
+TOOLS_TEMPLATE = """
+{%- macro parts(content) -%}
+{%- if content is string -%}{{ content }}{%- else -%}
+{%- for part in content -%}
+{%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>
+{%- else -%}{{ part.text }}{%- endif -%}
+{%- endfor -%}{%- endif -%}
+{%- endmacro -%}
+{%- for message in messages -%}
+<|im_start|>{{ 'user' if message.role == 'tool' else message.role }}
+{{ '<tool_response>' if message.role == 'tool' }}{{ parts(message.content) }}
+{%- if loop.first and tools %}
+
+Tools:
+{%- for tool in tools %}
+{{ tool | tojson }}
+{%- endfor %}
+{%- endif %}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor -%}
+{{ '</tool_response>' if message.role == 'tool' }}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt -%}<|im_start|>assistant
+{% endif -%}
+"""
+
+
+def with_tools(folder: Path, model: Path) -> Path:
+    """Copy a model to a new folder with a chat template that has tools; return the folder."""
+    shutil.copytree(model, folder)
+    (folder / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
+    return folder
+
+
 # Folder of the bundled model.
 BUNDLED = bundled_folder("small")
 
