@@ -11,7 +11,9 @@ import pydantic
 
 from factories.native_apis import STUBS, AnthropicStub, GeminiStub, NativeServer, ResponsesStub
 
-EXPIRED, CANCELED, BROKEN = "expired", "canceled", "broken"  # faults of single requests
+# Faults of single requests.
+EXPIRED, CANCELED = "expired", "canceled"
+BROKEN, NO_TEMPERATURE = "invalid image", "temperature is not supported with this model"
 
 
 class ChatStub:
@@ -174,9 +176,8 @@ class GeminiJobs:
     def line(self, key, status, answer):
         if status == 200:
             return {"key": key, "response": answer}
-        code, message = {EXPIRED: (4, "Deadline expired"), CANCELED: (1, "CANCELLED")}.get(
-            status, (3, "Request contains an invalid argument.")
-        )
+        faults = {EXPIRED: (4, "Deadline expired"), CANCELED: (1, "CANCELLED")}
+        code, message = faults.get(status) or (3, f"Invalid: {answer['error']['message']}")
         return {"key": key, "error": {"code": code, "message": message}}
 
     def job_of(self, path):
@@ -281,8 +282,8 @@ class BatchServer(NativeServer):
     def answer_of(self, request, fault, failure):
         self.stub.validate(request)
         text = json.dumps(request, sort_keys=True)
-        if fault == BROKEN:
-            return 400, {"error": {"message": "invalid image", "type": "invalid_request_error"}}
+        if fault in (BROKEN, NO_TEMPERATURE):
+            return 400, {"error": {"message": fault, "type": "invalid_request_error"}}
         if fault is not None or failure is not None:
             return fault, None
         self.paid.append(text)

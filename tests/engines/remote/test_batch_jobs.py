@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
-from factories.batch_apis import BROKEN, CANCELED, EXPIRED, BatchServer
+from factories.batch_apis import BROKEN, CANCELED, EXPIRED, NO_TEMPERATURE, BatchServer
 from factories.runs import NullObserver, make_config, transcripts
 
-from render_agent.dialogue.events import BATCH_JOB
+from render_agent.dialogue.events import BATCH_JOB, OMITTED
 from render_agent.errors import EngineError, UsageError
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
@@ -61,6 +61,14 @@ def play(folder, server, name, protocol="json", **more):
 
 def turns_of(run):
     return [turn for state in RunData(run.path).states for turn in state.turns]
+
+
+def job_lines(run):
+    return list(map(json.loads, (run.path / "batch_jobs.jsonl").read_text().splitlines()))
+
+
+def keys_of(run):
+    return {key for line in job_lines(run) for key in line["requests"]}
 
 
 def in_job(turn):
@@ -154,6 +162,34 @@ def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, 
     assert transcripts(resumed.path) == transcripts(whole.path)
 
 
+def test_requests_are_adapted_to_what_a_job_rejects(tmp_path):
+    with BatchServer("chat") as server:
+        server.faults = [NO_TEMPERATURE] * QUESTIONS
+        run, _ = play(tmp_path, server, "chat")
+    assert not server.problems
+    assert server.submissions == [QUESTIONS] * (BATCHED + 1)
+    assert len(server.paid) == QUESTIONS * TURNS
+    assert not any("temperature" in json.loads(request) for request in server.paid)
+    assert all(OMITTED + "temperature" in turn.events for turn in turns_of(run))
+
+
+@pytest.mark.parametrize(
+    ("more", "jobs"),
+    [({"agent": "vote:2", "temperature": 1.0}, 2), ({"probe": ("counts",)}, 2)],
+    ids=["samples", "probes"],
+)
+def test_each_sample_and_probe_has_its_job(more, jobs, tmp_path):
+    """The API returns one sample per request."""
+    with BatchServer("anthropic") as server:
+        run, _ = play(tmp_path / "a", server, "anthropic", **more)
+        submissions, server.submissions = server.submissions, []
+        direct, _ = play(tmp_path / "b", server, "anthropic", batch_jobs=False, **more)
+    assert not server.problems
+    assert submissions == [QUESTIONS] * BATCHED * jobs
+    assert len(keys_of(run)) == QUESTIONS * BATCHED * jobs
+    assert transcripts(run.path) == transcripts(direct.path)
+
+
 @pytest.mark.parametrize("name", ["chat", "gemini"])
 def test_jobs_that_fail_as_a_whole_are_submitted_again(name, tmp_path):
     with BatchServer(name) as server:
@@ -167,14 +203,11 @@ def test_jobs_that_fail_as_a_whole_are_submitted_again(name, tmp_path):
 def test_large_batches_are_split(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{JOBS}.MAX_BYTES", 1)
     with BatchServer("anthropic") as server:
-        play(tmp_path, server, "anthropic")
+        run, _ = play(tmp_path, server, "anthropic")
     assert server.submissions == [1] * QUESTIONS * BATCHED
-    lines = (next((tmp_path / "runs").iterdir()) / "batch_jobs.jsonl").read_text().splitlines()
-    jobs = list(map(json.loads, lines))
-    assert [job["job"] for job in jobs] == list(server.jobs)
-    assert all(job["url"] == server.base_url for job in jobs)
-    keys = [key for job in jobs for key in job["requests"]]
-    assert len(set(keys)) == QUESTIONS * BATCHED
+    assert [line["job"] for line in job_lines(run)] == list(server.jobs)
+    assert all(line["url"] == server.base_url for line in job_lines(run))
+    assert len(keys_of(run)) == QUESTIONS * BATCHED
 
 
 def test_servers_without_a_batch_api_are_asked_directly(tmp_path):
