@@ -47,7 +47,7 @@ def options(server, name, protocol):
         "base_url": (server.base_url,),
         "reply_protocol": protocol,
         "thinking": "on",
-        "limit": 2,
+        "limit": 1,
         "max_turns": 3,
         "batch_size": 1,
         **more,
@@ -74,7 +74,7 @@ def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path)
         run = start_run(make_config(tmp_path / "b", "rooms", **options(server, name, protocol)))
         try:
             with pytest.raises(Killed):
-                run.go(KillAfter(4))
+                run.go(KillAfter(2))
         finally:
             run.close()
         resumed = resume_run(RunData(run.path), {})
@@ -118,7 +118,7 @@ def run_over(server, name, protocol, output, **more):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_request_contains_the_blocks_of_all_earlier_replies(name, protocol, tmp_path):
     """Also requests with a probe of beliefs, with dropped images, and without feedback."""
-    more = {"limit": 1, "probe": ("map",), "history": "1", "feedback": "off"}
+    more = {"probe": ("map",), "history": "1", "feedback": "off"}
     with NativeServer(name) as server:
         turns, _ = run_over(server, name, protocol, tmp_path, **more)
     blocks = [list(map(comparable, turn.blocks)) for turn in turns]
@@ -141,7 +141,7 @@ def comparable(block):
 def run_with(tmp_path, name, script):
     """Run with these first answers of the server; return the turns and the results."""
     with NativeServer(name, script) as server:
-        return run_over(server, name, "json", tmp_path, limit=1, max_turns=2)
+        return run_over(server, name, "json", tmp_path, max_turns=2)
 
 
 def events_of(turn):
