@@ -104,7 +104,7 @@ class MessagesApi(ChatApi):
             shown = [
                 {"type": "tool_result", "tool_use_id": call_id, "content": content(pieces)}
                 for call_id, pieces in zip(ids, exchange.results_of(len(ids)), strict=True)
-            ] or content([*(p for each in exchange.results for p in each), *exchange.pieces])
+            ] or content(exchange.shown)
             if shown:
                 messages.append({"role": "user", "content": shown})
         if messages and messages[-1]["role"] == "user":

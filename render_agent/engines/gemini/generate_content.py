@@ -126,9 +126,7 @@ class GenerateContent(ChatApi):
                 else:
                     images += blobs
                 shown.append({"function_response": result})
-            shown = [*shown, *images] or parts(
-                [*(p for each in exchange.results for p in each), *exchange.pieces]
-            )
+            shown = [*shown, *images] or parts(exchange.shown)
             if shown:
                 contents.append({"role": "user", "parts": shown})
         return contents

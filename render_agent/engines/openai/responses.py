@@ -66,9 +66,9 @@ class Responses(OpenAIApi):
                 {"type": "function_call_output", "call_id": call_id, "output": content(pieces)}
                 for call_id, pieces in zip(ids, exchange.results_of(len(ids)), strict=True)
             ]
-            pieces = [*(p for each in exchange.results for p in each), *exchange.pieces]
-            if pieces and not ids:
-                items.append({"type": "message", "role": "user", "content": content(pieces)})
+            if exchange.shown and not ids:
+                shown = content(exchange.shown)
+                items.append({"type": "message", "role": "user", "content": shown})
         return items
 
     def fields(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from render_agent.dialogue.events import OMITTED, RENAMED, SYSTEM_IN_USER
+from render_agent.engines.engine import Request
 from render_agent.engines.remote.response_bodies import NO_SYSTEM_ROLE, error_message, named_fields
 
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # servers accept one or both
@@ -21,7 +23,7 @@ WRONG_LIMIT = re.compile(
 def find_adaptation(
     body: Any,
     fields: Mapping[str, Any],
-    messages: Sequence[Mapping[str, Any]],
+    request: Request,
     optional_fields: Mapping[str, str],
     limit_names: Sequence[str] = (),
 ) -> str | None:
@@ -30,12 +32,12 @@ def find_adaptation(
     Args:
         body: The error response, parsed.
         fields: The fields of the rejected request.
-        messages: Its messages.
+        request: What the request was converted from.
         optional_fields: As in `ChatApi`.
         limit_names: As in `ChatApi`.
     """
     text, named = error_message(body), named_fields(body)
-    if NO_SYSTEM_ROLE.search(text) and any(message.get("role") == "system" for message in messages):
+    if NO_SYSTEM_ROLE.search(text) and has_system(request):
         return SYSTEM_IN_USER
     wrong = WRONG_LIMIT.search(text)
     limit = next((name for name in limit_names if name in fields), None)
@@ -52,15 +54,13 @@ def find_adaptation(
 
 
 def adapt(
-    adaptations: Collection[str], fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]], list[str]]:
-    """Return the fields and messages of a request with some adaptations, and the events of those that changed it."""
+    adaptations: Collection[str], fields: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of a request with some adaptations, and the events of those that changed them."""
     adapted, events = dict(fields), []
     for event in sorted(adaptations):
         name = event.removeprefix(OMITTED)
-        if event == SYSTEM_IN_USER:
-            messages = system_in_user(messages)
-        elif event == RENAMED:
+        if event == RENAMED:
             old = next((limit for limit in LIMIT_NAMES if limit in adapted), None)
             if old is None:
                 continue
@@ -68,22 +68,19 @@ def adapt(
         elif adapted.pop(name, None) is None:
             continue
         events.append(event)
-    return adapted, messages, events
+    return adapted, events
 
 
-def system_in_user(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Move the system message to the beginning of the first user message."""
-    system = [message["content"] for message in messages if message["role"] == "system"]
-    rest = [message for message in messages if message["role"] != "system"]
-    if not system or not rest or rest[0]["role"] != "user":
-        return list(messages)
-    first = rest[0]["content"]
-    if isinstance(first, str) and all(isinstance(content, str) for content in system):
-        content: Any = "\n\n".join([*system, first])
-    else:
-        content = [piece for part in (*system, first) for piece in _pieces(part)]
-    return [{**rest[0], "content": content}, *rest[1:]]
+def has_system(request: Request) -> bool:
+    """Return True if a request has a system message."""
+    return any(message["role"] == "system" for message in request.messages)
 
 
-def _pieces(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+def system_in_user(request: Request) -> Request:
+    """Move the system message of a request to the beginning of its first user message."""
+    system = [p for m in request.messages if m["role"] == "system" for p in m["content"]]
+    first, *rest = (message for message in request.messages if message["role"] != "system")
+    pieces = [*system, *first["content"]]
+    if not any(piece["type"] == "image" for piece in pieces):  # servers may require plain text
+        pieces = [{"type": "text", "text": "\n\n".join(piece["text"] for piece in pieces)}]
+    return replace(request, messages=[{**first, "content": pieces}, *rest])

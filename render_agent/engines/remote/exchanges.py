@@ -18,6 +18,11 @@ class Exchange:
     pieces: list[Piece] = field(default_factory=list)
     """The content of the user message."""
 
+    @property
+    def shown(self) -> list[Piece]:
+        """The content of the results and of the user message."""
+        return [*(piece for result in self.results for piece in result), *self.pieces]
+
     def results_of(self, count: int) -> list[list[Piece]]:
         """Return the results of this many calls, the first with the content of the user message.
 

@@ -14,10 +14,15 @@ from threading import Thread
 from typing import Any
 
 from render_agent.dialogue.chat import image_files
-from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED
+from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED, SYSTEM_IN_USER
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
-from render_agent.engines.remote.adaptation import adapt, find_adaptation
+from render_agent.engines.remote.adaptation import (
+    adapt,
+    find_adaptation,
+    has_system,
+    system_in_user,
+)
 from render_agent.engines.remote.api_error import ApiError, Fault, first_words
 from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, png_base64
 from render_agent.engines.remote.endpoints import Endpoint
@@ -222,18 +227,13 @@ class RemoteEngine:
         events: list[str] = []
         answers: list[Reply] = []
         async with self._slots:
-            try:
-                messages = await self._loop.run_in_executor(self._encoders, self._prepare, request)
-            # An image comes from a file and passes through PIL; any error concerns only this request.
-            except Exception as error:
-                LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
-                return Reply(error=f"the prompt could not be prepared: {error}")
             while missing := request.distinct_samples - sum(len(a.samples) for a in answers):
                 seed = (request.seed + request.distinct_samples - missing) % 2**32
                 try:
-                    answer = await self._send(request, messages, missing, seed, events)
+                    answer = await self._send(request, missing, seed, events)
                 except RequestError as error:
-                    LOG.warning("%s, turn %d: %s", request.dialogue_id, request.turn, error)
+                    which = f"{request.dialogue_id}, turn {request.turn}"
+                    LOG.warning("%s: %s", which, error, exc_info=error.__cause__)
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
                 answers.append(replace(answer, samples=answer.samples[:missing]))
@@ -252,14 +252,7 @@ class RemoteEngine:
         has_grown = messages > earlier and images[: len(shown)] == shown  # see --history
         return has_grown and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
 
-    async def _send(
-        self,
-        request: Request,
-        messages: Sequence[Mapping[str, Any]],
-        samples: int,
-        seed: int,
-        events: list[str],
-    ) -> Reply:
+    async def _send(self, request: Request, samples: int, seed: int, events: list[str]) -> Reply:
         """Send a request to the question's server, or to another one if that is lost.
 
         If the server rejects an optional field or the system message, the request is adapted and sent again; the
@@ -269,7 +262,6 @@ class RemoteEngine:
 
         Args:
             request: The request.
-            messages: The converted messages.
             samples: Number of samples to request.
             seed: Seed of the samples.
             events: Gets one entry per retry.
@@ -281,12 +273,15 @@ class RemoteEngine:
         api, retries = self.api, 0
         while True:
             server = self._server_of(request.dialogue_id)
+            applied = frozenset(server.adaptations)
+            moves_system = SYSTEM_IN_USER in applied and has_system(request)
+            asked = system_in_user(request) if moves_system else request
+            sent = await self._messages(asked)
             if (pause := server.not_before - self._loop.time()) > 0:
                 await asyncio.sleep(pause)
                 continue
-            fields = api.fields(request, samples, seed, server.endpoint)
-            applied = frozenset(server.adaptations)
-            fields, sent, adapted = adapt(applied, fields, messages)
+            fields, adapted = adapt(applied, api.fields(asked, samples, seed, server.endpoint))
+            adapted += [SYSTEM_IN_USER] * moves_system
             self._running += 1
             running, began = self._running, time.perf_counter()
             try:
@@ -294,7 +289,7 @@ class RemoteEngine:
                 answer = self._read(text, request, server.endpoint)
             except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
                 error = ApiError.of(failure)
-                if self._adapted(server, error, fields, sent, applied):
+                if self._adapted(server, error, fields, asked, applied):
                     continue
                 if error.fault.is_temporary and retries < api.options.retries:
                     events.append("retried")
@@ -359,7 +354,7 @@ class RemoteEngine:
         server: Server,
         error: ApiError,
         fields: Mapping[str, Any],
-        messages: Sequence[Mapping[str, Any]],
+        request: Request,
         applied: frozenset[str],
     ) -> bool:
         """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again.
@@ -368,13 +363,13 @@ class RemoteEngine:
             server: The server.
             error: The error.
             fields: The fields of the rejected request.
-            messages: Its messages.
+            request: What it was converted from.
             applied: The adaptations that it was sent with.
         """
         if error.status not in ADAPTABLE or error.fault is Fault.TOO_LONG:
             return False
         api = self.api
-        event = find_adaptation(error.body, fields, messages, api.optional_fields, api.limit_names)
+        event = find_adaptation(error.body, fields, request, api.optional_fields, api.limit_names)
         if event is None or event in applied:
             return False
         if event not in server.adaptations:
@@ -394,6 +389,14 @@ class RemoteEngine:
         if fault is Fault.EXHAUSTED:
             reason = f"{fault.value}: {reason}"
         server.record_failure(reason, is_final=is_final)
+
+    async def _messages(self, request: Request) -> list[dict[str, Any]]:
+        """Return the converted messages of a request. Raises RequestError if an image cannot be read."""
+        try:
+            return await self._loop.run_in_executor(self._encoders, self._prepare, request)
+        # An image comes from a file and passes through PIL; any error concerns only this request.
+        except Exception as error:
+            raise RequestError(f"the prompt could not be prepared: {error}") from error
 
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
         """Return the converted messages of a request. Raises any error that an image causes."""

@@ -15,6 +15,7 @@ from render_agent.engines.engine import Reply, Request, limit_reply, merge_sampl
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import Responses
+from render_agent.engines.remote.adaptation import system_in_user
 from render_agent.engines.remote.api_error import ApiError, Fault
 
 APIS = {
@@ -85,6 +86,14 @@ def test_call_that_could_not_be_read_still_gets_its_result(name):
     results = tool_results(name, sent)
     assert len(results) == 2
     assert "<32x32-1.png>" in json.dumps(results[0])
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_instructions_move_into_the_first_message(name):
+    request = system_in_user(Request("q", 0, dialogue()[:2], speckled_file))
+    (sent,) = APIS[name].messages(request, lambda file: f"<{file}>")
+    assert "Rules." not in json.dumps(APIS[name].fields(request, 1, 0, None))
+    assert all(words in json.dumps(sent) for words in ("Rules.", "Which?", "<32x32-0.png>"))
 
 
 @pytest.mark.parametrize("name", APIS)
