@@ -39,6 +39,7 @@ class AnthropicStub:
         for before, after in zip(body["messages"], body["messages"][1:], strict=False):
             used = [b["id"] for b in before["content"] if b["type"] == "tool_use"]
             assert used == [b["tool_use_id"] for b in after["content"] if "tool_use_id" in b]
+        assert '"text": ""' not in json.dumps(body), "the API rejects empty texts"
         marked = json.dumps(body).count('"cache_control"')
         assert marked == 1 + ("system" in body)
         assert "cache_control" in body["messages"][-1]["content"][-1]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from render_agent.dialogue.events import OMITTED, RENAMED, SYSTEM_IN_USER
 from render_agent.engines.engine import Request
+from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.response_bodies import NO_SYSTEM_ROLE, error_message, named_fields
 
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # servers accept one or both
@@ -21,11 +22,7 @@ WRONG_LIMIT = re.compile(
 
 
 def find_adaptation(
-    body: Any,
-    fields: Mapping[str, Any],
-    request: Request,
-    optional_fields: Mapping[str, str],
-    limit_names: Sequence[str] = (),
+    body: Any, fields: Mapping[str, Any], request: Request, api: ChatApi
 ) -> str | None:
     """Return the event of the adaptation that an error asks for; None if no adaptation helps.
 
@@ -33,24 +30,19 @@ def find_adaptation(
         body: The error response, parsed.
         fields: The fields of the rejected request.
         request: What the request was converted from.
-        optional_fields: As in `ChatApi`.
-        limit_names: As in `ChatApi`.
+        api: The API.
     """
     text, named = error_message(body), named_fields(body)
     if NO_SYSTEM_ROLE.search(text) and has_system(request):
         return SYSTEM_IN_USER
     wrong = WRONG_LIMIT.search(text)
-    limit = next((name for name in limit_names if name in fields), None)
+    limit = next((name for name in api.limit_names if name in fields), None)
     if limit is not None and wrong is not None and limit in wrong.groups():
         return RENAMED
-    optional = [name for name in optional_fields if name in fields]
-    for name in optional:
-        if name in named:
-            return OMITTED + name
-    for name in optional:
-        if re.search(optional_fields[name], text, re.IGNORECASE):
-            return OMITTED + name
-    return None
+    optional = {name: words for name, words in api.optional_fields.items() if name in fields}
+    mentioned = (name for name, words in optional.items() if re.search(words, text, re.IGNORECASE))
+    name = next((name for name in optional if name in named), None) or next(mentioned, None)
+    return name and OMITTED + name
 
 
 def adapt(

@@ -15,6 +15,7 @@ from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.response_bodies import (
     FILTERED,
     NO_IMAGES,
+    NO_RESULT_IMAGES,
     NO_TOOLS,
     TOO_LONG,
     error_message,
@@ -42,6 +43,12 @@ RETRY_IN = re.compile(
 )
 DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(h|ms|m|s)", re.IGNORECASE)
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
+
+# Errors of models that lack a feature -> the option that avoids it.
+UNSUPPORTED = {
+    NO_TOOLS: "--reply-protocol json",
+    NO_RESULT_IMAGES: "--engine-option result_images=false",
+}
 
 SDKS = ("openai", "anthropic", "google")  # modules
 # Base classes of the exceptions of a connection, in the SDKs and their HTTP libraries.
@@ -168,7 +175,7 @@ class ApiError(Exception):
         if (
             status in (401, 403, 404)
             or 300 <= status < 400
-            or (is_rejection and (NO_IMAGES.search(text) or NO_TOOLS.search(text)))
+            or (is_rejection and any(each.search(text) for each in (NO_IMAGES, *UNSUPPORTED)))
         ):
             return Fault.REJECTED
         # The header of OpenAI's and Anthropic's servers says whether the same request may succeed.
@@ -195,8 +202,9 @@ class ApiError(Exception):
             return f"{reason}; {endpoint.key_source}"
         if self.fault is Fault.TOO_LONG:
             return f"{reason}; {SHORTER_PROMPTS}"
-        if NO_TOOLS.search(message):
-            return f"{reason}; pass --reply-protocol json"
+        for pattern, option in UNSUPPORTED.items():
+            if pattern.search(message):
+                return f"{reason}; pass {option}"
         if (
             self.status == 404
             and endpoint.service.path

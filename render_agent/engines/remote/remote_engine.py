@@ -368,8 +368,7 @@ class RemoteEngine:
         """
         if error.status not in ADAPTABLE or error.fault is Fault.TOO_LONG:
             return False
-        api = self.api
-        event = find_adaptation(error.body, fields, request, api.optional_fields, api.limit_names)
+        event = find_adaptation(error.body, fields, request, self.api)
         if event is None or event in applied:
             return False
         if event not in server.adaptations:

@@ -63,6 +63,9 @@ NO_TOOLS = re.compile(
 )
 """Errors of servers whose model cannot call tools."""
 
+NO_RESULT_IMAGES = re.compile(r"function_?response\.parts\W+is not supported", re.IGNORECASE)
+"""Errors of Gemini models that accept no images in function responses."""
+
 NO_IMAGES = re.compile(
     r"(?:image|vision|multi-?modal) (?:input |content |url )?s?(?:is |are )?(?:not|n't) (?:support|enabled|available)"
     r"|(?:not|n't) (?:support|accept|handle)\w* (?:\w+ )?(?:image|vision|multi-?modal)"

@@ -17,6 +17,7 @@ from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.adaptation import system_in_user
 from render_agent.engines.remote.api_error import ApiError, Fault
+from render_agent.engines.remote.endpoints import parse_endpoint
 
 APIS = {
     "anthropic": MessagesApi("made", AnthropicOptions()),
@@ -255,6 +256,13 @@ def test_errors_are_told_apart(status, text, headers, fault):
 )
 def test_stated_delay_is_read(text, headers, seconds):
     assert ApiError("", 429, text, headers).retry_after == seconds
+
+
+def test_model_without_images_in_results_is_rejected_with_the_option():
+    text = "Unable to submit request because `function_response.parts` is not supported for this model."
+    error = ApiError("", 400, text)
+    assert error.fault is Fault.REJECTED
+    assert "result_images=false" in error.describe(parse_endpoint("http://localhost", None))
 
 
 def test_blocks_belong_to_their_samples():
