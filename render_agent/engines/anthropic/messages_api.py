@@ -197,7 +197,7 @@ class MessagesApi(ChatApi):
             [reply_text("".join(parts["text"]), calls, "\n".join(parts["thinking"]))],
             [body.get("stop_reason")],
             _tokens(mapping(body.get("usage"))),
-            blocks=tuple(content) if any(b.get("type") != "text" for b in content) else (),
+            blocks=[tuple(content) if any(b.get("type") != "text" for b in content) else ()],
         )
 
 

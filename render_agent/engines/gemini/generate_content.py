@@ -225,7 +225,7 @@ class GenerateContent(ChatApi):
             [reply_text(text, calls, "".join(texts[True]))],
             [candidate.get("finishReason")],
             _tokens(mapping(body.get("usageMetadata"))),
-            blocks=tuple(parts) if is_opaque else (),
+            blocks=[tuple(parts) if is_opaque else ()],
             is_filtered=is_blocked,
         )
 

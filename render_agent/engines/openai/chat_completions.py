@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from render_agent.dialogue.chat import Message
+from render_agent.dialogue.chat import Blocks, Message
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import call_text, decode_arguments
 from render_agent.engines.engine import Reply, Request
@@ -123,6 +123,7 @@ class ChatCompletions(OpenAIApi):
             [message_text(message, has_tools=has_tools) for message in messages],
             [choice.get("finish_reason") for choice in found],
             _tokens(mapping(body.get("usage"))),
+            blocks=[_signed_calls(message) for message in messages] if has_tools else (),
         )
 
 
@@ -158,7 +159,12 @@ def wire_messages(
             name: message[name] for name in ("tool_call_id", "name") if name in message
         }
         if calls := message.get("tool_calls"):
-            more["tool_calls"] = [_wire_call(call) for call in calls]
+            signed = {
+                number: _further_fields(b) for number, b in enumerate(message.get("blocks", ()))
+            }
+            more["tool_calls"] = [
+                _wire_call(call) | signed.get(number, {}) for number, call in enumerate(calls)
+            ]
         text_or_pieces = content[0]["text"] if is_text else content
         converted.append({"role": message["role"], "content": text_or_pieces, **more})
     return converted
@@ -169,6 +175,18 @@ def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call["function"]
     arguments = json.dumps(function["arguments"], ensure_ascii=False)
     return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _signed_calls(message: Mapping[str, Any]) -> Blocks:
+    """Return the tool calls of a message if a server requires further fields back, such as Gemini its signatures."""
+    calls = mappings(message.get("tool_calls"))
+    return tuple(calls) if any(map(_further_fields, calls)) else ()
+
+
+def _further_fields(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a tool call that are not part of OpenAI's protocol."""
+    own = ("id", "type", "function", "index")
+    return {name: value for name, value in call.items() if name not in own and value}
 
 
 def request_fields(

@@ -132,7 +132,7 @@ class Responses(OpenAIApi):
             [reply_text("".join(texts) or "".join(refusals), calls, "\n".join(thoughts))],
             [mapping(body.get("incomplete_details")).get("reason") or body.get("status")],
             tokens,
-            blocks=tuple(output),
+            blocks=[tuple(output)],
             is_filtered=bool(refusals),
         )
 

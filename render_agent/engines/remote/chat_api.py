@@ -148,7 +148,7 @@ def make_reply(
     reasons: Sequence[Any],
     tokens: Tokens,
     *,
-    blocks: Blocks = (),
+    blocks: Sequence[Blocks] = (),
     is_filtered: bool = False,
 ) -> Reply | None:
     """Return a reply; None if the server could not complete it, which is its fault and not the model's.
@@ -157,7 +157,7 @@ def make_reply(
         texts: The texts of the samples, as from `reply_text`.
         reasons: Their finish reasons, as sent by the server.
         tokens: The token counts.
-        blocks: Content that later requests have to send back verbatim, of the only sample.
+        blocks: Of each sample, the content that later requests have to send back verbatim.
         is_filtered: True if the response says in another field that a content filter ended the reply.
     """
     ends = [str(mapping(reason).get("type") or reason or "").lower() for reason in reasons]
@@ -176,7 +176,7 @@ def make_reply(
         tokens=tokens,
         finish="stop" if (LENGTH_LIMITS | CONTEXT_LIMITS).isdisjoint(ends) else "length",
         events=tuple(event for event, is_true in found.items() if is_true),
-        blocks=(blocks,) if blocks else (),
+        blocks=tuple(blocks) if any(blocks) else (),
     )
 
 

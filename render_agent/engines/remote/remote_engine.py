@@ -236,7 +236,8 @@ class RemoteEngine:
                     LOG.warning("%s: %s", which, error, exc_info=error.__cause__)
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
-                answers.append(replace(answer, samples=answer.samples[:missing]))
+                samples, blocks = answer.samples[:missing], answer.blocks[:missing]
+                answers.append(replace(answer, samples=samples, blocks=blocks))
         events += dict.fromkeys(event for answer in answers for event in answer.events)
         events += [PROMPT_TRUNCATED] * self._is_truncated(request, answers[0].tokens.prompt)
         return merge_samples(request, answers, sum(answer.seconds for answer in answers), events)

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -10,6 +11,7 @@ from factories.models import speckled_file
 from factories.servers import StubServer, by_rule, chat_reply
 
 from render_agent.dialogue import chat
+from render_agent.dialogue.chat import with_blocks
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     CONTEXT_EXCEEDED,
@@ -19,6 +21,7 @@ from render_agent.dialogue.events import (
     SYSTEM_IN_USER,
 )
 from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.engines.engine import Request
 from render_agent.engines.openai.chat_completions import ChatCompletions
 from render_agent.engines.openai.openai_options import OpenAIOptions
@@ -337,6 +340,19 @@ def test_reply_in_a_tool_call_or_an_object_is_read(serve, message):
     engine, _ = serve(completion(finish="tool_calls", **message))
     (reply,) = engine.generate([ask()])
     assert json.loads(reply.text) == FIELDS
+
+
+def test_signatures_of_tool_calls_are_sent_back(serve):
+    signed = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+    engine, server = serve(completion(None, tool_calls=[{**call(json.dumps(FIELDS)), **signed}]))
+    tools = [{"type": "function", "function": {"name": "answer", "parameters": SCHEMA}}]
+    (reply,) = engine.generate([replace(ask(), tools=tools)])
+    sent = with_blocks(ToolsProtocol().reply_message(reply.text, 0), reply.blocks[0])
+    next_turn = [*ask().messages, sent, chat.message("user", chat.text("Go on."))]
+    engine.generate([replace(ask(), messages=next_turn, tools=tools)])
+    (returned,) = server.bodies[-1]["messages"][2]["tool_calls"]
+    assert returned.items() >= {"type": "function", **signed}.items()
+    assert json.loads(returned["function"]["arguments"]) == FIELDS
 
 
 @pytest.mark.parametrize(
