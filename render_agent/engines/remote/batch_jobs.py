@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from render_agent.dialogue.events import BATCH_JOB
 from render_agent.engines.engine import Capabilities, Reply, Request
-from render_agent.engines.remote.adaptation import adapt
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.chat_api import Fields, FinishedJob, Messages, Results, png_base64
 from render_agent.engines.remote.remote_engine import RemoteEngine, RequestError, Server
@@ -194,8 +193,7 @@ class BatchJobs(RemoteEngine):
             messages = self.api.messages(request, lambda file: png_base64(request.load_image(file)))
         except Exception as error:  # noqa: BLE001 - of an image, so that it concerns only this request
             return RequestError(f"the prompt could not be prepared: {error}")
-        _, sent, _ = adapt(self.servers[0].adaptations, {}, messages)
-        return json.dumps(self.api.job_request(key, sent, fields))
+        return json.dumps(self.api.job_request(key, messages, fields))
 
     async def _wait(self, job: str, *, is_earlier: bool = False) -> FinishedJob:
         """Return the results of a job when it has ended. Raises EngineError if it cannot be read."""

@@ -61,6 +61,11 @@ class Server:
     not_before: float = 0.0
     """Time of the event loop until which the server asked for no more requests."""
 
+    @property
+    def is_alive(self) -> bool:
+        """True if the server has not been abandoned."""
+        return self.lost is None
+
     def record_success(self) -> None:
         """Record a successful request."""
         self.answered, self.consecutive_failures = True, 0
@@ -208,7 +213,7 @@ class RemoteEngine:
 
         Raises EngineError if all servers are lost.
         """
-        alive = [server for server in self.servers if server.lost is None]
+        alive = [server for server in self.servers if server.is_alive]
         if not alive:
             reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
             reasons = "; ".join([reasons, *(lost.note for lost in self.servers if lost.note)])
@@ -278,6 +283,8 @@ class RemoteEngine:
             moves_system = SYSTEM_IN_USER in applied and has_system(request)
             asked = system_in_user(request) if moves_system else request
             sent = await self._messages(asked)
+            if not server.is_alive:  # lost in the meantime
+                continue
             if (pause := server.not_before - self._loop.time()) > 0:
                 await asyncio.sleep(pause)
                 continue
@@ -286,7 +293,7 @@ class RemoteEngine:
             self._running += 1
             running, began = self._running, time.perf_counter()
             try:
-                text = await self._deliver(server, request, seed, sent, fields)
+                text = await self._deliver(server, asked, seed, sent, fields)
                 answer = self._read(text, request, server.endpoint)
             except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
                 error = ApiError.of(failure)
