@@ -52,8 +52,6 @@ def obstacle(model: Any, family: Family) -> str | None:
         return "its layers have recurrent states"
     if any(getattr(config, name, None) for name in ("num_experts", "num_local_experts")):
         return "its layers have experts, whose calls have as many rows as tokens choose them"
-    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
-        return "its layers have windows"
     return None
 
 

@@ -170,9 +170,10 @@ def prefill(
     call = PrefillAttention(
         cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
     )
-    images = _image_inputs(model, entries, family.picture_axis)
-    with one_image_per_call(model) if shapes and images else nullcontext():
-        logits = logits_of(model, call, ids, positions, last, **images)
+    images = _image_inputs(model, entries)
+    inputs = concatenate(images, family.picture_axis) if images else {}
+    with one_image_per_call(model, images) if shapes and images else nullcontext():
+        logits = logits_of(model, call, ids, positions, last, **inputs)
     # MiniCPM-V ignores `logits_to_keep` and returns the logits of all tokens.
     return (logits if len(logits) == kept else logits[last])[: len(entries)].float()
 
@@ -201,11 +202,9 @@ def _sides(image: PromptImage) -> tuple[int, int]:
     return rows // merge, columns // merge
 
 
-def _image_inputs(
-    model: Any, entries: Sequence[UnreadPrompt], axis: int
-) -> dict[str, torch.Tensor]:
-    """Return the model inputs for the images among the unread tokens, moved to the model's device."""
-    tensors = [
+def _image_inputs(model: Any, entries: Sequence[UnreadPrompt]) -> list[Tensors]:
+    """Return the model inputs for each image among the unread tokens, moved to the model's device."""
+    return [
         {
             name: part.to(
                 model.device, model.dtype if part.is_floating_point() else None, non_blocking=True
@@ -215,4 +214,3 @@ def _image_inputs(
         for entry in entries
         for image in entry.image_tensors
     ]
-    return concatenate(tensors, axis) if tensors else {}

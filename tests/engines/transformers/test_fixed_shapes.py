@@ -1,10 +1,13 @@
 """Fixed shapes make replies independent of what shares a call, tested with results that depend on the shape of a call."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.dialogues import Dialogues, load
+from factories.families import SMALL_FAMILIES, small_family
 from factories.models import small_model
 from factories.runs import (
     NullObserver,
@@ -17,9 +20,11 @@ from factories.runs import (
 )
 
 from render_agent.dialogue import chat
+from render_agent.engines.families.model_families import FAMILIES
 from render_agent.engines.transformers import attention, fixed_shapes, scheduler
 from render_agent.engines.transformers.composition_check import check_composition
 from render_agent.engines.transformers.factory import build_engine
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
 from render_agent.runs.runner import start_run
@@ -72,6 +77,7 @@ def results(loaded, monkeypatch):
         reproducible=True,
         forget=False,
         only=None,
+        loaded=loaded,
         **more,
     ):
         seen = {}
@@ -301,9 +307,34 @@ def test_check_finds_the_property_and_its_absence(loaded, monkeypatch):
         build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
 
 
-def test_models_without_the_property_are_refused(loaded, monkeypatch):
-    for name, value in (("num_experts", 8), ("sliding_window", 64)):
-        monkeypatch.setattr(loaded.model.config.get_text_config(), name, value, raising=False)
-        with pytest.raises(SetupError, match="--reproducible on"):
-            build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
-        monkeypatch.undo()
+REFUSED = [name for name in SMALL_FAMILIES if name.endswith("_moe")] + [
+    *("kimi_k25", "qwen3_5", "lfm2_vl", "minicpmv4_6", "qwen4_exp"),
+    *("molmo2", "llava_onevision", "paligemma", "llama4"),
+]
+VERIFIED = [name for name in SMALL_FAMILIES if name not in REFUSED]
+
+
+@pytest.mark.parametrize("name", mostly_slow(VERIFIED, "gemma3", "mistral3", "ovis2"))
+def test_every_family_with_plain_layers_has_the_property(results, name):
+    """Including layers with windows and bidirectional images."""
+    loaded = open_model("a small one", pretrained=small_family(name))
+    more = {"loaded": loaded, "count": 3, "turns": 2, "max_new_tokens": 4}
+    led, logits, _ = results(**more)
+    for schedule in ({"together": 1}, {"most_rows": 2, "forget": True}):
+        other, other_logits, _ = results(**schedule, **more)
+        assert other.said == led.said
+        assert same(other_logits, logits)
+
+
+@pytest.mark.parametrize("name", mostly_slow(REFUSED, "qwen3_vl_moe", "qwen3_5"))
+def test_models_without_the_property_are_refused(name):
+    loaded = open_model("a small one", pretrained=small_family(name))
+    with pytest.raises(SetupError, match="--reproducible on does not work with this model"):
+        build_engine(loaded, 8, {}, 1000, reproducible=True)
+
+
+def test_table_of_the_docs_lists_every_family():
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "in-process-engine.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    listed = " ".join(rows)
+    assert [family.name for family in FAMILIES if family.name not in listed] == []

@@ -76,8 +76,7 @@ class SequenceStates:
 class StatePool:
     """The states of all dialogues: for every recurrent layer its tensors, each (slots, …).
 
-    Args:
-        model: The model. Layers with a convolution along the tokens are recurrent. No slots are allocated yet.
+    Layers with a convolution along the tokens are recurrent. No slots are allocated initially.
     """
 
     def __init__(self, model: Any) -> None:
@@ -264,12 +263,10 @@ class LayerState:
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
         """Return the last inputs of the convolution; None initially."""
-        _check_state_index(state_idx)
         return self.conv
 
     def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
         """Return the recurrent state; None initially."""
-        _check_state_index(state_idx)
         return self.recurrent
 
     def has_previous_state(self, layer_idx: int | None = None, state_idx: int = 0) -> bool:

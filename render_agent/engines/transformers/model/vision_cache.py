@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, TypeAlias
 
 import torch
 
 from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.families.images import Tensors
 
 MAX_CACHE_BYTES = 2**30  # a view takes about 10 MB for an 8B Qwen3-VL in bfloat16
 
@@ -100,23 +102,26 @@ class VisionCache:
 
 
 @contextmanager
-def one_image_per_call(model: Any) -> Iterator[None]:
+def one_image_per_call(model: Any, images: Sequence[Tensors]) -> Iterator[None]:
     """Compute the features of every image in a call of its own, whose shape depends on the image alone."""
     inner = model.model
     original, compute = vars(inner).get("get_image_features"), inner.get_image_features
+    parameters = signature(compute)
 
-    def features(
-        pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None = None, **more: Any
-    ) -> Any:
-        if image_grid_thw is None:
-            outputs = [compute(tile, **more) for tile in pixel_values.split(1)]
-        else:
-            images = pixel_values.split(image_grid_thw.prod(-1).tolist())
-            outputs = [
-                compute(image, image_grid_thw=grid, **more)
-                for image, grid in zip(images, image_grid_thw.split(1), strict=True)
-            ]
-        return _merge(outputs[-1], [_split(output, 1)[0] for output in outputs])
+    def features(*args: Any, **more: Any) -> Any:
+        given = parameters.bind(*args, **more).arguments
+        given |= given.pop("kwargs", {})
+        outputs = [
+            compute(**given | {name: image[name] for name in given if name in image})
+            for image in images
+        ]
+        fields = {name: [output[name] for output in outputs] for name in outputs[0]}
+        fields.pop(
+            "last_hidden_state", None
+        )  # not used with the features, and its shapes may differ
+        layers = [_join(layer) for layer in zip(*fields.pop("deepstack_features", ()), strict=True)]
+        joined = {name: _join(parts) for name, parts in fields.items()}
+        return type(outputs[0])(**joined | ({"deepstack_features": layers} if layers else {}))
 
     inner.get_image_features = features
     try:
@@ -125,6 +130,13 @@ def one_image_per_call(model: Any) -> Iterator[None]:
         del inner.get_image_features
         if original is not None:
             inner.get_image_features = original
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Join the features of several calls: one tensor, or one per image."""
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat(list(parts))
+    return [image for part in parts for image in part]
 
 
 def _key(image: torch.Tensor, grid: list[int] | None) -> bytes:

@@ -55,6 +55,29 @@ def test_paged_decode_equals_the_fallback(lengths, heads, shared, width):
     torch.testing.assert_close(result, expected, atol=2e-5, rtol=2e-5)
 
 
+def test_row_of_paged_decode_depends_on_itself_alone():
+    """With a fixed number of rows, as in reproducible runs: neither on other rows nor on the longest of them."""
+    torch.manual_seed(1)
+    pages, own = pages_of([700, 300, 1, 1025], 2, 32, torch.float32)
+    query = torch.randn(4, 8, 32, device=DEVICE)
+
+    def attended(order, lengths, most_pages):
+        tables = [(own[row] + [0] * most_pages)[:most_pages] for row in order]
+        return kernels.paged_decode(
+            query[order],
+            pages.keys,
+            pages.values,
+            torch.tensor(tables, dtype=torch.int32, device=DEVICE),
+            torch.tensor(lengths, dtype=torch.int32, device=DEVICE),
+            0.3,
+        )
+
+    expected = attended([0, 1, 2, 3], [700, 300, 1, 1025], 5)
+    padded = attended([2, 0, 2, 2], [1, 700, 1, 1], 3)  # padding rows have one token
+    assert padded[1].equal(expected[0])
+    assert attended([3, 1, 0, 2], [1025, 300, 700, 1], 7)[2].equal(expected[0])
+
+
 def plain_norm(given, weight, epsilon):
     state = given.float()
     normal = state * torch.rsqrt(state.pow(2).mean(-1, keepdim=True) + epsilon)
