@@ -38,9 +38,7 @@ class Guides:
     there are no end tokens, or if the tokenizer is not a fast one.
 
     Args:
-        tokenizer: The model's tokenizer.
         vocabulary: Width of the model's scores, which can exceed the size of the tokenizer.
-        ends: Tokens that end a reply.
         marks: Marks of thoughts; by default `<think>` and `</think>` if the tokenizer has them.
     """
 
