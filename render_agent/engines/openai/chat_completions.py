@@ -123,7 +123,7 @@ class ChatCompletions(OpenAIApi):
             [message_text(message, has_tools=has_tools) for message in messages],
             [choice.get("finish_reason") for choice in found],
             _tokens(mapping(body.get("usage"))),
-            blocks=[_signed_calls(message) for message in messages] if has_tools else (),
+            blocks=[_opaque_parts(message) for message in messages] if has_tools else (),
         )
 
 
@@ -159,12 +159,12 @@ def wire_messages(
             name: message[name] for name in ("tool_call_id", "name") if name in message
         }
         if calls := message.get("tool_calls"):
-            signed = {
-                number: _further_fields(b) for number, b in enumerate(message.get("blocks", ()))
-            }
+            block: Mapping[str, Any] = next(iter(message.get("blocks", ())), {})
+            signatures = [*mappings(block.get("calls")), *({} for _ in calls)]
             more["tool_calls"] = [
-                _wire_call(call) | signed.get(number, {}) for number, call in enumerate(calls)
+                _wire_call(call) | fields for call, fields in zip(calls, signatures, strict=False)
             ]
+            more |= mapping(block.get("message"))
         text_or_pieces = content[0]["text"] if is_text else content
         converted.append({"role": message["role"], "content": text_or_pieces, **more})
     return converted
@@ -177,10 +177,13 @@ def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def _signed_calls(message: Mapping[str, Any]) -> Blocks:
-    """Return the tool calls of a message if a server requires further fields back, such as Gemini its signatures."""
-    calls = mappings(message.get("tool_calls"))
-    return tuple(calls) if any(map(_further_fields, calls)) else ()
+def _opaque_parts(message: Mapping[str, Any]) -> Blocks:
+    """Return what has to be sent back with tool calls: Gemini's signatures of them, and OpenRouter's encrypted thinking."""
+    calls, details = mappings(message.get("tool_calls")), message.get("reasoning_details")
+    signatures = [_further_fields(call) for call in calls]
+    if not calls or not (details or any(signatures)):
+        return ()
+    return ({"calls": signatures, "message": {"reasoning_details": details} if details else {}},)
 
 
 def _further_fields(call: Mapping[str, Any]) -> dict[str, Any]:

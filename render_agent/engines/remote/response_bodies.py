@@ -63,6 +63,12 @@ NO_TOOLS = re.compile(
 )
 """Errors of servers whose model cannot call tools."""
 
+# Messages of Ollama and llama.cpp about a call that they could not parse.
+UNPARSED = re.compile(
+    r"error parsing tool call: raw='(.*)', err=|^failed to parse input at pos \d+: (.+)",
+    re.DOTALL | re.IGNORECASE,
+)
+
 NO_RESULT_IMAGES = re.compile(r"function_?response\.parts\W+is not supported", re.IGNORECASE)
 """Errors of Gemini models that accept no images in function responses."""
 
@@ -110,7 +116,7 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
 
     Args:
         status: HTTP status. An error inside a success gets the status of its code; a server error that repeats with
-            every request becomes a bad request.
+            every request becomes a bad request; an error about a malformed reply becomes that reply.
         body: The body. An event stream becomes the completion that it contains.
     """
     body = body.removeprefix(BOM_UTF8)
@@ -120,6 +126,9 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
         content = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
         content = None
+    if reply := _unparsed_reply(content):
+        choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
+        return 200, json.dumps({"choices": [choice]}).encode()
     if status >= 500 and content is not None:
         message = error_message(content)
         if any(
@@ -174,6 +183,17 @@ def _choices(body: Any) -> list[Mapping[str, Any]]:
     return (
         [each for each in choices if isinstance(each, Mapping)] if isinstance(choices, list) else []
     )
+
+
+def _unparsed_reply(body: Any) -> str:
+    """Return the model's reply that an error quotes because the server could not parse it; empty for other bodies."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    if not error:
+        return ""
+    if isinstance(error, Mapping) and isinstance(error.get("failed_generation"), str):
+        return str(error["failed_generation"])  # Groq
+    found = UNPARSED.search(error_message(error))
+    return next(filter(None, found.groups()), "") if found else ""
 
 
 def _error_in(body: Any) -> Any:

@@ -342,14 +342,43 @@ def test_reply_in_a_tool_call_or_an_object_is_read(serve, message):
     assert json.loads(reply.text) == FIELDS
 
 
-def test_signatures_of_tool_calls_are_sent_back(serve):
+WRITTEN = '<tool_call>{"name": "answer", "arguments": {"answer": B}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, error("tool_use_failed", "Failed to call a function.", failed_generation=WRITTEN)),
+        (500, {"error": f"error parsing tool call: raw='{WRITTEN}', err=invalid character 'B'"}),
+        (500, error(500, f"Failed to parse input at pos 12: {WRITTEN}")),
+        (200, error(500, f"Failed to parse input at pos 12: {WRITTEN}")),
+    ],
+    ids=str,
+)
+def test_reply_that_the_server_could_not_parse_belongs_to_the_model(serve, status, body):
+    engine, server = serve((status, body))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.finish, reply.error) == (WRITTEN, "stop", None)
+    assert len(server.bodies) == 1
+
+
+def test_error_with_an_empty_quote_stays_an_error(serve):
+    engine, _ = serve((400, error("json_validate_failed", "Failed", failed_generation="")))
+    (reply,) = engine.generate([ask()])
+    assert "Failed" in reply.error
+
+
+def test_signatures_and_encrypted_thinking_are_sent_back_with_tool_calls(serve):
     signed = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
-    engine, server = serve(completion(None, tool_calls=[{**call(json.dumps(FIELDS)), **signed}]))
+    details = [{"type": "reasoning.encrypted", "data": "x"}]
+    calls = [{**call(json.dumps(FIELDS)), **signed}]
+    engine, server = serve(completion(None, tool_calls=calls, reasoning_details=details))
     tools = [{"type": "function", "function": {"name": "answer", "parameters": SCHEMA}}]
     (reply,) = engine.generate([replace(ask(), tools=tools)])
     sent = with_blocks(ToolsProtocol().reply_message(reply.text, 0), reply.blocks[0])
     next_turn = [*ask().messages, sent, chat.message("user", chat.text("Go on."))]
     engine.generate([replace(ask(), messages=next_turn, tools=tools)])
+    assert server.bodies[-1]["messages"][2]["reasoning_details"] == details
     (returned,) = server.bodies[-1]["messages"][2]["tool_calls"]
     assert returned.items() >= {"type": "function", **signed}.items()
     assert json.loads(returned["function"]["arguments"]) == FIELDS
