@@ -6,6 +6,8 @@ import struct
 import numpy as np
 import pytest
 from factories.clouds import e57_fields, write_e57, write_las
+from factories.gltf import Gltf
+from PIL import Image
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.companions import companion_files
@@ -61,9 +63,9 @@ def off(kind="OFF", *values, more_faces=()):
     return f"{kind}\n8 {len(faces)} 0\n{rows(POINTS, *values)}{rows(faces)}".encode()
 
 
-def pcd(viewpoint="0 0 0 1 0 0 0", table=GRID):
+def pcd(viewpoint="0 0 0 1 0 0 0", table=GRID, width=None):
     return (
-        f"VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {len(table)}\nHEIGHT 1\n"
+        f"VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {width or len(table)}\nHEIGHT 1\n"
         f"VIEWPOINT {viewpoint}\nPOINTS {len(table)}\nDATA ascii\n{rows(table)}"
     ).encode()
 
@@ -79,11 +81,13 @@ NOTES = {
     "off texture": ("off", off("STOFF", 0, 1), "ignored: texture coordinates"),
     "obj opacity map": ("obj", obj("mtllib a.mtl\nusemtl m\n"), "ignored: map_d"),
     "obj far coordinates": ("obj", obj("mtllib a.mtl\nusemtl m\n", "vt 0 0\nf 1/9 2/1 4/1\n"), "texture coordinates that do not exist"),
+    "obj spectral colour": ("obj", obj("mtllib a.mtl\nusemtl spectral\n"), "ignored: kd spectral"),
     "stl colours": ("stl", stl(b"", 0x8000 | 25 << 10), "ignored: attribute bytes of the triangles"),
     "stl header colour": ("stl", stl(b"COLOR=\xc8\x32\x32\xff"), "ignored: colour in the header"),
     "stl capitals": ("stl", ascii_stl(), None),
     "pcd viewpoint": ("pcd", pcd("1 0 0 1 0 0 0"), "ignored: viewpoint"),
     "pcd no viewpoint": ("pcd", pcd("0.0 0 0 1 0 0 0"), None),
+    "pcd two counts": ("pcd", pcd(width=1800), "ignored: 72 points beyond POINTS"),
     "pcd gaps": ("pcd", pcd(table=WITH_GAPS), DROPPED),
     "text gaps": ("xyz", rows(WITH_GAPS).encode(), DROPPED),
     "text between points": ("xyz", (rows(GRID) + "end of scan\n# note\n" + rows(GRID)).encode(), "ignored: 1 line of text between the points"),
@@ -98,7 +102,9 @@ def test_declaration_is_used_or_named(tmp_path, name):
     suffix, content, note = NOTES[name]
     path = tmp_path / f"scan.{suffix}"
     path.write_bytes(content)
-    (tmp_path / "a.mtl").write_text("newmtl m\nmap_d mask.png\n")
+    (tmp_path / "a.mtl").write_text(
+        "newmtl m\nmap_d mask.png\nnewmtl spectral\nKd spectral a.rfl\n"
+    )
     scene = load_scene(path)
     assert np.abs(np.ptp(scene.points, axis=0) - SIZE).max() < 1e-4
     notes = [n for n in scene.notes if not n.startswith(("assumed the columns x, y, z (not", "12 faces", "13 faces"))]  # fmt: skip
@@ -230,3 +236,50 @@ def test_text_without_numbers_shows_its_first_line(tmp_path):
     path = tmp_path / "scan.txt"
     path.write_text("chair 1 2 3\n" * 9)
     assert "first line is 'chair 1 2 3'" in load_error(path)
+
+
+def test_obj_vertices_with_a_weight_before_the_colour(tmp_path):
+    path = tmp_path / "scan.obj"
+    for numbers, colour in (("1 0.8 0.2 0.2", (204, 51, 51)), ("1 0.8 0.2 1", (255, 204, 51))):
+        lines = obj().decode().splitlines()
+        path.write_text(
+            "\n".join(f"{line} {numbers}" if line[0] == "v" else line for line in lines)
+        )
+        assert (load_scene(path).colours == colour).all()
+
+
+def test_obj_texture_replaces_vertex_colours_with_a_note(tmp_path):
+    path = tmp_path / "scan.obj"
+    Image.new("RGB", (2, 2), (200, 50, 50)).save(tmp_path / "red.png")
+    (tmp_path / "b.mtl").write_text("newmtl red\nmap_Kd red.png\n")
+    lines = obj("mtllib b.mtl\nusemtl red\nvt 0 0\n").decode().splitlines()
+    lines = [f"{line} 0 1 0\n" if line.startswith("v ") else f"{line}\n" for line in lines]
+    faces = [f"f {' '.join(f'{v + 1}/1' for v in face)}\n" for face in FACES]
+    path.write_text("".join([line for line in lines if not line.startswith("f ")] + faces))
+    scene = load_scene(path)
+    assert (scene.colours == (200, 50, 50)).all()
+    assert "ignored: vertex colours (the texture is used)" in scene.notes
+
+
+def test_damaged_image_is_named(tmp_path):
+    path = tmp_path / "scan.obj"
+    (tmp_path / "c.mtl").write_text("newmtl c\nmap_Kd notes.png\n")
+    (tmp_path / "notes.png").write_text("text")
+    path.write_bytes(obj("mtllib c.mtl\nusemtl c\n"))
+    assert any(
+        note.startswith("a texture 'notes.png' was skipped") for note in load_scene(path).notes
+    )
+
+
+def test_obj_with_a_fractional_index_is_refused(tmp_path):
+    path = tmp_path / "scan.obj"
+    path.write_bytes(obj(tail="f 1.5 2 3\n"))
+    assert "not a whole number" in load_error(path)
+
+
+def test_glb_with_another_suffix(tmp_path):
+    gltf = Gltf()
+    gltf.mesh(POINTS[:, [0, 2, 1]].astype(np.float32), FACES)
+    (tmp_path / "scan.ply").write_bytes(gltf.glb())
+    scene = load_scene(tmp_path / "scan.ply")
+    assert (scene.frame.up, len(scene.faces)) == ("y", len(FACES))

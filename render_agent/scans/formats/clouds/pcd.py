@@ -38,7 +38,7 @@ def read_pcd(path: Path, size: int) -> Scan:
     """Read a PCD file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
         start = file.read(MAX_HEADER_BYTES)
-        fields, count, storage, header_size, is_moved = _header(path, start)
+        fields, count, storage, header_size, declared = _header(path, start)
         file.seek(header_size)
         row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
         left = size - header_size
@@ -57,15 +57,15 @@ def read_pcd(path: Path, size: int) -> Scan:
         columns = {name: rows[name][:, 0] for name, _, _ in fields}
     else:
         columns = _columns(path, fields, count, data)
-    return _scan(path, columns, Declared(["viewpoint"] if is_moved else []))
+    return _scan(path, columns, declared)
 
 
 Fields = list[tuple[str, str, int]]
 """Name, numpy type and number of entries of each field of a point."""
 
 
-def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int, bool]:
-    """Return the fields, number of points, storage format and size of a header, and if its viewpoint is not the identity."""
+def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int, Declared]:
+    """Return the fields, number of points, storage format and size of a header, and what else it declares."""
     end = re.search(rb"^DATA[ \t]+(ascii|binary_compressed|binary)[ \t]*\r?\n", start, re.MULTILINE)
     if end is None:
         raise unreadable(path, "its PCD header is incomplete")
@@ -86,6 +86,7 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int, bool]:
         ]
         grid_points = int(entries["WIDTH"][0]) * int(entries["HEIGHT"][0])
         count = int(entries["POINTS"][0]) if "POINTS" in entries else grid_points
+        ignored = [f"{grid_points - count:,} points beyond POINTS"] if grid_points > count else []
     except (KeyError, ValueError, IndexError):
         raise unreadable(path, "its PCD header is invalid") from None
     field_names = [name for name, _, _ in fields]
@@ -93,8 +94,9 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int, bool]:
         raise unreadable(path, "its PCD header is invalid")
     if not all(1 <= width <= 1 << 20 for width in widths):
         raise unreadable(path, "a field has no entries, or far too many")
-    is_moved = _is_moved(entries.get("VIEWPOINT", []))
-    return fields, count, end[1].decode(), end.end(), is_moved
+    if _is_moved(entries.get("VIEWPOINT", [])):
+        ignored.append("viewpoint")
+    return fields, count, end[1].decode(), end.end(), Declared(ignored)
 
 
 def _is_moved(viewpoint: list[str]) -> bool:

@@ -50,7 +50,7 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
     suffix = path.suffix.lower()
     with parser_errors(path, suffix[1:].upper()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if suffix in (".glb", ".gltf"):
+        if suffix in (".glb", ".gltf") or _starts_with(path, b"glTF"):
             return read_gltf(path, size, in_child=in_child)
         _refuse_utf_16(path)
         logging.getLogger("trimesh").setLevel(logging.CRITICAL)
@@ -65,10 +65,13 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         return scan_of_geometry(trimesh.load_scene(path, process=False))
 
 
-def _refuse_utf_16(path: Path) -> None:
+def _starts_with(path: Path, *starts: bytes) -> bool:
     with path.open("rb") as file:
-        start = file.read(2)
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return file.read(4).startswith(starts)
+
+
+def _refuse_utf_16(path: Path) -> None:
+    if _starts_with(path, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise unreadable(path, "it is UTF-16 text", "save it as UTF-8 text")
 
 

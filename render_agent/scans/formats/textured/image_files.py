@@ -178,6 +178,12 @@ def fit_images(pictures: Sequence[EncodedImage], *, in_child: bool) -> bool:
     return any(picture.step > 1 for picture in pictures)
 
 
+def _skip_note(key: object, error: ImageError) -> str:
+    """Return the note about an image that cannot be shown, with its name if it has one."""
+    label = f" {short_repr(key)}" if isinstance(key, str) and key not in str(error) else ""
+    return f"a texture{label} was skipped: {error}"
+
+
 def decode_images(
     sources: Mapping[Key, Callable[[], EncodedImage]], *, in_child: bool
 ) -> tuple[dict[Key, NDArray[np.uint8]], list[str]]:
@@ -200,14 +206,14 @@ def decode_images(
         try:
             pictures[key] = opened()
         except ImageError as error:
-            notes.append(f"a texture was skipped: {error}")
+            notes.append(_skip_note(key, error))
     if fit_images(list(pictures.values()), in_child=in_child):
         notes.append(REDUCED_NOTE)
     for key, picture in pictures.items():
         try:
             by_key[key] = picture.decode()
         except ImageError as error:
-            notes.append(f"a texture was skipped: {error}")
+            notes.append(_skip_note(key, error))
     return by_key, list(dict.fromkeys(notes))
 
 

@@ -62,8 +62,8 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
     """Return the attributes of a material that a statement sets."""
     numbers = _numbers(words)
     if key in ("kd", "ke"):
-        if not numbers:
-            return {}
+        if not numbers:  # a spectral curve or CIE XYZ
+            return {"unused": (*entry.unused, " ".join([key, *words[:1]]))}
         return {"colour" if key == "kd" else "emission": (numbers * 3)[:3]}
     if key == "map_kd":
         return _picture_line(rest)

@@ -165,6 +165,8 @@ class _Parser:
                 continue
             if is_regular:
                 values = self._numbers(lines, rows[at], size * width).reshape(-1, size, width)
+                if (values != np.rint(values)).any():
+                    raise ValueError("a face has an index that is not a whole number")
                 corners[..., 0] = values[..., 0]
                 if slash and not double:
                     corners[..., 1] = values[..., 1]
@@ -195,8 +197,9 @@ class _Parser:
         """Return the content of the file."""
         table = np.concatenate(self.points) if self.points else np.empty((0, 8))
         points = table[:, :3]
-        # x y z, x y z w, x y z r g b, x y z r g b a
-        colours = table[:, 3:6] if len(table) and np.isfinite(table[:, 5]).any() else None
+        # x y z, x y z w, x y z r g b, x y z r g b a, x y z w r g b
+        at = 4 if _has_weights(table) else 3
+        colours = table[:, at : at + 3] if np.isfinite(table[:, 5]).any() else None
         uv = np.concatenate(self.uv) if self.uv else np.empty((0, 2))
         uv = np.where(np.isnan(uv) & (np.arange(2) == 1), 0, uv)
         lines, corners = [], []
@@ -220,6 +223,11 @@ class _Parser:
         starts = np.array([number for number, _ in self.uses], np.int64)
         materials = used[np.searchsorted(starts, line)]
         return ObjFile(points, colours, uv, triangles, names, materials, self.libraries)
+
+
+def _has_weights(table: Floats) -> bool:
+    """Return True if vertices of seven numbers have a weight of 1 before the colour, not an opacity after it."""
+    return bool((table[:, 3] == 1).all()) and not np.isin(table[:, 6], (1, 255)).all()
 
 
 def _corner(word: str) -> tuple[int, int]:

@@ -55,6 +55,8 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     parts = [
         _part(obj, rows, colours, materials.get(name)) for name, rows in _rows_by_material(obj)
     ]
+    if colours is not None and any(part.uv is not None for part in parts):
+        declared.add("vertex colours (the texture is used)")
     if len(obj.uv) and not any(part.uv is not None for part in parts):
         declared.add("texture coordinates")
     scan = join_parts(parts, notes)
@@ -107,7 +109,7 @@ def _part(
         used, faces = np.arange(len(obj.points)), corners[..., 0]
     else:
         used, faces = np.unique(corners[..., 0], return_inverse=True)
-    own = None if colours is None else colours[used]
+    own = None if colours is None or uv is not None else colours[used]
     if material is not None and appearance is not None:
         entry = appearance[1]
         is_plain = material.picture is None and not material.captured
