@@ -23,6 +23,7 @@ FACT_OPTIONS = (
     "history",
     "feedback",
     "reproducible",
+    "sight_check",
 )
 
 
