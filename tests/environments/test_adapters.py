@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from factories.documentation import blocks
 from factories.models import small_model
 
 import render_agent
@@ -97,38 +98,39 @@ def test_tools_of_trl_are_those_of_the_protocol():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the libraries
-def test_trl_trains_in_the_environment(tmp_path):
+def test_trl_trains_with_the_script_of_the_page(tmp_path):
     patch_torchvision()
     trl = pytest.importorskip("trl")
-    datasets = pytest.importorskip("datasets")
-    import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
-
+    pytest.importorskip("datasets")
     folder = tmp_path / "model"
     shutil.copytree(small_model(), folder)
     template = Path(trl.__file__).parent / "chat_templates" / "qwen3_vl.jinja"
     shutil.copy(template, folder / "chat_template.jinja")
-    rewards = {"turn": 1, "answer": 1}
-    trainer = trl.GRPOTrainer(
-        model=AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32),
-        processing_class=AutoProcessor.from_pretrained(folder),
-        train_dataset=datasets.Dataset.from_list(
-            [{"prompt": [{"role": "user", "content": "Explore."}], "id": str(n)} for n in range(2)]
-        ),
-        environment_factory=environment_factory("rooms", limit=2, rewards=rewards, **SMALL),
-        args=trl.GRPOConfig(
-            output_dir=str(tmp_path / "out"),
-            per_device_train_batch_size=2,
-            num_generations=2,
-            max_completion_length=8,
-            max_steps=1,
-            logging_steps=1,
-            report_to=[],
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-        ),
-    )
-    trainer.train()
+    changes = {
+        '"Qwen/Qwen3-VL-2B-Instruct"': "MODEL",
+        "max_turns=6": "limit=2, rewards={'turn': 1}, **SMALL",
+        "range(8)": "range(2)",
+        "num_generations=8, max_completion_length=4096": "**SETTINGS",
+    }
+    settings = {
+        "output_dir": str(tmp_path / "out"),
+        "model_init_kwargs": {"dtype": "float32"},
+        "per_device_train_batch_size": 2,
+        "num_generations": 2,
+        "max_completion_length": 8,
+        "max_steps": 1,
+        "logging_steps": 1,
+        "report_to": [],
+        "use_cpu": True,
+        "bf16": False,
+        "save_strategy": "no",
+    }
+    (code,) = [b for b in blocks("how-to/environments.md", "python") if "GRPOTrainer" in b]
+    for before, after in changes.items():
+        assert before in code
+        code = code.replace(before, after)
+    names = {"MODEL": str(folder), "SMALL": SMALL, "SETTINGS": settings}
+    exec(compile(code, "environments.md", "exec"), names)
+    trainer = names["trainer"]
     assert trainer.state.log_history[0]["rewards/TrlEnvironment/mean"] == 0
     assert trainer.state.global_step == 1
