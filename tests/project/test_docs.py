@@ -110,6 +110,7 @@ def test_named_options_exist():
         "--times",
         "--output",
         "--reasoning-config",
+        "--enable-auto-tool-choice",
         "--seconds",
     }
     for page in PAGES:
