@@ -9,7 +9,7 @@ import re
 
 import pydantic
 
-from factories.native_apis import STUBS, AnthropicStub, GeminiStub, NativeServer, ResponsesStub
+from factories.native_apis import AnthropicStub, GeminiStub, NativeServer, ResponsesStub
 
 # Faults of single requests.
 EXPIRED, CANCELED = "expired", "canceled"
@@ -222,7 +222,6 @@ JOBS = {
     "anthropic": (AnthropicJobs, AnthropicStub, "msgbatch_{}", "{}"),
     "gemini": (GeminiJobs, AnyGeminiStub, "batches/{}", "files/{}"),
 }
-STUBS.setdefault("chat", ChatStub)
 
 
 class Job:
@@ -257,7 +256,7 @@ class BatchServer(NativeServer):
         self.paid, self.faults, self.failures, self.submissions = [], [], [], []
         self.polls, self.polled, self.has_jobs = 2, 0, True
         self.job_name, self.file_name = JOBS[name][2:]
-        super().__init__(name, script)
+        super().__init__("responses" if name == "chat" else name, script)
         self.stub = JOBS[name][1]()
         self.base_url = self.url if name in ("chat", "responses") else self.url.removesuffix("/v1")
 
