@@ -137,6 +137,18 @@ def test_a_fault_during_the_check_is_no_finding(tmp_path, questions, caplog, fau
             start(tmp_path, questions, server, sight_check="require", **once)
 
 
+def test_a_key_that_a_server_echoes_is_not_recorded(tmp_path, questions, monkeypatch, caplog):
+    key = "sk-abcdefghijklmnop1234567890"
+    monkeypatch.setenv("RENDER_AGENT_API_KEY", key)
+    fault = (400, {}, json.dumps({"error": f"no images with Bearer {key}"}))
+    with StubServer(DONE, [fault], sight=None) as server:
+        data = start(tmp_path, questions, server)
+    assert server.headers[-1]["authorization"] == f"Bearer {key}"
+    assert "no images" in data.sight_checks[0]["reason"]
+    assert key not in (data.path / "config.json").read_text()
+    assert key not in caplog.text
+
+
 @pytest.mark.parametrize("fault", [(503, {"retry-after": "0"}, "{}"), "reset"])
 def test_temporary_faults_during_the_check_are_retried(tmp_path, questions, fault):
     def rule(body):
