@@ -17,6 +17,7 @@ from render_agent.engines.remote.response_bodies import (
     NO_IMAGES,
     NO_RESULT_IMAGES,
     NO_TOOLS,
+    THOUGHT_MISSING,
     TOO_LONG,
     error_message,
 )
@@ -47,6 +48,7 @@ SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
 # Errors of models that lack a feature -> the option that avoids it.
 UNSUPPORTED = {
     NO_TOOLS: "--reply-protocol json",
+    THOUGHT_MISSING: "--reply-protocol json",
     NO_RESULT_IMAGES: "--engine-option result_images=false",
 }
 

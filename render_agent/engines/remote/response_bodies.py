@@ -63,6 +63,13 @@ NO_TOOLS = re.compile(
 )
 """Errors of servers whose model cannot call tools."""
 
+THOUGHT_MISSING = re.compile(
+    r"missing (?:an? )?\W?(?:thought_?signature|reasoning_content)"
+    r"|reasoning_content\b.{0,60}(?:missing|passed back|required)",
+    re.IGNORECASE,
+)
+"""Errors of servers that require the thinking back with tool calls, in another form than this program sends it."""
+
 # Messages of Ollama and llama.cpp about a call that they could not parse.
 UNPARSED = re.compile(
     r"error parsing tool call: raw='(.*)', err=|^failed to parse input at pos \d+: (.+)",

@@ -223,6 +223,12 @@ def test_prompt_that_is_too_long_fails_its_question_with_advice(serve, status, m
         (404, "No endpoints found that support tool use."),
         (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'),
         (500, "tools param requires --jinja flag"),
+        (400, "The `reasoning_content` in the thinking mode must be passed back to the API."),
+        (
+            400,
+            "thinking is enabled but reasoning_content is missing in assistant tool call message",
+        ),
+        (400, "Function call is missing a thought_signature in functionCall parts."),
     ],
 )
 def test_model_without_tools_stops_the_run_with_advice(serve, status, message):
