@@ -95,8 +95,7 @@ class BatchJobs(RemoteEngine):
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Answer all submitted requests."""
         requests, self._submitted = self._submitted, []
-        if requests:
-            yield from zip(requests, self.generate(requests), strict=True)
+        yield from zip(requests, self.generate(requests), strict=True)
 
     def close(self) -> None:
         """Stop waiting; submitted jobs go on."""

@@ -8,6 +8,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from PIL.Image import Image
@@ -200,10 +201,11 @@ def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Resu
     """Return the results of a batch job; `read` returns the key, the status and the body of a line."""
     results: Results = {}
     for line in filter(str.strip, text.split("\n")):
-        key, status, body = read(parse_json(line))
-        status, content = normalize(status, json.dumps(body).encode())
-        body = content.decode()
-        results[str(key)] = body if 200 <= status < 300 else job_fault(body, status)
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # not a result
+            key, status, body = read(parse_json(line))
+            status, content = normalize(status, json.dumps(body).encode())
+            body = content.decode()
+            results[str(key)] = body if 200 <= status < 300 else job_fault(body, status)
     return results
 
 

@@ -210,6 +210,16 @@ def test_large_batches_are_split(tmp_path, monkeypatch):
     assert len(keys_of(run)) == QUESTIONS * BATCHED
 
 
+def test_damaged_lines_of_results_are_ignored(tmp_path):
+    damaged = 'no JSON\n[]\n{}\n{"custom_id": "a", "result": 5}\n'
+    with BatchServer("anthropic") as server:
+        store = server.store
+        server.store = lambda text: store(damaged + text)
+        _, results = play(tmp_path, server, "anthropic")
+    assert results["counts"]["failed"] == 0
+    assert server.submissions == [QUESTIONS] * BATCHED
+
+
 def test_servers_without_a_batch_api_are_asked_directly(tmp_path):
     with BatchServer("chat") as server:
         server.has_jobs = False
