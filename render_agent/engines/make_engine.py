@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
 FINGERPRINTS = ("weights", "processor", "source")
 
+# What a run with `--reproducible on` verifies before its first question; otherwise it is refused.
+EXACT_CHECK = "logits of a dialogue alone and together with two others are equal bit for bit"
+
 
 class EngineMaker(Choice):
     """A value of `--engine`: its properties, and the call that builds the engine.
@@ -142,13 +145,14 @@ class Transformers(EngineMaker):
         reject_tensor_parallel(config.tensor_parallel)
         described = describe_model(self.model_name(config), config.revision)
         check_options(options, str(described["model_type"]))
+        machine = self.machine(config)
         return {
             **described,
             "dtype": config.dtype,
             "device": config.device,
             "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
             "reuse": options.get("reuse", family_of(str(described["model_type"])).reuse),
-            **({} if (machine := self.machine(config)) is None else {"reproducible": machine}),
+            **({} if machine is None else {"reproducible": {**machine, "check": EXACT_CHECK}}),
         }
 
     def machine(self, config: RunConfig) -> dict[str, Any] | None:

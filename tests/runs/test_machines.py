@@ -117,6 +117,13 @@ def test_machines_are_added_once_and_older_records_are_compared_as_far_as_they_g
     assert add_machine({}, {"device": "b"}) == {}, "not a reproducible run"
 
 
+def test_config_records_the_machine_and_what_was_verified(tmp_path, on_machine):
+    folder = RunData(play(tmp_path, make_questions(tmp_path, COUNT)))
+    recorded = folder.record["engine"]["reproducible"]
+    assert recorded.items() >= HERE.items()
+    assert "bit for bit" in recorded["check"]
+
+
 def test_ordinary_runs_do_not_claim_the_property():
     assert request_facts(RunConfig(), {})["Reproducible"] == "not bit-for-bit"
     assert "Reproducible" not in request_facts(RunConfig(engine="scripted"), {})
