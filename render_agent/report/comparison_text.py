@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from render_agent.report.run_facts import FACT_OPTIONS, facts_line
+from render_agent.report.run_facts import FACT_OPTIONS, facts_line, option_label
 from render_agent.score.intervals import MIN_SCENES, SIGNIFICANT
 from render_agent.score.summary import OFFICIAL, row_names
 from render_agent.score.tables import (
@@ -121,7 +121,7 @@ def differences(pair: Pair) -> dict[str, tuple[str, str]]:
     names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
     both = {name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names}
     options = {
-        f"--{name.replace('_', '-')}": (option_syntax(ours), option_syntax(theirs))
+        option_label(name): (option_syntax(ours), option_syntax(theirs))
         for name, (ours, theirs) in pair["options"].items()
         if name not in FACT_OPTIONS
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.dialogue.events import BATCH_JOB
-from render_agent.options import AUTO, RunConfig
+from render_agent.options import AUTO, OPTIONS, RunConfig, flag_of
 from render_agent.runs.build import Parts
 from render_agent.score.tables import dollars
 
@@ -25,6 +25,13 @@ FACT_OPTIONS = (
     "reproducible",
     "sight_check",
 )
+
+
+def option_label(name: str) -> str:
+    """Return how pages and tables name an option, or a file of a kind, such as "policy FILE.py", that differs."""
+    if name in OPTIONS:
+        return flag_of(name)
+    return name if " " in name else "--" + name.replace("_", "-")  # an option of another version
 
 
 def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.errors import RunLogError
-from render_agent.options import OPTIONS, fixed_options, flag_of
+from render_agent.options import OPTIONS, fixed_options
+from render_agent.report.run_facts import option_label
 from render_agent.runs.read import RunData
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure
@@ -116,7 +117,7 @@ def _canonical(value: Any) -> str:
 
 def _as_typed(name: str, value: Any) -> str:
     """Format an option in command-line syntax, on one line."""
-    flag = flag_of(name) if name in OPTIONS else "--" + name.replace("_", "-")
+    flag = option_label(name)
     if value is True:
         return flag
     texts: Iterable[Any] = value if isinstance(value, list) else [value]

@@ -28,7 +28,8 @@ from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
-from render_agent.runs.inputs import differing_inputs
+from render_agent.report.run_facts import option_label
+from render_agent.runs.inputs import differing_files, differing_inputs
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
@@ -255,6 +256,8 @@ def test_run_is_not_resumed_with_another_module_of_its_policy(tmp_path, monkeypa
     with pytest.raises(SetupError, match=f"{module} is not the module of the policy"):
         resume_run(first, {})
     assert differing_inputs(first.recorded, second.recorded) == [("policies", str(module))]
+    (files, _) = differing_files([first.recorded, second.recorded])
+    assert [option_label(name) for name in files] == [f"policy {module}"]
     edit_record(first.path, lambda record: record["sha256"]["policies"].pop(str(module)))
     resume_run(RunData(first.path), {}).close()  # an older run
     module.unlink()
