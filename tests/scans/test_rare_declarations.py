@@ -75,6 +75,7 @@ DROPPED = "432 of 1,728 points have invalid coordinates and were dropped"
 
 NOTES = {
     "ply half transparent": ("ply", ply("", "property uchar alpha\n", 128), "ignored: alpha"),
+    "ply lists of vertices": ("ply", ply("", "property list uchar float weights\n", 2, 0.5, 0.5), "ignored: weights"),
     "ply opaque": ("ply", ply("", "property uchar alpha\n", 255), None),
     "ply lines as faces": ("ply", ply(more_faces=[[2, 0, 1], [0]]), "ignored: faces with fewer than 3 corners"),
     "off lines as faces": ("off", off(more_faces=[[2, 0, 1]]), "ignored: faces with fewer than 3 corners"),

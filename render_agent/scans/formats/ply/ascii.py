@@ -40,8 +40,6 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> dict[str, Rows]:
             if element.name == "vertex":
                 columns = _cast_columns(element, numbers[:used].reshape(element.count, -1))
                 tables[element.name] = Rows(columns)
-        elif element.name == "vertex":
-            raise unreadable(path, "its vertices have list properties")
         else:
             spans, used = _equal_rows(element, numbers) or _walk(path, element, numbers)
             if element.name in READ:
