@@ -123,31 +123,33 @@ def audit(
     }
 
 
-def compare_exclusions(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
+def compare_exclusions(
+    audit_result: Mapping[str, Any], other_ids: Collection[str]
+) -> dict[str, Any]:
     """Compare the pruned questions with another list of excluded questions.
 
     Returns:
-        `both` is the number of questions on both lists, and `expected` that number if as many questions of each type
+        `both` is the number of questions on both lists, and `expected_overlap` that number if as many questions of each type
         were drawn at random; `ratio` is their quotient. `precision` is the share of our list that is on the other,
         `recall` the reverse. `text_left_out` and `text_kept` are mean scores of the `text` method, in percent, on
         questions that the other list excludes and keeps.
     """
-    rows, falling = audited["questions"], audited["falling"]
+    rows, falling = audit_result["questions"], audit_result["falling"]
     types = {row["question_id"]: row["type"] for row in rows}
     ours = Counter(types[name] for name in falling)
-    theirs = Counter(types[name] for name in others if name in types)
+    theirs = Counter(types[name] for name in other_ids if name in types)
     total = Counter(types.values())
-    num_both = len(set(others).intersection(falling))
+    num_both = len(set(other_ids).intersection(falling))
     sides: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
-        sides[row["question_id"] in others].append(100 * row["text"])
-    expected = sum(number * theirs[name] / total[name] for name, number in ours.items())
+        sides[row["question_id"] in other_ids].append(100 * row["text"])
+    expected_overlap = sum(number * theirs[name] / total[name] for name, number in ours.items())
     return {
         "ours": len(falling),
         "theirs": sum(theirs.values()),
         "both": num_both,
-        "expected": expected,
-        "ratio": num_both / expected if expected else None,
+        "expected": expected_overlap,
+        "ratio": num_both / expected_overlap if expected_overlap else None,
         "precision": num_both / len(falling) if falling else None,
         "recall": num_both / sum(theirs.values()) if theirs else None,
         **{
@@ -185,8 +187,8 @@ def _summarize(
 
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean over question types of a per-question value, with its standard error over scenes."""
-    scored = (AnswerScore(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
-    return make_estimates(tally_scores(scored))[MACRO]
+    scores = (AnswerScore(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
+    return make_estimates(tally_scores(scores))[MACRO]
 
 
 def _cross_validate(
@@ -240,14 +242,14 @@ def _prune(
         answers = guesses[max(significant_gains, key=lambda name: significant_gains[name])]
         chance = _chance_scores(questions, guesses)
         above = sum(answers[q.id].score - chance[q.id] for q in questions)
-        pruned = set()
+        pruned_ids = set()
         for question in sorted(questions, key=lambda q: (*answers[q.id], q.id), reverse=True):
             if above <= 0:
                 break
             above -= answers[question.id].score - chance[question.id]
-            pruned.add(question.id)
+            pruned_ids.add(question.id)
             falling.append((number, -answers[question.id].confidence, question.id))
-        questions = [question for question in questions if question.id not in pruned]
+        questions = [question for question in questions if question.id not in pruned_ids]
         if not questions:
             break
         guesses = answer(questions)
@@ -268,8 +270,8 @@ def _make_guess(question: Question, answer: str) -> Guess:
 
 def _answer_by_frequency(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
     """Answer with the most frequent answer of the other scenes."""
-    common = most_frequent_answer(training)
-    return {q.id: _make_guess(q, format_answer(q, common)) for q in held_out}
+    answer = most_frequent_answer(training)
+    return {q.id: _make_guess(q, format_answer(q, answer)) for q in held_out}
 
 
 def _answer_by_category(training: Sequence[Question], held_out: Sequence[Question]) -> Guesses:
@@ -277,14 +279,14 @@ def _answer_by_category(training: Sequence[Question], held_out: Sequence[Questio
     by_categories: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in training:
         by_categories[named_categories(question)].append(question)
-    common = {
+    answer_by_categories = {
         names: most_frequent_answer(group)
         for names, group in by_categories.items()
         if len(group) >= MIN_SIMILAR_QUESTIONS
     }
     usual = most_frequent_answer(training)
     return {
-        q.id: _make_guess(q, format_answer(q, common.get(named_categories(q), usual)))
+        q.id: _make_guess(q, format_answer(q, answer_by_categories.get(named_categories(q), usual)))
         for q in held_out
     }
 
@@ -363,18 +365,23 @@ def _answer_by_similarity(
             trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
         )
     forest.fit(train, target)
-    ours, others = forest.apply(test), forest.apply(train)
+    test_leaves, training_leaves = forest.apply(test), forest.apply(train)
     similarity = np.zeros((len(held_out), len(training)))
     for tree in range(trees):
-        same = ours[:, tree, None] == others[None, :, tree]
-        similarity += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
+        in_same_leaf = test_leaves[:, tree, None] == training_leaves[None, :, tree]
+        similarity += in_same_leaf / np.maximum(in_same_leaf.sum(axis=1, keepdims=True), 1)
     answers = sorted({question.ground_truth or "" for question in training})
     truths = {(question.ground_truth, question.answers): question for question in training}
     rows = {key: place for place, key in enumerate(truths)}
-    gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
+    score_table = np.array(
+        [[score_answer(q, answer) for answer in answers] for q in truths.values()]
+    )
     row_indices = [rows[question.ground_truth, question.answers] for question in training]
-    best = (similarity @ gained[row_indices]).argmax(axis=1)
-    return {q.id: _make_guess(q, answers[place]) for q, place in zip(held_out, best, strict=True)}
+    best_columns = (similarity @ score_table[row_indices]).argmax(axis=1)
+    return {
+        q.id: _make_guess(q, answers[place])
+        for q, place in zip(held_out, best_columns, strict=True)
+    }
 
 
 class _BagOfWords(NamedTuple):
@@ -399,8 +406,8 @@ def _fit_bag_of_words(texts: Sequence[str]) -> _BagOfWords:
     """Return the most frequent words and word pairs that do not occur in every text."""
     counts = Counter(term for text in texts for term in set(_split_terms(text)))
     telling = [(term, n) for term, n in counts.items() if 1 < n < len(texts)]
-    ranked = sorted(telling, key=lambda item: (-item[1], item[0]))[:MAX_COLUMNS]
-    return _BagOfWords({term: column for column, (term, _) in enumerate(ranked)})
+    ranking = sorted(telling, key=lambda item: (-item[1], item[0]))[:MAX_COLUMNS]
+    return _BagOfWords({term: column for column, (term, _) in enumerate(ranking)})
 
 
 def _split_terms(text: str) -> list[str]:

@@ -66,19 +66,21 @@ def audit_command(
 
     if to is not None and Path(to).is_dir():
         raise UsageError(f"--to {to} is a folder. Name a file.")
-    alone = ("ply", "question", "option")
-    options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
+    single_options = ("ply", "question", "option")
+    options = {
+        name: value for name, value in (context.obj or {}).items() if name not in single_options
+    }
     config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
     file = Path(questions)
-    chosen = (
+    audit_questions = (
         filter_questions(load_questions(file, file.stem), config)
         if file.is_file()
         else build(config).questions()
     )
-    others = None if against is None else read_ids(Path(against))
-    figures = audit(chosen, folds, seed)
-    if others is not None:
-        figures["overlap"] = compare_exclusions(figures, others)
+    other_ids = None if against is None else read_ids(Path(against))
+    figures = audit(audit_questions, folds, seed)
+    if other_ids is not None:
+        figures["overlap"] = compare_exclusions(figures, other_ids)
     if to is not None and not figures["falling"]:
         click.echo(f"no questions to prune; {to} not written", err=True)
     elif to is not None:
@@ -114,15 +116,15 @@ def audit_table(figures: dict[str, Any]) -> Any:
     rows = {**figures["types"], "mean of tasks": figures["overall"]}
     for name, row in rows.items():
         methods = row["methods"]
-        best = max(methods.values(), key=lambda entry: entry["gain"])
+        best_method = max(methods.values(), key=lambda entry: entry["gain"])
         table.add_row(
             name.replace("object_", ""),
             str(row["n"]),
             figure(row["chance"]),
             *(figure(entry["score"]) for entry in methods.values()),
-            format_signed(best["gain"]),
-            interval(best["gain_interval"]) or "–",
-            probability(best["p_holm"]),
+            format_signed(best_method["gain"]),
+            interval(best_method["gain_interval"]) or "–",
+            probability(best_method["p_holm"]),
         )
     table.caption = (
         f"{len(figures['falling'])} questions to prune: without them no method is significantly above chance."
@@ -132,10 +134,10 @@ def audit_table(figures: dict[str, Any]) -> Any:
     )
     if any(e["p"] is None for row in rows.values() for e in row["methods"].values()):
         table.caption += f"\n- {FEW_SCENES}"
-    if agreed := figures.get("overlap"):
+    if overlap := figures.get("overlap"):
         table.caption += (
-            f"\n- the other list has {agreed['theirs']} questions; {agreed['both']} are on both lists"
-            f" ({agreed['expected']:.0f} expected by chance); text scores {agreed['text_left_out'] or 0:.1f} on the"
-            f" questions it excludes and {agreed['text_kept'] or 0:.1f} on those it keeps"
+            f"\n- the other list has {overlap['theirs']} questions; {overlap['both']} are on both lists"
+            f" ({overlap['expected']:.0f} expected by chance); text scores {overlap['text_left_out'] or 0:.1f} on the"
+            f" questions it excludes and {overlap['text_kept'] or 0:.1f} on those it keeps"
         )
     return table

@@ -165,22 +165,22 @@ def measure_variants(config: RunConfig, options: dict[str, Any], report: Any) ->
     }
 
 
-def _run_config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
+def _run_config(context: click.Context, bench_options: dict[str, Any]) -> RunConfig:
     """Return the options shared by all runs. Raises UsageError if one of them is set by bench."""
     from render_agent.options import RunConfig
 
     parent = context.parent
     assert parent is not None
-    options, given = dict(context.obj), given_options(parent)
-    if wrong := [name for name in RESERVED_OPTIONS if name in given]:
+    options, run_options = dict(context.obj), given_options(parent)
+    if wrong := [name for name in RESERVED_OPTIONS if name in run_options]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(
             f"{flag} is a run option. bench uses --schedules and --batch-sizes instead."
         )
-    if "benchmark" not in given:
+    if "benchmark" not in run_options:
         options["benchmark"] = "rooms"
-    decided = {"batch": True, "shuffle": True, "limit": chosen["questions"], "no_guide": True}
-    return RunConfig(**options | decided).absolute()
+    preset = {"batch": True, "shuffle": True, "limit": bench_options["questions"], "no_guide": True}
+    return RunConfig(**options | preset).absolute()
 
 
 def _parse_batch_size(text: str) -> int | str:

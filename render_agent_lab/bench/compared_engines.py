@@ -52,16 +52,16 @@ class EngineFactory:
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
         # closing the engine must not unload the model, which stays in `pretrained`
-        loaded = open_model(
+        model = open_model(
             build(config).model_name,
             max_model_len=config.max_model_len,
             options=options,
             pretrained=self.pretrained,
             script=None if self.script is None else self.script.reply,
         )
-        tokens = estimate_dialogue_tokens(loaded, config, options, build(config).workload)
+        tokens = estimate_dialogue_tokens(model, config, options, build(config).workload)
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
-        return build_engine(loaded, rows, options, tokens, reproducible=self.reproducible)
+        return build_engine(model, rows, options, tokens, reproducible=self.reproducible)
 
 
 def load_benchmark_model(config: RunConfig, random_weights: str | None) -> Pretrained:

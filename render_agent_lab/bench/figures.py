@@ -70,45 +70,45 @@ def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> RunStatis
     The prompt of a turn begins with the prompt and reply of the previous turn; the tokens after them are first seen.
     """
     turns: dict[str, list[Mapping[str, Any]]] = {}
-    failed = set()
+    failed_ids = set()
     events: Counter[str] = Counter()
     for line in lines:
         if line["error"] is not None:
-            failed.add(line["question_id"])
+            failed_ids.add(line["question_id"])
             continue
         turns.setdefault(line["question_id"], []).append(line)
         events.update(line["events"])
-    every = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
+    tokens = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
     news = [_count_first_seen(turn_lines) for turn_lines in turns.values()]
-    prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
+    prompt, cached_tokens = sum(t["in"] for t in tokens), sum(t["from_cache"] for t in tokens)
     return RunStatistics(
-        questions=len(turns.keys() | failed),
-        failed=len(failed),
-        turns=len(every),
+        questions=len(turns.keys() | failed_ids),
+        failed=len(failed_ids),
+        turns=len(tokens),
         prompt=prompt,
-        cached=cached,
-        prefilled=prompt - cached,
+        cached=cached_tokens,
+        prefilled=prompt - cached_tokens,
         first_seen=sum(seen for seen, _ in news),
-        written=sum(t["out"] for t in every),
+        written=sum(t["out"] for t in tokens),
         events=dict(sorted(events.items())),
         transcripts={question: _digest(log) for question, log in turns.items()},
         openings={q: min(log, key=_turn_number)["reply"] for q, log in turns.items()},
         attended=sum(pairs for _, pairs in news),
-        contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in every),
+        contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in tokens),
         steps=sum(t["tokens"]["out"] / t["batch_size"] for log in turns.values() for t in log),
         patches=patches * sum(len(t["views"]) for log in turns.values() for t in log),
     )
 
 
 def summarize_trials(
-    trials: Sequence[Trial], baselines: Mapping[str, float], agreed: RunStatistics
+    trials: Sequence[Trial], baselines: Mapping[str, float], reference: RunStatistics
 ) -> dict[str, Any]:
     """Summarize the rounds of one variant.
 
     Args:
         trials: One run per round.
         baselines: Median seconds of the baseline schedules, by name.
-        agreed: The run whose transcripts all others should reproduce.
+        reference: The run whose transcripts all others should reproduce.
     """
     variant, work = trials[0].variant, trials[0].work
     seconds = median(trial.seconds for trial in trials)
@@ -136,12 +136,12 @@ def summarize_trials(
         "peak_bytes": max(memory) if memory else None,
         **_lower_bound(trials, seconds),
         "events": dict(sum((Counter(trial.work.events) for trial in trials), Counter[str]())),
-        "same_transcripts": all(t.work.transcripts == agreed.transcripts for t in trials),
+        "same_transcripts": all(t.work.transcripts == reference.transcripts for t in trials),
         "questions_that_differ": max(
-            _count_differences(t.work.transcripts, agreed.transcripts) for t in trials
+            _count_differences(t.work.transcripts, reference.transcripts) for t in trials
         ),
         "first_replies_that_differ": max(
-            _count_differences(t.work.openings, agreed.openings) for t in trials
+            _count_differences(t.work.openings, reference.openings) for t in trials
         ),
     }
 
@@ -159,29 +159,29 @@ def baseline_seconds(trials: Sequence[Trial]) -> dict[str, float]:
     medians = {}
     for name in ("sequential", "two-phase"):
         plain = [t for t in trials if t.variant.schedule == name]
-        least = [t for t in plain if t.variant == plain[0].variant]
-        if least:
-            medians[name.replace("-", "_")] = median(trial.seconds for trial in least)
+        trials_of_first = [t for t in plain if t.variant == plain[0].variant]
+        if trials_of_first:
+            medians[name.replace("-", "_")] = median(trial.seconds for trial in trials_of_first)
     return medians
 
 
 def _count_first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the first-seen tokens of a question and their attention pairs with the tokens before them."""
-    seen = pairs = before = 0
+    num_seen = pairs = before = 0
     for line in sorted(turns, key=_turn_number):
         tokens = line["tokens"]
         new = max(0, tokens["in"] - before)
-        seen += new
+        num_seen += new
         pairs += new * (tokens["in"] - new // 2)
         before = tokens["in"] + tokens["out"]
-    return seen, pairs
+    return num_seen, pairs
 
 
 def _digest(turns: Sequence[Mapping[str, Any]]) -> str:
-    said = [
+    replies = [
         {name: line[name] for name in TRANSCRIPT_FIELDS} for line in sorted(turns, key=_turn_number)
     ]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(replies, sort_keys=True).encode()).hexdigest()
 
 
 def _count_differences(a: Mapping[str, str], b: Mapping[str, str]) -> int:

@@ -48,10 +48,10 @@ def lower_bound_seconds(model: Any, work: RunStatistics) -> float:
     operations = 2 * text_weights * min(work.first_seen, work.prefilled)
     operations += 4 * text.num_hidden_layers * heads * width * work.attended
     operations += 2 * vision_weights * work.patches
-    moved = (
+    bytes_moved = (
         work.contexts * kv_bytes_per_token + work.steps * (text_weights + embedding_weights) * size
     )
-    return float(operations / rates.multiplied + moved / rates.copied)
+    return float(operations / rates.multiplied + bytes_moved / rates.copied)
 
 
 @cache
@@ -65,8 +65,8 @@ def measure_rates(device: str, dtype: Any) -> DeviceRates:
     source = torch.empty((1 << 30) if cuda else (1 << 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(side, side, device=device, dtype=dtype)
-    copied = 2 * source.numel() / _fastest(lambda: target.copy_(source), cuda)
-    return DeviceRates(copied, 2 * side**3 / _fastest(lambda: factor @ factor, cuda))
+    num_bytes = 2 * source.numel() / _fastest(lambda: target.copy_(source), cuda)
+    return DeviceRates(num_bytes, 2 * side**3 / _fastest(lambda: factor @ factor, cuda))
 
 
 def _fastest(call: Callable[[], Any], cuda: bool) -> float:
@@ -74,11 +74,11 @@ def _fastest(call: Callable[[], Any], cuda: bool) -> float:
     import torch
 
     def once() -> float:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         call()
         if cuda:
             torch.cuda.synchronize()
-        return time.perf_counter() - began
+        return time.perf_counter() - started_at
 
     once()
     return min(once() for _ in range(REPEATS))

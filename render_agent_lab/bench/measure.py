@@ -71,12 +71,12 @@ class Bench:
             options = {"output": folder, **variant.options(config.max_turns)}
             # scripted, because the run must not look for weights, which may not exist
             run = start_run(replace(config, engine="scripted", model=None, **options))
-            made: list[MeteredEngine] = []
+            engines: list[MeteredEngine] = []
 
             def make(_: RunConfig, questions: Sequence[Question]) -> Engine:
-                own = replace(config, engine=variant.engine, **options)
-                made.append(MeteredEngine(self.engines, variant, own, questions))
-                return cast("Engine", made[-1])  # only its attributes are read
+                run_config = replace(config, engine=variant.engine, **options)
+                engines.append(MeteredEngine(self.engines, variant, run_config, questions))
+                return cast("Engine", engines[-1])  # only its attributes are read
 
             try:
                 for turns in killed_after:
@@ -96,10 +96,12 @@ class Bench:
             floor = lower_bound_seconds(self.engines.pretrained.model, work)
         return Trial(
             variant=variant,
-            seconds=sum(engine.seconds for engine in made),
-            cpu_seconds=sum(engine.cpu_seconds for engine in made),
-            calls=sum(engine.calls for engine in made),
-            memory=max((engine.peak for engine in made if engine.peak is not None), default=None),
+            seconds=sum(engine.seconds for engine in engines),
+            cpu_seconds=sum(engine.cpu_seconds for engine in engines),
+            calls=sum(engine.calls for engine in engines),
+            memory=max(
+                (engine.peak for engine in engines if engine.peak is not None), default=None
+            ),
             work=work,
             floor=floor,
         )

@@ -31,7 +31,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
 
 
-def describe_environment(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def describe_environment(command: str, model: Mapping[str, Any], **extra: Any) -> dict[str, Any]:
     """Return everything that the results depend on: command, machine, package versions, model."""
     versions = {}
     for package in PACKAGES:
@@ -48,7 +48,7 @@ def describe_environment(command: str, model: Mapping[str, Any], **more: Any) ->
         },
         "versions": versions,
         "model": dict(model),
-        **more,
+        **extra,
     }
 
 
@@ -78,7 +78,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> PlainTable:
 
 def markdown(figures: Mapping[str, Any]) -> str:
     """Return the results as a Markdown page with the command and the machine."""
-    rows, about = figures["variants"], figures["machine"]
+    rows, machine = figures["variants"], figures["machine"]
     model = ", ".join(f"{name} {value}" for name, value in figures["model"].items())
     versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
     heads = [COLUMNS[name][0] for name in nonempty_columns(rows)]
@@ -94,7 +94,7 @@ def markdown(figures: Mapping[str, Any]) -> str:
             for row in rows
         ),
         "",
-        f"{about['cores']} cores, {about['system']}; Python {about['python']}, {versions}.",
+        f"{machine['cores']} cores, {machine['system']}; Python {machine['python']}, {versions}.",
         "",
         f"    {figures['command']}",
         "",

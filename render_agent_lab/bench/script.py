@@ -78,15 +78,15 @@ class ScriptedWalk:
             self.written[key] = self._write(*key)
         return self.written[key]
 
-    def _write(self, question: str, turn: int, last: bool) -> str:
+    def _write(self, question: str, turn: int, is_last: bool) -> str:
         action: dict[str, Any] = {"reasoning": ""}
-        if last or turn + 1 >= self.lengths.turns_of(question, self.seed):
+        if is_last or turn + 1 >= self.lengths.turns_of(question, self.seed):
             action |= {"answer": self.answers[question], "done": True}
         else:
             action |= random_step(draw(f"step of {question} {turn}", self.seed))
         target = self.lengths.tokens_of(question, turn, self.seed)
-        missing = target - len(self.tokenize(json.dumps(action))) - 1
-        count = max(0, round(missing / self.tokens_a_word))
+        num_missing = target - len(self.tokenize(json.dumps(action))) - 1
+        count = max(0, round(num_missing / self.tokens_a_word))
         action["reasoning"] = " ".join(self.words[i % len(self.words)] for i in range(count))
         return json.dumps(action)
 

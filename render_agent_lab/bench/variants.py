@@ -42,11 +42,11 @@ class Variant:
 
     def options(self, max_turns: int) -> dict[str, Any]:
         """Return the run options that produce this schedule."""
-        batched = {"two-phase": BASELINE_TURNS, "lockstep": max_turns}.get(self.schedule, 0)
-        alone = self.schedule in ("sequential", "two-phase")
+        batched_turns = {"two-phase": BASELINE_TURNS, "lockstep": max_turns}.get(self.schedule, 0)
+        is_sequential = self.schedule in ("sequential", "two-phase")
         return {
-            "max_batched_turns": min(batched, max_turns),
-            "finish_together": 1 if alone else self.batch_size,
+            "max_batched_turns": min(batched_turns, max_turns),
+            "finish_together": 1 if is_sequential else self.batch_size,
             "batch_size": self.batch_size,
         }
 
@@ -61,15 +61,15 @@ def make_variants(
 
     Raises UsageError if an engine, schedule or reuse is unknown.
     """
-    for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
-        if wrong := [name for name in given if name not in known]:
-            raise UsageError(f"unknown variant {wrong[0]!r}. Choose from {', '.join(known)}.")
-    fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
+    for names, valid_names in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
+        if wrong := [name for name in names if name not in valid_names]:
+            raise UsageError(f"unknown variant {wrong[0]!r}. Choose from {', '.join(valid_names)}.")
+    fixed_sizes: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
     variants = [
         Variant(engine, schedule, reuse, size)
         for engine in engines
         for reuse in (reuses if engine == "transformers" else [OWN])
         for schedule in schedules
-        for size in fixed.get(schedule, batch_sizes)
+        for size in fixed_sizes.get(schedule, batch_sizes)
     ]
     return list(dict.fromkeys(variants))

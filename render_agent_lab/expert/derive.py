@@ -135,8 +135,8 @@ def final_reply(question: Question, knowledge: Knowledge, answer: str) -> tuple[
     """Return the text of a final reply, split after the positions."""
     parts = make_reasoning(question, knowledge, final=True)
     reply = make_answer_reply("".join(parts), question, answer)
-    cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
-    return reply[:cut], reply[cut:]
+    split_index = len(json.dumps({"reasoning": parts.places})) - len('"}')
+    return reply[:split_index], reply[split_index:]
 
 
 def make_answer_reply(reasoning: str, question: Question, answer: str) -> str:
@@ -171,14 +171,14 @@ def _format_step(start: float, end: float) -> str:
     return f"{start:.1f} {end:.1f} {round(end - start, 1) + 0.0:.1f}"
 
 
-def turn_between(first: float, other: float) -> float:
+def turn_between(start: float, end: float) -> float:
     """Return the turn from one bearing to another in degrees, -180.0 to 176.4, positive to the left."""
-    return wrap_degrees(round(10 * (other - first)) * BEARING_STEP_DEGREES)
+    return wrap_degrees(round(10 * (end - start)) * BEARING_STEP_DEGREES)
 
 
-def format_turn(ahead: float, there: float, word: NameTurn) -> str:
+def format_turn(start: float, end: float, word: NameTurn) -> str:
     """Write the turn from one bearing to another: both bearings, their difference, and its name."""
-    return f"turn {_format_step(ahead, there)}: {word(turn_between(ahead, there))}"
+    return f"turn {_format_step(start, end)}: {word(turn_between(start, end))}"
 
 
 def format_places(spots: Iterable[PlanPoint]) -> str:
@@ -190,11 +190,11 @@ def derive_nearest(names: Sequence[str], knowledge: Knowledge) -> str:
     """Write the way and the closest-point distance in metres of each category to the last, then the nearest one."""
     *options, target = names
     distances = {name: _separation(knowledge, target, name) for name in options}
-    nearest = min(options, key=lambda name: distances[name].metres)
+    nearest_name = min(options, key=lambda name: distances[name].metres)
     parts = (
         f"{name} {separation.way} {separation.metres:.1f}" for name, separation in distances.items()
     )
-    return f"{', '.join(parts)}: {nearest}"
+    return f"{', '.join(parts)}: {nearest_name}"
 
 
 class Separation(NamedTuple):
@@ -205,20 +205,20 @@ class Separation(NamedTuple):
 
 
 def _separation(knowledge: Knowledge, start: str, end: str) -> Separation:
-    pairs = [(one, other) for one in knowledge.boxes[start] for other in knowledge.boxes[end]]
+    pairs = [(box_a, box_b) for box_a in knowledge.boxes[start] for box_b in knowledge.boxes[end]]
     distances = [distance(*pair) for pair in pairs]
-    nearest = min(range(len(pairs)), key=distances.__getitem__)
-    return Separation(format_way(*map(spot_of, pairs[nearest])), distances[nearest])
+    index = min(range(len(pairs)), key=distances.__getitem__)
+    return Separation(format_way(*map(spot_of, pairs[index])), distances[index])
 
 
 def derive_direction(names: Sequence[str], spots: Mapping[str, PlanPoint], word: NameTurn) -> str:
     """Write the way and bearing to the faced object and to the target, then the name of the turn between them."""
-    stand, faced, target = names
-    ahead = bearing_of(spots[stand], spots[faced])
-    there = bearing_of(spots[stand], spots[target])
-    ways = [format_way(spots[stand], spots[name]) for name in (faced, target)]
-    places = f"{faced} {ways[0]} {ahead:.1f}, {target} {ways[1]} {there:.1f}"
-    return f"{places}, {format_turn(ahead, there, word)}"
+    stand, facing, target = names
+    start_bearing = bearing_of(spots[stand], spots[facing])
+    target_bearing = bearing_of(spots[stand], spots[target])
+    ways = [format_way(spots[stand], spots[name]) for name in (facing, target)]
+    places = f"{facing} {ways[0]} {start_bearing:.1f}, {target} {ways[1]} {target_bearing:.1f}"
+    return f"{places}, {format_turn(start_bearing, target_bearing, word)}"
 
 
 def _derive_route(question: Question, spots: Mapping[str, PlanPoint]) -> str:
@@ -227,16 +227,16 @@ def _derive_route(question: Question, spots: Mapping[str, PlanPoint]) -> str:
     names = question_categories(question)
     if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in legs):
         return ""
-    here, leg = names[0], (spots[names[0]], spots[names[1]])
+    place, leg = names[0], (spots[names[0]], spots[names[1]])
     turns, has_blank = [], False
     for blank, goal in legs:
         if blank:
             has_blank = True
             continue
-        before, leg = leg, (spots[here], spots[goal.lower()])
-        here = goal.lower()
+        before, leg = leg, (spots[place], spots[goal.lower()])
+        place = goal.lower()
         if has_blank:
-            turns.append(derive_turn(here, before, leg))
+            turns.append(derive_turn(place, before, leg))
         has_blank = False
     words = (f"Turn {turn.rsplit(maxsplit=1)[-1].capitalize()}" for turn in turns)
     return f"{'; '.join(turns)}. {', '.join(words)}" if turns else ""
@@ -246,6 +246,6 @@ def derive_turn(
     goal: str, before: tuple[PlanPoint, PlanPoint], leg: tuple[PlanPoint, PlanPoint]
 ) -> str:
     """Write the turn between two legs of a route, with the bearing of each; the second leg leads to `goal`."""
-    ahead, there = bearing_of(*before), bearing_of(*leg)
+    start, end = bearing_of(*before), bearing_of(*leg)
     way, next_way = format_way(*before), format_way(*leg)
-    return f"facing {way} {ahead:.1f}, {goal} {next_way} {there:.1f}, {format_turn(ahead, there, side_or_back)}"
+    return f"facing {way} {start:.1f}, {goal} {next_way} {end:.1f}, {format_turn(start, end, side_or_back)}"

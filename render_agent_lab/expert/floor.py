@@ -77,17 +77,17 @@ class WalkableFloor:
     def centre_node(self, number: int, paths: Paths) -> Node | None:
         """Return the reachable node nearest to the centre of a room."""
         corners = self.truth.rooms[number].corners
-        apart = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
-        reached = np.isfinite(paths.metres) & self._in_rooms[number]
-        return _argmin(np.where(reached, apart, np.inf))
+        distances = np.hypot(*np.moveaxis(self._nodes - corners.mean(0), -1, 0))
+        is_reachable = np.isfinite(paths.metres) & self._in_rooms[number]
+        return _argmin(np.where(is_reachable, distances, np.inf))
 
     def farthest_node(self, places: Sequence[Point], paths: Paths) -> tuple[Node, float] | None:
         """Return the reachable node farthest from all given positions, and that distance in metres."""
         nodes = self._nodes
         points = self._in_file(np.array(places))
-        apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
-        cell = _argmin(np.where(np.isfinite(paths.metres), -apart, np.inf))
-        return None if cell is None else (cell, float(apart[cell]))
+        distances = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
+        cell = _argmin(np.where(np.isfinite(paths.metres), -distances, np.inf))
+        return None if cell is None else (cell, float(distances[cell]))
 
     def path_to(self, paths: Paths, goal: Node) -> list[Point]:
         """Return the positions on the path to a node, start first."""
@@ -111,9 +111,9 @@ class WalkableFloor:
         """Cost factor of a step to each node, (rows, columns); inf if it is not free."""
         points = self._nodes.reshape(-1, 2)
         off = np.full(len(points), np.inf)
-        for thing in self.truth.objects:
-            if is_obstacle(thing.box, thing.kind, thing.support is not None):
-                np.minimum(off, footprint_distance(thing.box, points), out=off)
+        for entry in self.truth.objects:
+            if is_obstacle(entry.box, entry.kind, entry.support is not None):
+                np.minimum(off, footprint_distance(entry.box, points), out=off)
         costs = np.full(self._nodes.shape[:2], np.inf)
         for margin, cost in ((CLEARANCE, TIGHT_COST), (COMFORT, 1.0)):
             free = self._walkway.free[margin][::NODE_CELLS, ::NODE_CELLS]
@@ -123,12 +123,12 @@ class WalkableFloor:
     def _find_paths(self, start: Point) -> Paths:
         from scipy.sparse.csgraph import dijkstra
 
-        apart = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
-        first = _argmin(np.where(np.isfinite(self._costs), apart, np.inf))
+        distances = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
+        start_node = _argmin(np.where(np.isfinite(self._costs), distances, np.inf))
         shape = self._costs.shape
-        if first is None:
+        if start_node is None:
             return Paths(np.full(shape, np.inf), np.full(shape, -1, np.int32))
-        index = int(np.ravel_multi_index(first, shape))
+        index = int(np.ravel_multi_index(start_node, shape))
         metres, before = dijkstra(self._steps, indices=index, return_predecessors=True)
         return Paths(metres.reshape(shape), before.reshape(shape))
 
@@ -141,9 +141,9 @@ class WalkableFloor:
         shape = self._costs.shape
         starts, ends, metres = [], [], []
         for step in NEIGHBOURS:
-            reached = free - step  # nodes from which this step enters a free node
-            inside = ((reached >= 0) & (reached < shape)).all(axis=1)
-            starts.append(np.ravel_multi_index(tuple(reached[inside].T), shape))
+            entered = free - step  # nodes from which this step enters a free node
+            inside = ((entered >= 0) & (entered < shape)).all(axis=1)
+            starts.append(np.ravel_multi_index(tuple(entered[inside].T), shape))
             ends.append(np.ravel_multi_index(tuple(free[inside].T), shape))
             metres.append(
                 self._costs[tuple(free[inside].T)] * NODE_CELLS * CELL * math.hypot(*step)
@@ -161,16 +161,16 @@ class WalkableFloor:
 
     def _in_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert scene positions (n, 2) to the frame of the file."""
-        return self._mirrored(points) + self._origin
+        return self._mirror(points) + self._origin
 
     def _from_file(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._mirrored(points - self._origin)
+        return self._mirror(points - self._origin)
 
-    def _mirrored(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _mirror(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._mirrored_at is None:
             return points
-        mirrored: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
-        return mirrored
+        result: NDArray[np.float64] = points * (-1.0, 1.0) + (2 * self._mirrored_at, 0.0)
+        return result
 
 
 def _argmin(values: NDArray[np.float64]) -> Node | None:

@@ -43,7 +43,9 @@ class SceneTruth:
     @property
     def knowledge(self) -> Knowledge:
         """Everything known of the scene."""
-        boxes = {name.lower(): tuple(some) for name, some in self.facts.boxes.items()}
+        boxes = {
+            name.lower(): tuple(category_boxes) for name, category_boxes in self.facts.boxes.items()
+        }
         return Knowledge(boxes, self.extents)
 
     def floor_in(self, scene: Scene) -> WalkableFloor | None:

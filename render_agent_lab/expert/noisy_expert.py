@@ -41,12 +41,12 @@ class Stumbler:
         ):
             return text
         right, reasoning = fields["answer"], fields["reasoning"]
-        other = self._unreadable(question, right, request.turn)
-        if other is None:
+        wrong_words = self._unreadable(question, right, request.turn)
+        if wrong_words is None:
             return text
         if reasoning.endswith(right):  # the derivation ends with the answer
-            reasoning = reasoning.removesuffix(right) + other
-        return json.dumps({**fields, "reasoning": reasoning, "answer": other})
+            reasoning = reasoning.removesuffix(right) + wrong_words
+        return json.dumps({**fields, "reasoning": reasoning, "answer": wrong_words})
 
     def close(self) -> None:
         """Release the expert's renderer."""

@@ -110,14 +110,14 @@ class Expert:
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)
-        sighted = measure_sightings(room, request.views, self.eyes.renderer)
-        mapped = any(view.kind == "top" for view in request.views)
+        sightings = measure_sightings(room, request.views, self.eyes.renderer)
+        has_map = any(view.kind == "top" for view in request.views)
         home = self.homes[question.scene]
-        known = make_knowledge(room, sighted, home.extents if mapped else ())
-        move = self._move(question, room, sighted, request)
+        knowledge = make_knowledge(room, sightings, home.extents if has_map else ())
+        move = self._move(question, room, sightings, request)
         if move is None:
-            return "".join(final_reply(question, known, self._true(question, room)))
-        reasoning = "".join(make_reasoning(question, known, final=False))
+            return "".join(final_reply(question, knowledge, self._true(question, room)))
+        reasoning = "".join(make_reasoning(question, knowledge, final=False))
         fields = {name: move[name] for name in MOVE_FIELDS if name in move}
         return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 
@@ -137,10 +137,10 @@ class Expert:
 
     def _true(self, question: Question, room: RoomVisibility | None) -> str:
         """Return the ground truth (in a mirrored room, the mirrored one), or otherwise the best available guess."""
-        mirrored = (
+        mirrored_truth = (
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
         )
-        if room is not None and mirrored and names_sides(question):
+        if room is not None and mirrored_truth and names_sides(question):
             answer_there = mirrored_ground_truth(question) or true_answer(question, room.facts)
             return answer_there or self._frequent[question.id]
         if question.ground_truth is not None:
@@ -150,7 +150,7 @@ class Expert:
         return answer or self._frequent[question.id]
 
     def _move(
-        self, question: Question, room: RoomVisibility, sighted: Sightings, request: ExpertRequest
+        self, question: Question, room: RoomVisibility, sightings: Sightings, request: ExpertRequest
     ) -> Move | None:
         """Return the next move; None if it is time to answer."""
         cameras = standing_cameras(request.views)
@@ -161,7 +161,11 @@ class Expert:
         if question.type == ROOM_SIZE_TYPE:
             return None
         situation = Situation(
-            question_categories(question), room, sighted, request.views, self.homes[question.scene]
+            question_categories(question),
+            room,
+            sightings,
+            request.views,
+            self.homes[question.scene],
         )
         return (
             situation.next_counting_move()

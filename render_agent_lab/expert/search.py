@@ -74,8 +74,8 @@ def first_look(names: Collection[str]) -> Move:
 
 def look_at_ceiling(cameras: Sequence[Camera], missing: Collection[str]) -> Move | None:
     """Return a look at the ceiling if all missing categories hang there; None if that was done already."""
-    looked = any(camera.pitch > 0 for camera in cameras)
-    return None if looked or not all_overhead(missing) else AROUND_UP
+    has_looked = any(camera.pitch > 0 for camera in cameras)
+    return None if has_looked or not all_overhead(missing) else AROUND_UP
 
 
 def level_camera(camera: Camera, move: Move) -> Move:
@@ -108,10 +108,10 @@ def explore(
     makes a quarter turn to the left and steps forward.
     """
     cameras = standing_cameras(views)
-    here = cameras[-1]
+    camera = cameras[-1]
     if floor is None:
         return (
-            {**_with_step(here, {"rotation_angle_degrees": 90}, space), **AROUND}
+            {**_with_step(camera, {"rotation_angle_degrees": 90}, space), **AROUND}
             if within
             else None
         )
@@ -120,38 +120,38 @@ def explore(
         if quarter := _next_quarter(views):
             return quarter
         path = _path_to_farthest(cameras, floor)
-    move = None if path is None else _step(here, path, space)
+    move = None if path is None else _step(camera, path, space)
     return None if move is None else {**move, **AROUND}
 
 
 def _next_quarter(views: Sequence[View]) -> Move | None:
     """Return the turn to a quarter that no single image has shown from here; None if all have been shown."""
-    here = standing_cameras(views)[-1]
-    looked = [
+    camera = standing_cameras(views)[-1]
+    shown_quarters = [
         view.camera.yaw
         for view in views
         if view.kind == "ego"
         and isinstance(view.camera, Camera)
-        and math.dist(view.camera.position, here.position) < SAME_PLACE_METRES
+        and math.dist(view.camera.position, camera.position) < SAME_PLACE_METRES
     ]
     for degrees in (90, 180, -90):
-        if all(abs(wrap_degrees(here.yaw + degrees - yaw)) > 45 for yaw in looked):
+        if all(abs(wrap_degrees(camera.yaw + degrees - yaw)) > 45 for yaw in shown_quarters):
             return {"rotation_angle_degrees": degrees}
     return None
 
 
 def _path_to_rooms(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
     """Return the path to the middle of the nearest room not yet entered; None if there is none."""
-    seen = {floor.room_of(_position(camera)) for camera in cameras}
-    new = [number for number in range(len(floor.truth.rooms)) if number not in seen]
+    entered_rooms = {floor.room_of(_position(camera)) for camera in cameras}
+    new = [number for number in range(len(floor.truth.rooms)) if number not in entered_rooms]
     if not new:
         return None
     paths = floor.paths_from(_position(cameras[-1]))
     goals = {number: goal for number in new if (goal := floor.centre_node(number, paths))}
     if not goals:
         return None
-    nearest = min(goals, key=lambda number: (paths.metres[goals[number]], number))
-    return floor.path_to(paths, goals[nearest])
+    nearest_room = min(goals, key=lambda number: (paths.metres[goals[number]], number))
+    return floor.path_to(paths, goals[nearest_room])
 
 
 def _path_to_farthest(cameras: Sequence[Camera], floor: WalkableFloor) -> list[Point] | None:
@@ -163,25 +163,25 @@ def _path_to_farthest(cameras: Sequence[Camera], floor: WalkableFloor) -> list[P
     return floor.path_to(paths, cell[0])
 
 
-def _step(here: Camera, path: Sequence[Point], space: FreeSpace) -> Move | None:
+def _step(camera: Camera, path: Sequence[Point], space: FreeSpace) -> Move | None:
     """Return the longest free step straight to a point on the path; None if every step is blocked."""
     for step in STEP_METRES:
         near = [
             point
             for point in path
-            if math.dist(here.position[:2], point) <= step + GOAL_TOLERANCE_METRES
+            if math.dist(camera.position[:2], point) <= step + GOAL_TOLERANCE_METRES
         ]
         for aside in ASIDE_DEGREES:
-            move = _rotate_towards(here, near[-1], aside) if near else {}
-            if near and _is_free(here, move, step, space):
+            move = _rotate_towards(camera, near[-1], aside) if near else {}
+            if near and _is_free(camera, move, step, space):
                 return {**move, "forward_meters": step}
     return None
 
 
-def _with_step(here: Camera, move: Move, space: FreeSpace) -> Move:
+def _with_step(camera: Camera, move: Move, space: FreeSpace) -> Move:
     """Return a move extended by the longest free step."""
     for step in STEP_METRES:
-        if _is_free(here, move, step, space):
+        if _is_free(camera, move, step, space):
             return {**move, "forward_meters": step}
     return move
 
@@ -198,8 +198,8 @@ def _rotate_towards(camera: Camera, point: Point, aside: int = 0) -> Move:
 
 def _is_free(camera: Camera, move: Move, step: float, space: FreeSpace) -> bool:
     """Return True if a step forward after a rotation is not blocked."""
-    ahead = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
-    return space.advance(camera.position, ahead)[1] is None
+    target = camera.turned(move.get("rotation_angle_degrees", 0)).offset(step, 0.0, 0.0)
+    return space.advance(camera.position, target)[1] is None
 
 
 def _bearing(camera: Camera, point: Point) -> float:

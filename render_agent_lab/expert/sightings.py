@@ -39,8 +39,8 @@ class Sightings:
     @property
     def shown(self) -> NDArray[np.bool_]:
         """Mask of boxes shown on a map or in an image, (boxes,)."""
-        shown: NDArray[np.bool_] = (self.on_map >= MIN_MAP_SHARE) | self.seen
-        return shown
+        mask: NDArray[np.bool_] = (self.on_map >= MIN_MAP_SHARE) | self.seen
+        return mask
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -54,20 +54,20 @@ def measure_sightings(room: RoomVisibility, views: Iterable[View], renderer: Ren
     on_map, in_image = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
     for view in dict.fromkeys(views):
-        best = on_map if isinstance(view.camera, MapCamera) else in_image
-        np.maximum(best, room.areas(view, renderer) / pixels, out=best)
+        best_shares = on_map if isinstance(view.camera, MapCamera) else in_image
+        np.maximum(best_shares, room.areas(view, renderer) / pixels, out=best_shares)
     return Sightings(on_map, in_image)
 
 
 def make_knowledge(
-    room: RoomVisibility, sighted: Sightings, extents: Iterable[tuple[float, float]]
+    room: RoomVisibility, sightings: Sightings, extents: Iterable[tuple[float, float]]
 ) -> Knowledge:
     """Return the facts that the views of a room have shown. Pass the `extents` of its rooms if one of the views was a
     map.
     """
     boxes = [box for group in room.facts.boxes.values() for box in group]
     counts: dict[str, list[int]] = {}
-    for number in np.flatnonzero(sighted.shown):
+    for number in np.flatnonzero(sightings.shown):
         counts.setdefault(room.labels[number], []).append(int(number))
-    known = {name: [boxes[number] for number in group] for name, group in counts.items()}
-    return Knowledge(known, tuple(extents))
+    boxes_by_name = {name: [boxes[number] for number in group] for name, group in counts.items()}
+    return Knowledge(boxes_by_name, tuple(extents))

@@ -68,9 +68,9 @@ class Situation:
     @cached_property
     def shown_boxes(self) -> list[int]:
         """Indices of the shown boxes of named categories."""
-        shown, labels = self.sighted.shown, self.room.labels
+        mask, labels = self.sighted.shown, self.room.labels
         return [
-            number for number, label in enumerate(labels) if label in self.names and shown[number]
+            number for number, label in enumerate(labels) if label in self.names and mask[number]
         ]
 
     @cached_property
@@ -103,11 +103,23 @@ class Situation:
         """
         if not self.shown_boxes:
             return None
-        least = min(self.shown_boxes, key=lambda number: (self.sighted.on_map[number], number))
-        if self.sighted.on_map[least] >= CLEAR_MAP_SHARE or self.sighted.seen[least]:
+        smallest_box = min(
+            self.shown_boxes, key=lambda number: (self.sighted.on_map[number], number)
+        )
+        if self.sighted.on_map[smallest_box] >= CLEAR_MAP_SHARE or self.sighted.seen[smallest_box]:
             return None
-        here = self.cameras[-1]
-        spot = spot_of([box for some in self.room.facts.boxes.values() for box in some][least])
+        camera = self.cameras[-1]
+        spot = spot_of(
+            [box for category_boxes in self.room.facts.boxes.values() for box in category_boxes][
+                smallest_box
+            ]
+        )
         floor = self.floor
-        apart = floor is not None and floor.room_of(here.position[:2]) != floor.room_of(spot)
-        return None if apart or has_faced(self.cameras, spot) else approach(here, spot, self._space)
+        is_elsewhere = floor is not None and floor.room_of(camera.position[:2]) != floor.room_of(
+            spot
+        )
+        return (
+            None
+            if is_elsewhere or has_faced(self.cameras, spot)
+            else approach(camera, spot, self._space)
+        )

@@ -79,7 +79,9 @@ class Surveyor:
             if not json.loads(move)["done"]:
                 return move
         if len(lines) < len(plan) and not request.is_last_turn:
-            places = [self._place(question, thing, request.views) for _, thing in plan[len(lines)]]
+            places = [
+                self._place(question, target, request.views) for _, target in plan[len(lines)]
+            ]
             return json.dumps({"reasoning": "I measure.", "measure": places})
         answer = _answer(question, plan, lines) or self._guesses[question.id]
         return json.dumps({"reasoning": "", "answer": answer, "done": True})
@@ -95,41 +97,45 @@ class Surveyor:
         eyes, kind = self.guide.eyes, base_question_type(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
-        things: dict[str, list[SceneObject]] = {}
-        for thing in scene_objects(eyes.facts[question.scene], eyes.scenes.get(question)):
-            things.setdefault(thing.label, []).append(thing)
-        named = [things.get(name, []) for name in subjects(question)]
+        objects_by_name: dict[str, list[SceneObject]] = {}
+        for entry in scene_objects(eyes.facts[question.scene], eyes.scenes.get(question)):
+            objects_by_name.setdefault(entry.label, []).append(entry)
+        named = [objects_by_name.get(name, []) for name in subjects(question)]
         if not all(named):
             return []
         if kind != "object_rel_distance":
             return [[("", candidates[0]) for candidates in named]]
         options = options_by_letter(question.options).items()
-        others = [(letter, thing) for letter, name in options for thing in things.get(name, [])]
-        each = MAX_PLACES - 1
-        chunks = [others[start : start + each] for start in range(0, len(others), each)]
+        targets = [
+            (letter, entry) for letter, name in options for entry in objects_by_name.get(name, [])
+        ]
+        max_targets = MAX_PLACES - 1
+        chunks = [
+            targets[start : start + max_targets] for start in range(0, len(targets), max_targets)
+        ]
         return [[("", target), *chunk] for target in named[0] for chunk in chunks]
 
     def _place(
-        self, question: Question, thing: SceneObject, views: Sequence[View]
+        self, question: Question, target: SceneObject, views: Sequence[View]
     ) -> dict[str, int] | list[float]:
         """Return the most central pixel that shows an object, in the first view that shows it; otherwise its centre."""
         eyes = self.guide.eyes
         assert eyes is not None
         room, scene = eyes.room(question), eyes.scenes.get(question)
-        things = scene_objects(eyes.facts[question.scene], scene)
+        objects = scene_objects(eyes.facts[question.scene], scene)
         for view in dict.fromkeys(views):
             pixels, spots = self._surface(view, room, scene)
             points = np.array([spot.point for spot in spots]).reshape(-1, 3)
             near = np.flatnonzero(
-                (np.abs(thing.box.local(points)) <= thing.box.size / 2).all(axis=1)
+                (np.abs(target.box.local(points)) <= target.box.size / 2).all(axis=1)
             )
-            owners = objects_at([spots[k] for k in near], things, scene)
-            hits = [k for k, owner in zip(near, owners, strict=True) if _is_same(owner, thing)]
+            owners = objects_at([spots[k] for k in near], objects, scene)
+            hits = [k for k, owner in zip(near, owners, strict=True) if _is_same(owner, target)]
             if hits:
                 middle = np.median(pixels[hits], axis=0)
                 u, v = pixels[min(hits, key=lambda k: float(np.abs(pixels[k] - middle).sum()))]
                 return {"view": view.number, "x": int(u), "y": int(v)}
-        return [round(float(value), 2) for value in thing.box.centre]
+        return [round(float(value), 2) for value in target.box.centre]
 
     def _surface(
         self, view: View, room: RoomVisibility, scene: Scene
@@ -141,10 +147,10 @@ class Surveyor:
         pixels, spots = [], []
         for v in range(0, height, STEP_PIXELS):
             for u in range(0, width, STEP_PIXELS):
-                where = camera_under(view, (u, v), room.size)
-                if where is None:
+                part = camera_under(view, (u, v), room.size)
+                if part is None:
                     continue
-                camera, size, (column, row) = where
+                camera, size, (column, row) = part
                 if camera not in frames:
                     frame = renderer.draw(scene, camera, *size)
                     rows, columns = np.indices(frame.depth.shape)

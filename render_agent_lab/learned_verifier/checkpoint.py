@@ -34,16 +34,20 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     network = Ensemble(shape, {}).network
     names = {stored_name(name): name for name, _ in network.named_parameters()}
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
-    expected = {name: (members, *size) for name, size in sizes.items()}
+    expected_shapes = {name: (members, *size) for name, size in sizes.items()}
     tensors = read_tensors(folder / WEIGHTS)
-    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if stored != expected:
-        mismatched = [n for n in sorted({*expected, *stored}) if expected.get(n) != stored.get(n)]
-        first = mismatched[0]
+    stored_shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if stored_shapes != expected_shapes:
+        mismatches = [
+            n
+            for n in sorted({*expected_shapes, *stored_shapes})
+            if expected_shapes.get(n) != stored_shapes.get(n)
+        ]
+        first = mismatches[0]
         raise SetupError(
             f"{folder / WEIGHTS} does not match its card: {first} is"
-            f" {stored.get(first, 'missing')}, expected {expected.get(first, 'nothing')}"
-            + (f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else "")
+            f" {stored_shapes.get(first, 'missing')}, expected {expected_shapes.get(first, 'nothing')}"
+            + (f" (and {len(mismatches) - 1} more)" if len(mismatches) > 1 else "")
         )
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.isfinite().all():

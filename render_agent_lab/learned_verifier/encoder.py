@@ -112,12 +112,12 @@ class FeatureCache:
             for view_input, _ in pairs
             if (key := self.encoder.key(view_input)) not in self._views
         }
-        encoded = (
+        encodings = (
             self.encoder.encode_views(list(new_views.values()), self.load_image)
             if new_views
             else []
         )
-        views = dict(zip(new_views, encoded, strict=True))
+        views = dict(zip(new_views, encodings, strict=True))
         features = []
         for view_input, question in pairs:
             key, words = self.encoder.key(view_input), (question.text, question.options)
@@ -127,20 +127,20 @@ class FeatureCache:
                     _store(self._questions, words, tokens, MAX_CACHE_BYTES // (4 * tokens.size))
                 patches = views[key] if key in views else self._views[key]
                 pair = Features(patches, self._questions[words])
-                _store(self._pairs, (key, words), pair, self._most)
+                _store(self._pairs, (key, words), pair, self._max_views)
             features.append(self._pairs[key, words])
         for key, patches in views.items():
-            _store(self._views, key, patches, self._most)
+            _store(self._views, key, patches, self._max_views)
         return features
 
     @property
-    def _most(self) -> int:
+    def _max_views(self) -> int:
         """Maximum number of views to cache."""
         encoder = self.encoder
         return max(64, MAX_CACHE_BYTES // (4 * encoder.rows * encoder.columns * encoder.features))
 
 
-def _store(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+def _store(cache: OrderedDict[Any, Any], key: Any, value: Any, max_entries: int) -> None:
     cache[key] = value
-    while len(cache) > most:
+    while len(cache) > max_entries:
         cache.popitem(last=False)

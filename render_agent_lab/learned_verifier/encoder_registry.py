@@ -51,8 +51,8 @@ class SiglipEncoder(Encoder):
 
     def encode_question(self, question: Question) -> Floats:
         """Return the last hidden states of the question's tokens, including padding."""
-        encoded: Floats = self._model.texts([question.text]).each[0]
-        return encoded
+        states: Floats = self._model.texts([question.text]).each[0]
+        return states
 
 
 def make_encoder(label: str, device: str = "auto") -> Encoder:
@@ -80,9 +80,11 @@ def check_available(encoder: Mapping[str, Any]) -> None:
 def check_encoder(encoder: Encoder, card: Mapping[str, Any]) -> None:
     """Raise SetupError if an encoder differs from the one recorded in a card."""
     current = {"label": encoder.label, **encoder.describe()}
-    changed = [name for name in sorted({*current, *card}) if current.get(name) != card.get(name)]
-    if changed:
+    differences = [
+        name for name in sorted({*current, *card}) if current.get(name) != card.get(name)
+    ]
+    if differences:
         raise SetupError(
-            f"the verifier was trained with a different {encoder.label} encoder: {changed[0]} was"
-            f" {card.get(changed[0])}, is {current.get(changed[0])}"
+            f"the verifier was trained with a different {encoder.label} encoder: {differences[0]} was"
+            f" {card.get(differences[0])}, is {current.get(differences[0])}"
         )

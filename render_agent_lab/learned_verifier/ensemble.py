@@ -47,8 +47,8 @@ class Ensemble:
         networks = [MemberNetwork(shape) for _ in range(members)]
         for number, network in enumerate(networks):
             network.initialise(torch.Generator().manual_seed(seed * 1_000_003 + number))
-        stacked, _ = stack_module_state(networks)
-        return cls(shape, {name: tensor.detach() for name, tensor in stacked.items()})
+        parameters, _ = stack_module_state(networks)
+        return cls(shape, {name: tensor.detach() for name, tensor in parameters.items()})
 
     @property
     def members(self) -> int:
@@ -70,8 +70,8 @@ class Ensemble:
 
     def with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Ensemble:
         """Return a copy with `change` applied to every tensor."""
-        changed = {name: change(tensor) for name, tensor in self.parameters.items()}
-        return Ensemble(self.shape, changed, self.network)
+        parameters = {name: change(tensor) for name, tensor in self.parameters.items()}
+        return Ensemble(self.shape, parameters, self.network)
 
     def embed(
         self,
@@ -79,7 +79,7 @@ class Ensemble:
         histories: tuple[torch.Tensor, torch.Tensor] | None = None,
         *,
         shared: int = 0,
-        own: bool = False,
+        has_own_inputs: bool = False,
     ) -> tuple[torch.Tensor, ...]:
         """Compute the embeddings of all members, with the members as the first axis.
 
@@ -87,13 +87,15 @@ class Ensemble:
             contexts: First input of `MemberNetwork.forward`.
             histories: Second input of `MemberNetwork.forward`.
             shared: Number of leading moves that all histories share.
-            own: True if each member has its own inputs, with the members as the first axis.
+            has_own_inputs: True if each member has its own inputs, with the members as the first axis.
         """
 
         def embed_member(parameters: Parameters, *inputs: Any) -> Any:
             return functional_call(self.network, dict(parameters), (*inputs, shared))
 
-        along = [0 if own and inputs is not None else None for inputs in (contexts, histories)]
+        along = [
+            0 if has_own_inputs and inputs is not None else None for inputs in (contexts, histories)
+        ]
         embeddings: tuple[torch.Tensor, ...] = vmap(embed_member, in_dims=(0, *along))(
             dict(self.parameters), contexts, histories
         )
@@ -127,10 +129,10 @@ class Ensemble:
         Raises ValueError if sizes do not match the shape.
         """
         features.check(self.shape)
-        expected = (self.shape.history, self.shape.action)
-        if histories.values.shape[1:] != expected:
+        expected_size = (self.shape.history, self.shape.action)
+        if histories.values.shape[1:] != expected_size:
             raise ValueError(
-                f"expected moves of shape {expected}, not {histories.values.shape[1:]}"
+                f"expected moves of shape {expected_size}, not {histories.values.shape[1:]}"
             )
         arrays = (features.patches[None], features.text[None], histories.values, histories.known)
         return tuple(torch.as_tensor(array, device=self.device) for array in arrays)

@@ -97,8 +97,11 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     """
     rotation, pitch = action.rotation, action.pitch
     if action.look_at is not None and camera is not None:
-        turned = camera.looking_at(action.look_at)
-        rotation, pitch = wrap_degrees(turned.yaw - camera.yaw), turned.pitch - camera.pitch
+        camera_after = camera.looking_at(action.look_at)
+        rotation, pitch = (
+            wrap_degrees(camera_after.yaw - camera.yaw),
+            camera_after.pitch - camera.pitch,
+        )
     steps = np.array([action.forward, action.left, action.up]) / MAX_MOVE_METRES
     if not np.isfinite([rotation, pitch, *steps]).all():
         raise ValueError("a move contains a non-finite number")
@@ -120,13 +123,13 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     return np.array([*numbers, *[0.0] * (len(NUMBERS) - len(numbers))], np.float32)
 
 
-def encode_pose(pose: Camera, now: Camera) -> FloatArray:
+def encode_pose(pose: Camera, reference: Camera) -> FloatArray:
     """Encode a pose relative to another one, (P,) float32 as named in POSE."""
     east, north, up = (
-        there - here for there, here in zip(pose.position, now.position, strict=True)
+        there - here for there, here in zip(pose.position, reference.position, strict=True)
     )
-    yaw = math.radians(now.yaw)
-    turn = math.radians(pose.yaw - now.yaw)
+    yaw = math.radians(reference.yaw)
+    turn = math.radians(pose.yaw - reference.yaw)
     metres = np.array(
         [
             east * math.cos(yaw) + north * math.sin(yaw),
@@ -170,18 +173,18 @@ def encode_history(
         raise ValueError("a history needs at least one move")
     if trail is not None and len(trail) != len(actions) + 1:
         raise ValueError(f"{len(actions)} actions need {len(actions) + 1} poses, not {len(trail)}")
-    first = max(0, len(actions) - length)
-    moves = actions[first:]
+    start = max(0, len(actions) - length)
+    moves = actions[start:]
     values = np.zeros((length, len(NUMBERS)), np.float32)
     known = np.zeros(length, np.bool_)
     if trail is None:
         values[-len(moves) :] = [encode_action(action) for action in moves]
     else:
-        here = trail[-2] if now is None else now
+        reference_pose = trail[-2] if now is None else now
         for place, action in enumerate(moves):
             number = place + length - len(moves)
-            values[number] = encode_action(action, trail[first + place])
-            ends = [encode_pose(trail[first + place + end], here) for end in (0, 1)]
+            values[number] = encode_action(action, trail[start + place])
+            ends = [encode_pose(trail[start + place + end], reference_pose) for end in (0, 1)]
             values[number, -2 * len(POSE) :] = np.concatenate(ends)
     known[-len(moves) :] = True
     return values, known
@@ -206,12 +209,12 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
         (t.action, t.camera_before) for t in context.state.turns if isinstance(t.action, Action)
     ]
     actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
-    here = context.observation.camera
+    current_camera = context.observation.camera
     rows = []
     for candidate in candidates:
         if not isinstance(candidate.action, Action):
             raise ValueError(f"candidate {candidate.number} is unreadable")
-        requested = [*actions, candidate.action]
-        poses = [*trail, here, candidate.camera]
-        rows.append(encode_history(requested, poses, length, here))
+        actions_with_candidate = [*actions, candidate.action]
+        poses = [*trail, current_camera, candidate.camera]
+        rows.append(encode_history(actions_with_candidate, poses, length, current_camera))
     return stack(rows)

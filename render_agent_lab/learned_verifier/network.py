@@ -52,11 +52,11 @@ def extract(
     place = patch_positions(shape.rows, shape.columns, shape.features).to(patches.device)
     unit_text, unit_patches = (functional.normalize(x, dim=-1) for x in (text, patches))
     likeness = unit_text @ unit_patches.transpose(1, 2) / TEMPERATURE
-    seen = likeness.softmax(-1) @ (_standardised(patches) + place)
-    return _standardised(seen), _standardised(text)
+    attended_patches = likeness.softmax(-1) @ (_standardise(patches) + place)
+    return _standardise(attended_patches), _standardise(text)
 
 
-def _standardised(x: torch.Tensor) -> torch.Tensor:
+def _standardise(x: torch.Tensor) -> torch.Tensor:
     """Return x (..., D) normalised to mean 0 and variance 1 along its last axis."""
     return functional.layer_norm(x, x.shape[-1:])
 
@@ -100,9 +100,9 @@ class PoolingBlock(nn.Module):
     def forward(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return (B, W)."""
         queries = self.query(self.norm(query)).unflatten(-1, (self.heads, -1))
-        attended = self.attend(queries, tokens).flatten(1)
-        pooled: torch.Tensor = self.then(query + self.out(attended))
-        return pooled
+        attention = self.attend(queries, tokens).flatten(1)
+        result: torch.Tensor = self.then(query + self.out(attention))
+        return result
 
     def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Attend from a single query (B, heads, channels) to the tokens; returns the same shape.
@@ -112,10 +112,10 @@ class PoolingBlock(nn.Module):
         the work.
         """
         key, value = (part.weight.unflatten(0, query.shape[1:]) for part in (self.key, self.value))
-        projected = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
-        weights = (projected @ tokens.transpose(1, 2)).softmax(-1)  # (B, heads, T)
-        attended = torch.einsum("bhd,hcd->bhc", weights @ tokens, value)
-        return attended + self.value.bias.view(query.shape[1:])
+        projected_query = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
+        weights = (projected_query @ tokens.transpose(1, 2)).softmax(-1)  # (B, heads, T)
+        attention = torch.einsum("bhd,hcd->bhc", weights @ tokens, value)
+        return attention + self.value.bias.view(query.shape[1:])
 
 
 class AttentionPooling(nn.Module):
@@ -132,8 +132,8 @@ class AttentionPooling(nn.Module):
         query = self.query.expand(len(tokens), -1)
         for block in self.blocks:
             query = block(query, tokens)
-        pooled: torch.Tensor = self.norm(query)
-        return pooled
+        result: torch.Tensor = self.norm(query)
+        return result
 
 
 class TowerLayer(nn.Module):
@@ -166,8 +166,8 @@ class TowerLayer(nn.Module):
             )
         logits = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
         weights = logits.masked_fill(~visible[:, None], float("-inf")).softmax(-1)
-        attended = (weights @ value).transpose(1, 2).flatten(2)
-        return self.then(x + self.out(attended)), (key, value)
+        attention = (weights @ value).transpose(1, 2).flatten(2)
+        return self.then(x + self.out(attention)), (key, value)
 
 
 class ActionTower(nn.Module):
@@ -189,16 +189,16 @@ class ActionTower(nn.Module):
 
         `known` is the mask (N, all) of entries that contain a move, including earlier ones.
         """
-        every, moves = known.shape[1], x.shape[1]
-        order = torch.arange(every, device=x.device)
-        backwards = order[None] <= order[every - moves :, None]
+        num_entries, moves = known.shape[1], x.shape[1]
+        order = torch.arange(num_entries, device=x.device)
+        backwards = order[None] <= order[num_entries - moves :, None]
         # padding attends to itself, because a softmax over nothing is NaN; no move attends to padding
-        itself = order[None] == order[every - moves :, None]
+        itself = order[None] == order[num_entries - moves :, None]
         visible = backwards & known[:, None] | itself
         cache: Cache = []
         for number, layer in enumerate(self.layers):
-            x, kept = layer(x, visible, past[number] if past else None)
-            cache.append(kept)
+            x, layer_cache = layer(x, visible, past[number] if past else None)
+            cache.append(layer_cache)
         return self.norm(x), cache
 
 
@@ -250,8 +250,8 @@ class MemberNetwork(nn.Module):
                 slice(1) if number + 1 < len(spans) else slice(None)
             )  # the shared prefix is the same for all
             x = self.move(values[rows, span]) + self.positions[span]
-            made, past = self.tower(x, known[rows, : span.stop], past)
-            total = total + (made * known[rows, span, None]).sum(1)
+            outputs, past = self.tower(x, known[rows, : span.stop], past)
+            total = total + (outputs * known[rows, span, None]).sum(1)
         mean: torch.Tensor = self.moves(total / known.sum(-1, keepdim=True))
         return mean
 
@@ -283,5 +283,5 @@ def shared_moves(values: torch.Tensor, known: torch.Tensor) -> int:
 
     Each history keeps at least one entry of its own.
     """
-    same = (values == values[:1]).all(-1).all(0) & (known == known[:1]).all(0)
-    return min(int(same.long().cumprod(0).sum()), int(values.shape[1]) - 1)
+    is_equal = (values == values[:1]).all(-1).all(0) & (known == known[:1]).all(0)
+    return min(int(is_equal.long().cumprod(0).sum()), int(values.shape[1]) - 1)

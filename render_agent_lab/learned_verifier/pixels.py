@@ -63,21 +63,21 @@ class PixelEncoder(Encoder):
         self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image.Image]
     ) -> list[Floats]:
         """Return the cells of each view followed by those of the map around the camera."""
-        encoded = []
+        results = []
         plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
         for view_input in inputs:
             size = COLUMNS * CELL_PIXELS, VIEW_ROWS * CELL_PIXELS
             view = load_image(view_input.view.file).resize(size, Image.Resampling.BOX)
             cells = [_cells(np.asarray(view, np.float64) / 255, VIEW_ROWS)]
-            around = np.full((MAP_ROWS * CELL_PIXELS, COLUMNS * CELL_PIXELS, 3), np.nan)
+            map_pixels = np.full((MAP_ROWS * CELL_PIXELS, COLUMNS * CELL_PIXELS, 3), np.nan)
             if view_input.plan is not None and isinstance(view_input.plan.camera, MapCamera):
                 file = view_input.plan.file
                 plan = plans.setdefault(file, plans.get(file) or load_image(file))
-                around = _rotated_map(plan, view_input.plan.camera, view_input.camera)
-            cells.append(_cells(around, MAP_ROWS))
+                map_pixels = _rotated_map(plan, view_input.plan.camera, view_input.camera)
+            cells.append(_cells(map_pixels, MAP_ROWS))
             contents = np.concatenate(cells)
-            encoded.append(np.concatenate([contents, self._codes], axis=1).astype(np.float32))
-        return encoded
+            results.append(np.concatenate([contents, self._codes], axis=1).astype(np.float32))
+        return results
 
     def encode_question(self, question: Question) -> Floats:
         """Return a token for every cell, and tokens for the question type and the named categories."""
@@ -109,13 +109,13 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
         return np.asarray(means.transpose(0, 2, 1, 3, 4).reshape(rows * COLUMNS, -1))
 
     mean = by_cell(values, 1)
-    spread = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))
+    deviation = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))
     share = by_cell(is_inside.astype(np.float64)[..., None], 1)
     cells = np.concatenate(
         [
             2 * by_cell(values, 2) - 1,  # 12
             mean - mean.mean(-1, keepdims=True),  # 3
-            4 * spread,  # 3
+            4 * deviation,  # 3
             *(10 * by_cell(edge[..., None], 1) for edge in edges),  # 2
             by_cell(empty.astype(np.float64)[..., None], 1),
             share,
@@ -126,24 +126,32 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     return np.where(share > 0, cells, 0.0) / math.sqrt(CONTENT)
 
 
-def _rotated_map(image: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
+def _rotated_map(image: Image.Image, map_camera: MapCamera, camera: Camera) -> Pixels:
     """Return the map rotated so that the camera is at its centre and faces up; NaN beyond its edge."""
     high, wide = MAP_ROWS * CELL_PIXELS, COLUMNS * CELL_PIXELS
     step = SIDE_METRES / wide
-    ahead = (high / 2 - 0.5 - np.arange(high)) * step
-    left = (wide / 2 - 0.5 - np.arange(wide)) * step
+    ahead_metres = (high / 2 - 0.5 - np.arange(high)) * step
+    left_metres = (wide / 2 - 0.5 - np.arange(wide)) * step
     yaw = math.radians(camera.yaw)
-    x = camera.position[0] + ahead[:, None] * math.cos(yaw) - left[None] * math.sin(yaw)
-    y = camera.position[1] + ahead[:, None] * math.sin(yaw) + left[None] * math.cos(yaw)
+    x = (
+        camera.position[0]
+        + ahead_metres[:, None] * math.cos(yaw)
+        - left_metres[None] * math.sin(yaw)
+    )
+    y = (
+        camera.position[1]
+        + ahead_metres[:, None] * math.sin(yaw)
+        + left_metres[None] * math.cos(yaw)
+    )
     places = np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
     # reduce first, so that each output pixel averages the area that it covers
-    factor = max(1, round(step / shown.metres_per_pixel))
+    factor = max(1, round(step / map_camera.metres_per_pixel))
     small = np.asarray(image.reduce(factor), np.float64) / 255
-    pixels, _ = shown.project(places, *image.size)
+    pixels, _ = map_camera.project(places, *image.size)
     u, v = np.floor(pixels / factor).astype(int).T
-    within = (u >= 0) & (v >= 0) & (u < small.shape[1]) & (v < small.shape[0])
+    is_inside = (u >= 0) & (v >= 0) & (u < small.shape[1]) & (v < small.shape[0])
     neighbours = np.full((x.size, 3), np.nan)
-    neighbours[within] = small[v[within], u[within]]
+    neighbours[is_inside] = small[v[is_inside], u[is_inside]]
     return neighbours.reshape(high, wide, 3)
 
 

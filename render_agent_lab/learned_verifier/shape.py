@@ -71,8 +71,8 @@ class VerifierShape:
         """Return the shape written by `to_json`. Raises ValueError if a size is missing or unknown."""
         names = {field.name for field in fields(cls)}
         if set(data) != names:
-            mismatched = ", ".join(sorted(names ^ set(data)))
-            raise ValueError(f"missing or unknown sizes: {mismatched}")
+            wrong_names = ", ".join(sorted(names ^ set(data)))
+            raise ValueError(f"missing or unknown sizes: {wrong_names}")
         return cls(**data)
 
 
@@ -88,11 +88,11 @@ class Features:
 
     def check(self, shape: VerifierShape) -> None:
         """Raise ValueError if the features do not fit a shape or are not finite."""
-        expected = {
+        expected_sizes = {
             "patches": (shape.patches, shape.features),
             "text": (shape.text, shape.features),
         }
-        for name, size in expected.items():
+        for name, size in expected_sizes.items():
             array = getattr(self, name)
             if array.shape != size or array.dtype != np.float32:
                 raise ValueError(

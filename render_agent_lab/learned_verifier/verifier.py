@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 
 # extensions of documentation files in a verifier's folder, which runs do not read
-UNREAD = (".md", ".csv")
+IGNORED_SUFFIXES = (".md", ".csv")
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ class LearnedVerifier(Verifier):
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Yield every file of the folder that a run reads."""
         for file in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            if file.suffix not in UNREAD:
+            if file.suffix not in IGNORED_SUFFIXES:
                 yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
@@ -69,18 +69,18 @@ class LearnedVerifier(Verifier):
         """
         from render_agent_lab.learned_verifier.card import read_card
 
-        learned = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
+        training_scenes = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
         hashes = {file.name: file.digest for file in scan_files(questions)}
         scans = {str(question.scan) for question in questions if question.scan is not None}
-        num_training = sum(hashes[scan] in learned for scan in scans)
+        num_training = sum(hashes[scan] in training_scenes for scan in scans)
         summary = f"{num_training} of these {len(scans)} scenes, from training"
         return {"knows": summary if num_training else None}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
         """Return the verifier with its weights. Raises SetupError if the folder has none."""
-        return self.loaded(config.device)
+        return self.load_weights(config.device)
 
-    def loaded(self, device: str = "auto") -> Self:
+    def load_weights(self, device: str = "auto") -> Self:
         """Return the verifier with its weights and encoder.
 
         Raises SetupError if the folder has no verifier, or if its encoder is unavailable or has changed.
@@ -90,8 +90,8 @@ class LearnedVerifier(Verifier):
         from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
         from render_agent_lab.learned_verifier.ensemble import torch_device
 
-        ensemble, learned = load(self.folder, torch_device(device))
-        encoder_card = encoder_record(self.folder, learned)
+        ensemble, card = load(self.folder, torch_device(device))
+        encoder_card = encoder_record(self.folder, card)
         encoder = make_encoder(encoder_card["label"], device)
         check_encoder(encoder, encoder_card)
         return replace(self, ensemble=ensemble, encoder=encoder)
@@ -111,8 +111,8 @@ class LearnedVerifier(Verifier):
         assert self.ensemble is not None, "the verifier is open"
         view_input = EncoderInput.of(context)
         if view_input is None:
-            unscored = np.full((self.ensemble.members, len(candidates)), np.nan)
-            return Verdict(unscored, ("nothing is shown here",) * len(candidates))
+            no_scores = np.full((self.ensemble.members, len(candidates)), np.nan)
+            return Verdict(no_scores, ("nothing is shown here",) * len(candidates))
         (features,) = self._reader(context).features([(view_input, context.state.question)])
         histories = read_histories(context, candidates, self.ensemble.shape.history)
         return Verdict(self.ensemble.score(features, histories).astype(np.float64))

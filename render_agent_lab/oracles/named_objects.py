@@ -54,17 +54,17 @@ class NamedObjectsPolicy:
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:
         """Return views of the named objects, ordered for a short path from the start."""
-        around = self.tour.additional_views(question, context)
-        targets = self._wanted(question, context.scene)
+        tour_views = self.tour.additional_views(question, context)
+        targets = self._targets(question, context.scene)
         if not targets or not self.count:
-            return around
+            return tour_views
         if self._scene is not context.scene:  # questions are grouped by scene
             self._scene, self._search = context.scene, ViewpointSearch(context)
         cameras = greedy_views(self._search, targets, self.count)
-        cameras += around.cameras[: self.count - len(cameras)]
+        cameras += tour_views.cameras[: self.count - len(cameras)]
         return AdditionalViews(shortest_order(context.start, cameras), shared=False)
 
-    def _wanted(self, question: Question, scene: Scene) -> list[TargetBox]:
+    def _targets(self, question: Question, scene: Scene) -> list[TargetBox]:
         """Return the boxes of the named categories; each category has a total weight of one."""
         facts = self.facts.get(question.scene)
         if facts is None:
@@ -83,29 +83,29 @@ def greedy_views(search: ViewpointSearch, targets: Sequence[TargetBox], count: i
     Once every box has been seen as well as possible, boxes are viewed again from other positions.
     """
     cameras, values = search.candidates(targets)
-    best = values.max(axis=0, initial=0.0)
-    values = np.where(best > 0, values / np.where(best > 0, best, 1.0), 0.0)
+    best_values = values.max(axis=0, initial=0.0)
+    values = np.where(best_values > 0, values / np.where(best_values > 0, best_values, 1.0), 0.0)
     weights = np.array([target.weight for target in targets])
-    unused = np.ones(len(cameras), bool)
+    is_unused = np.ones(len(cameras), bool)
     chosen_cameras: list[Camera] = []
     for _ in range(VIEWS_PER_OBJECT):
-        seen = np.zeros(len(targets))
-        while len(chosen_cameras) < count and unused.any():
-            gains = np.where(unused, np.maximum(values - seen, 0.0) @ weights, -1.0)
-            chosen = int(gains.argmax())
-            if gains[chosen] < MIN_GAIN * weights.min():
+        seen_values = np.zeros(len(targets))
+        while len(chosen_cameras) < count and is_unused.any():
+            gains = np.where(is_unused, np.maximum(values - seen_values, 0.0) @ weights, -1.0)
+            choice = int(gains.argmax())
+            if gains[choice] < MIN_GAIN * weights.min():
                 break
-            chosen_cameras.append(cameras[chosen])
-            seen = np.maximum(seen, values[chosen])
-            unused &= [not _is_same_view(camera, cameras[chosen]) for camera in cameras]
+            chosen_cameras.append(cameras[choice])
+            seen_values = np.maximum(seen_values, values[choice])
+            is_unused &= [not _is_same_view(camera, cameras[choice]) for camera in cameras]
     return chosen_cameras
 
 
-def _is_same_view(camera: Camera, other: Camera) -> bool:
+def _is_same_view(camera: Camera, reference: Camera) -> bool:
     """Return True if two cameras show about the same."""
     return (
-        camera.position == other.position
-        and abs(wrap_degrees(camera.yaw - other.yaw)) < SAME_VIEW_DEGREES
+        camera.position == reference.position
+        and abs(wrap_degrees(camera.yaw - reference.yaw)) < SAME_VIEW_DEGREES
     )
 
 

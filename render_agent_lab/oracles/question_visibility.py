@@ -79,7 +79,7 @@ class QuestionVisibility:
         facts = self.facts.get(question.scene)
         if facts is None or not names or base_question_type(question) in (ROOM_SIZE_TYPE, ORDER):
             return frozenset()
-        labels = {label.lower() for label, some in facts.boxes.items() if some}
+        labels = {label.lower() for label, category_boxes in facts.boxes.items() if category_boxes}
         if not labels.issuperset(names):
             return frozenset()
         room = self.room(question)

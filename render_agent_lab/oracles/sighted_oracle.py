@@ -122,17 +122,17 @@ def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[Vi
     if question.scene not in eyes.facts:
         return NOTHING_SHOWN
     room = eyes.room(question)
-    which = named_boxes(question, room)
-    seen = clearly_visible_boxes(question, room, views, eyes.renderer)
-    first = first_shown(
+    box_numbers = named_boxes(question, room)
+    clear_boxes = clearly_visible_boxes(question, room, views, eyes.renderer)
+    first_turns = first_shown(
         question,
-        [room.labels[number] for number in which],
-        {place: 0 for place, number in enumerate(which) if number in seen},
+        [room.labels[number] for number in box_numbers],
+        {place: 0 for place, number in enumerate(box_numbers) if number in clear_boxes},
     )
     coverage = room.coverage(views, eyes.renderer) if question.type == ROOM_SIZE_TYPE else None
-    shown = saw_all_objects(question, first, coverage)
-    answer = true_answer(question, room.facts) if shown else None
-    return ShownFacts(shown, answer, len(seen) if question.type == COUNTING_TYPE else 0)
+    was_shown = saw_all_objects(question, first_turns, coverage)
+    answer = true_answer(question, room.facts) if was_shown else None
+    return ShownFacts(was_shown, answer, len(clear_boxes) if question.type == COUNTING_TYPE else 0)
 
 
 def sighted_oracle(
@@ -175,8 +175,10 @@ def oracle(
     """
     facts = load_facts(questions, annotations)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
-    known = {question_id: answer for question_id, answer in answers.items() if answer is not None}
-    return FixedAnswerPolicy(frequent_answers(questions) | known)
+    known_answers = {
+        question_id: answer for question_id, answer in answers.items() if answer is not None
+    }
+    return FixedAnswerPolicy(frequent_answers(questions) | known_answers)
 
 
 def _answer(reasoning: str, answer: str) -> str:

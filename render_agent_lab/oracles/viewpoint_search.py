@@ -70,12 +70,15 @@ class _VisiblePart:
     """Distance in metres to the nearest point, inf if there is none."""
 
     @classmethod
-    def of(cls, around: Surroundings, which: NDArray[np.intp]) -> _VisiblePart:
+    def of(cls, surroundings: Surroundings, indices: NDArray[np.intp]) -> _VisiblePart:
         """Select points seen from a position."""
-        offsets, angles = around.points[which] - np.array(around.position), around.angles[which]
-        squared = (offsets**2).sum(axis=1)
-        nearest = math.sqrt(squared.min(initial=math.inf))
-        return cls(offsets, angles, angles * squared, nearest)
+        offsets, angles = (
+            surroundings.points[indices] - np.array(surroundings.position),
+            surroundings.angles[indices],
+        )
+        squared_distances = (offsets**2).sum(axis=1)
+        nearest = math.sqrt(squared_distances.min(initial=math.inf))
+        return cls(offsets, angles, angles * squared_distances, nearest)
 
     @property
     def area(self) -> float:
@@ -95,13 +98,15 @@ class ViewpointSearch:
             pixel_angles(*context.size, context.start.vertical_fov).sum()
         )  # steradians per image
         self._free = context.space.standing_places(EYE_HEIGHT_METRES)
-        spread = farthest_point_sample(self._free, context.start.position, MAX_PLACES - 1)
+        sampled_positions = farthest_point_sample(
+            self._free, context.start.position, MAX_PLACES - 1
+        )
         self._around = [
             look_around(context.scene, context.renderer, position)
-            for position in (context.start.position, *spread)
+            for position in (context.start.position, *sampled_positions)
         ]
-        self._points = np.asfortranarray(np.concatenate([each.points for each in self._around]))
-        self._ends = np.cumsum([len(each.points) for each in self._around])
+        self._points = np.asfortranarray(np.concatenate([place.points for place in self._around]))
+        self._ends = np.cumsum([len(place.points) for place in self._around])
         self._sighted: dict[tuple[Hashable, int], _VisiblePart] = {}
         self._aims: dict[Hashable, dict[int, Camera]] = {}
         self._largest: dict[Hashable, float] = {}
@@ -137,59 +142,61 @@ class ViewpointSearch:
             places += self._go_nearer(target)
         areas = {where: self._from(target, where).area for where in places}
         self._largest[target.key] = max(areas.values(), default=0.0)
-        aimed = {where: self._turned_to(target, where) for where in places}
+        cameras_by_place = {where: self._turned_to(target, where) for where in places}
         values = {
             where: float(self._values([target], where, [camera])[0, 0])
-            for where, camera in aimed.items()
+            for where, camera in cameras_by_place.items()
             if areas[where]
         }
-        best = sorted(values, key=lambda where: (-values[where], where))[:PLACES_PER_BOX]
-        if not best:
-            best = sorted(places, key=lambda where: (self._from_far(target, where), where))[:1]
-        self._aims[target.key] = {where: aimed[where] for where in best}
+        best_places = sorted(values, key=lambda where: (-values[where], where))[:PLACES_PER_BOX]
+        if not best_places:
+            best_places = sorted(places, key=lambda where: (self._from_far(target, where), where))[
+                :1
+            ]
+        self._aims[target.key] = {where: cameras_by_place[where] for where in best_places}
 
     def _values(
         self, targets: Sequence[TargetBox], where: int, cameras: Sequence[Camera]
     ) -> FloatArray:
         """Return the visibility of each box from cameras at one of the places, (cameras, boxes), 0 to 1."""
-        sighted = [self._from(target, where) for target in targets]
-        held = Frustums.of(cameras, self.context.size).hold(_concatenate(sighted, "offsets"))
-        owners = np.repeat(np.arange(len(targets)), [len(part.angles) for part in sighted])
-        angles, areas = _concatenate(sighted, "angles"), _concatenate(sighted, "areas")
-        largest = np.array([self._largest[target.key] or math.inf for target in targets])
-        far = np.minimum(1.0, np.array([part.nearest for part in sighted]) / CLOSE_METRES) ** 2
+        parts = [self._from(target, where) for target in targets]
+        in_frustum = Frustums.of(cameras, self.context.size).hold(_concatenate(parts, "offsets"))
+        owners = np.repeat(np.arange(len(targets)), [len(part.angles) for part in parts])
+        angles, areas = _concatenate(parts, "angles"), _concatenate(parts, "areas")
+        largest_angles = np.array([self._largest[target.key] or math.inf for target in targets])
+        far = np.minimum(1.0, np.array([part.nearest for part in parts]) / CLOSE_METRES) ** 2
         values = np.zeros((len(cameras), len(targets)))
-        for row, mask in enumerate(held):
+        for row, mask in enumerate(in_frustum):
             mine, count = owners[mask], len(targets)
-            enough = np.bincount(mine, minlength=count) >= MIN_POINTS
-            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / largest)
+            is_enough = np.bincount(mine, minlength=count) >= MIN_POINTS
+            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / largest_angles)
             size = np.bincount(mine, angles[mask], count) / self.frame / LARGE_SHARE
-            values[row] = enough * share * np.sqrt(np.minimum(1.0, size)) * far
+            values[row] = is_enough * share * np.sqrt(np.minimum(1.0, size)) * far
         return values
 
     def _turned_to(self, target: TargetBox, where: int) -> Camera:
         """Return a camera at one of the positions, aimed at the visible part of a box or at its centre."""
-        sighted, position = self._from(target, where), self._around[where].position
+        part, position = self._from(target, where), self._around[where].position
         aim_point: FloatArray = target.box.centre
-        if sighted.area:
-            away = np.linalg.norm(sighted.offsets, axis=1)
-            towards = ((sighted.angles / away)[:, None] * sighted.offsets).sum(axis=0)
+        if part.area:
+            away = np.linalg.norm(part.offsets, axis=1)
+            towards = ((part.angles / away)[:, None] * part.offsets).sum(axis=0)
             aim_point = towards / np.linalg.norm(towards) + np.array(position)
         return replace(self.context.start, position=position, pitch=0.0).looking_at(aim_point)
 
     def _go_nearer(self, target: TargetBox) -> list[int]:
         """Sample positions around a box; return their indices."""
         low, high = target.box.bounds[:, :2]
-        beyond = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
-        away = np.linalg.norm(beyond, axis=1)
+        gaps = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
+        away = np.linalg.norm(gaps, axis=1)
         ring = self._free[(away >= RING_METRES[0]) & (away <= RING_METRES[1])]
         x, y, z = (float(value) for value in target.box.centre)
         numbers = []
         for position in farthest_point_sample(ring, (x, y, z), MAX_NEARBY_PLACES):
-            turned = replace(self.context.start, position=position).looking_at((x, y, z))
+            camera = replace(self.context.start, position=position).looking_at((x, y, z))
             self._around.append(
                 look_around(
-                    self.context.scene, self.context.renderer, position, [turned.yaw], turned.pitch
+                    self.context.scene, self.context.renderer, position, [camera.yaw], camera.pitch
                 )
             )
             numbers.append(len(self._around) - 1)
@@ -199,20 +206,20 @@ class ViewpointSearch:
         """Return the visible part of a box from one of the positions."""
         visible = self._sighted.get((target.key, where))
         if visible is None:
-            around = self._around[where]
-            visible = _VisiblePart.of(around, _belongs(target.box, around.points))
+            surroundings = self._around[where]
+            visible = _VisiblePart.of(surroundings, _belongs(target.box, surroundings.points))
             self._sighted[target.key, where] = visible
         return visible
 
     def _see_from_all(self, target: TargetBox) -> None:
         """Fill `_sighted` for all initial positions at once, which is faster."""
-        held = _belongs(target.box, self._points)
-        firsts = np.searchsorted(held, [0, *self._ends])
+        point_indices = _belongs(target.box, self._points)
+        firsts = np.searchsorted(point_indices, [0, *self._ends])
         begin = 0
         for where, end in enumerate(self._ends):
-            around = self._around[where]
-            mine = held[firsts[where] : firsts[where + 1]] - begin
-            self._sighted[target.key, where] = _VisiblePart.of(around, mine)
+            surroundings = self._around[where]
+            mine = point_indices[firsts[where] : firsts[where + 1]] - begin
+            self._sighted[target.key, where] = _VisiblePart.of(surroundings, mine)
             begin = int(end)
 
     def _from_far(self, target: TargetBox, where: int) -> float:
@@ -226,18 +233,18 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     low, high = box.grown(MARGIN_METRES).bounds
     if high[2] - low[2] > FLAT_METRES:
         low[2] += MARGIN_METRES + FOOT_METRES
-    near = _between(points[:, 0], low[0], high[0])
+    near = _in_range(points[:, 0], low[0], high[0])
     for axis in (1, 2):  # one axis at a time, because few points remain after the first
-        near = near[_between(points[near, axis], low[axis], high[axis])]
-    within = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
-    indices: NDArray[np.intp] = near[within]
+        near = near[_in_range(points[near, axis], low[axis], high[axis])]
+    is_inside = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
+    indices: NDArray[np.intp] = near[is_inside]
     return indices
 
 
-def _concatenate(sighted: Sequence[_VisiblePart], name: str) -> FloatArray:
-    joined: FloatArray = np.concatenate([getattr(part, name) for part in sighted])
-    return joined
+def _concatenate(parts: Sequence[_VisiblePart], name: str) -> FloatArray:
+    result: FloatArray = np.concatenate([getattr(part, name) for part in parts])
+    return result
 
 
-def _between(values: FloatArray, low: float, high: float) -> NDArray[np.intp]:
+def _in_range(values: FloatArray, low: float, high: float) -> NDArray[np.intp]:
     return np.flatnonzero((values >= low) & (values <= high))

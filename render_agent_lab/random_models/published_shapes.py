@@ -122,7 +122,11 @@ SHAPES: dict[str, ModelShape] = {
 
 def find_shape(name: str) -> ModelShape:
     """Return the shape of a model by its full name or the part after the slash. Raises SetupError if unknown."""
-    shapes = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
+    shapes = [
+        shape
+        for shape_name, shape in SHAPES.items()
+        if name in (shape_name, shape_name.split("/")[-1])
+    ]
     if not shapes:
         raise SetupError(
             f"unknown model shape {name}. Use one of {', '.join(SHAPES)}, or a folder with a model's files (weights not needed)."

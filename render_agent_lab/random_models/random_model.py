@@ -150,10 +150,10 @@ def build_tokenizer(**named: str) -> Any:
         vocab_size=VOCABULARY, initial_alphabet=ByteLevel.alphabet(), show_progress=False
     )
     learner.train_from_iterator([Prompt(9, 75.0).instructions, FILLER] * 2, trainer)
-    learned = parse_json(learner.to_str())["model"]
+    vocabulary = parse_json(learner.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
-        vocab=learned["vocab"],
-        merges=[tuple(merge) for merge in learned["merges"]],
+        vocab=vocabulary["vocab"],
+        merges=[tuple(merge) for merge in vocabulary["merges"]],
         eos_token="<|im_end|>",
         **({"extra_special_tokens": named} if named else {}),
     )
@@ -161,10 +161,10 @@ def build_tokenizer(**named: str) -> Any:
     return tokenizer
 
 
-def save_model(loaded: Pretrained, folder: Path) -> Path:
+def save_model(pretrained: Pretrained, folder: Path) -> Path:
     """Save a model and its processor in the format of transformers; return the folder."""
-    loaded.processor.save_pretrained(folder)
-    loaded.model.save_pretrained(folder)
+    pretrained.processor.save_pretrained(folder)
+    pretrained.model.save_pretrained(folder)
     return folder
 
 

@@ -51,10 +51,8 @@ def make_rooms(
         truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
         if questions:
             write_questions(balanced_questions(truths, seed, questions), output / QUESTIONS)
-    written = [
-        output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")
-    ]
-    return [*written, output / QUESTIONS] if questions else written
+    files = [output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")]
+    return [*files, output / QUESTIONS] if questions else files
 
 
 def make_room(
@@ -106,7 +104,7 @@ def make_room(
     help="Add noise, holes, unseen patches and colour drift, as in real scans.",
 )
 def make_rooms_command(
-    folder: str, count: int, seed: int, each: int, spacing: float, as_scan: bool
+    folder: str, count: int, seed: int, questions_per_home: int, spacing: float, as_scan: bool
 ) -> None:
     """Generate furnished rooms and flats with exact ground truth, and VSI-Bench questions about them.
 
@@ -117,6 +115,6 @@ def make_rooms_command(
     """
     from render_agent.util.display import count_noun
 
-    written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)
-    size = sum(path.stat().st_size for path in written) / 1e6
-    click.echo(f"{count_noun(count, 'home')} in {folder}: {len(written)} files, {size:.1f} MB")
+    files = make_rooms(Path(folder), count, seed, questions_per_home, spacing, as_scan)
+    size = sum(path.stat().st_size for path in files) / 1e6
+    click.echo(f"{count_noun(count, 'home')} in {folder}: {len(files)} files, {size:.1f} MB")

@@ -38,7 +38,7 @@ def bake_light(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mes
     sky = _openness(space, start, normals)
     received = 0.34 + 0.34 * sky[:, None] * np.ones(3)
     for light in lights:
-        received += _received(light, space, start, normals)[:, None] * np.array(light.colour)
+        received += _light_from(light, space, start, normals)[:, None] * np.array(light.colour)
     received = _smooth(mesh, received)
     exposure = received / (0.43 + 0.7 * received)
     colours = np.clip(mesh.colours, 0, 1) * exposure
@@ -130,7 +130,7 @@ def _openness(space: Space, start: Array, normals: Array) -> Array:
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
 
 
-def _received(light: Light, space: Space, start: Array, normals: Array) -> Array:
+def _light_from(light: Light, space: Space, start: Array, normals: Array) -> Array:
     """Return the light received at every point from one source, (n,)."""
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))

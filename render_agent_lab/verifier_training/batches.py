@@ -46,8 +46,8 @@ class PreparedExamples:
         self, shape: VerifierShape, examples: Sequence[Example], device: torch.device
     ) -> None:
         self._device = device
-        distinct = {id(example.features): example.features for example in examples}
-        places = {key: place for place, key in enumerate(distinct)}
+        distinct_features = {id(example.features): example.features for example in examples}
+        places = {key: place for place, key in enumerate(distinct_features)}
         self._context = np.array([places[id(example.features)] for example in examples], np.int64)
         counts = [len(example.good) for example in examples]
         self._ends = np.cumsum(counts)
@@ -65,7 +65,7 @@ class PreparedExamples:
         seen: list[torch.Tensor] = []
         questions: list[torch.Tensor] = []
         with torch.no_grad():
-            for features in distinct.values():
+            for features in distinct_features.values():
                 features.check(shape)
                 pair = (
                     torch.as_tensor(x, device=device)[None]
@@ -86,22 +86,22 @@ class PreparedExamples:
         """Return the index of an example's pair of view and question."""
         return int(self._context[example])
 
-    def batch(self, chosen: Integers) -> Batch:
+    def batch(self, indices: Integers) -> Batch:
         """Return the batch with the given example indices, (M, B), one row per member."""
         rows, states = [], []
-        for numbers in chosen:
-            owned = [np.arange(self._begins[n], self._ends[n]) for n in numbers]
-            rows.append(np.concatenate(owned))
-            states.append(np.repeat(np.arange(len(numbers)), [len(index) for index in owned]))
-        most = max(map(len, rows))
-        row = np.zeros((len(rows), most), np.int64)
-        state = np.full((len(rows), most), -1)
+        for numbers in indices:
+            ranges = [np.arange(self._begins[n], self._ends[n]) for n in numbers]
+            rows.append(np.concatenate(ranges))
+            states.append(np.repeat(np.arange(len(numbers)), [len(index) for index in ranges]))
+        width = max(map(len, rows))
+        row = np.zeros((len(rows), width), np.int64)
+        state = np.full((len(rows), width), -1)
         for member, (index, its) in enumerate(zip(rows, states, strict=True)):
             row[member, : len(index)], state[member, : len(index)] = index, its
         good = self.good[row] & (state >= 0)
         context, rows_, state_, good_ = (
             torch.as_tensor(x, device=self._device)
-            for x in (self._context[chosen], row, state, good)
+            for x in (self._context[indices], row, state, good)
         )
         return Batch(
             self.seen[context],

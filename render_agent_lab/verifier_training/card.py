@@ -92,31 +92,29 @@ def card_text(learned: Mapping[str, Any], shape: VerifierShape) -> str:
 def comparison_sentences(figures: Mapping[str, Any]) -> list[str]:
     """Return sentences that compare the ensemble with the baselines and with its best member."""
     sentences = []
-    for other, apart in figures["learned_minus"].items():
+    for other_name, difference in figures["learned_minus"].items():
         better = (
             "better than"
-            if apart["mean"] > 0
+            if difference["mean"] > 0
             else "worse than"
-            if apart["mean"] < 0
+            if difference["mean"] < 0
             else "as well as"
         )
-        if apart["low"] is None:
-            verdict = (
-                f"chose {better} {other} in this sample, but with too few scenes for an interval"
-            )
-        elif apart["low"] > 0 or apart["high"] < 0:
-            verdict = f"is {better} {other}"
+        if difference["low"] is None:
+            verdict = f"chose {better} {other_name} in this sample, but with too few scenes for an interval"
+        elif difference["low"] > 0 or difference["high"] < 0:
+            verdict = f"is {better} {other_name}"
         else:
-            verdict = f"does not differ significantly from {other}"
-        span = "" if apart["low"] is None else f" ({_format_range(apart, '+.1f')})"
+            verdict = f"does not differ significantly from {other_name}"
+        span = "" if difference["low"] is None else f" ({_format_range(difference, '+.1f')})"
         sentences.append(
-            f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points{span}."
+            f"The ensemble {verdict}: {100 * difference['mean']:+.1f} percentage points{span}."
         )
     members = [name for name in figures["success"] if name.startswith("member")]
-    best = max(members, key=lambda name: float(figures["success"][name]["mean"]))
-    gained = figures["success"]["learned"]["mean"] - figures["success"][best]["mean"]
+    best_member = max(members, key=lambda name: float(figures["success"][name]["mean"]))
+    gain = figures["success"]["learned"]["mean"] - figures["success"][best_member]["mean"]
     sentences.append(
-        f"The ensemble compared with its best member, {best}: {100 * gained:+.1f} percentage points."
+        f"The ensemble compared with its best member, {best_member}: {100 * gain:+.1f} percentage points."
     )
     return sentences
 

@@ -83,8 +83,11 @@ def train_verifier_command(
     )
     folders = [find_run(Path(output), run) for run in dict.fromkeys(runs)]
     learned = train(folders, Path(folder), wishes, lambda line: click.echo(line, err=True))
-    held = learned["held_out"]
-    for title, figures in (("good moves", held["good"]), ("named objects found", held["named"])):
+    held_out_figures = learned["held_out"]
+    for title, figures in (
+        ("good moves", held_out_figures["good"]),
+        ("named objects found", held_out_figures["named"]),
+    ):
         if figures:
             click.echo(f"{title}, {figures['decisions']} decisions in held-out scenes:")
             for name, row in figures["success"].items():

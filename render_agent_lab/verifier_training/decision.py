@@ -93,7 +93,9 @@ def scene_names(decisions: Sequence[Decision]) -> list[str]:
     names = []
     for decision in decisions:
         question = decision.context.state.question
-        shared = len(scans[question.scene]) > 1 and question.scan is not None
-        folder = f"{question.scan.parent.name}/" if shared and question.scan is not None else ""
+        is_ambiguous = len(scans[question.scene]) > 1 and question.scan is not None
+        folder = (
+            f"{question.scan.parent.name}/" if is_ambiguous and question.scan is not None else ""
+        )
         names.append(f"{folder}{question.scene}")
     return names

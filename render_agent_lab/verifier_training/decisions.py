@@ -64,11 +64,11 @@ def read_decisions(
     states = [
         state for state in folder.read_states(scenes) if state.turns and _has_scan(state.question)
     ]
-    ordered = sorted(states, key=lambda state: state.question.scene)
+    states_by_scene = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
     with closing(GeometryVerifier().open(folder.config, questions)) as geometry:
         reading = DecisionReader(folder, scenes, geometry)
-        for name, group in groupby(ordered, key=lambda state: state.question.scene):
+        for name, group in groupby(states_by_scene, key=lambda state: state.question.scene):
             report(name)
             decisions += reading.scene(list(group))
     return decisions
@@ -134,22 +134,22 @@ def _candidates(
     """Return the candidates of a turn with their views, and the index of the move made."""
     evidence = turn.evidence
     if evidence is not None:
-        logged = tuple(
+        logged_candidates = tuple(
             candidate
             for candidate in evidence.candidates
             if candidate.view is not None and candidate.continues_dialogue
         )
-        if len(logged) > 1:
-            places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]
-            return logged, places[0] if places else None
+        if len(logged_candidates) > 1:
+            places = [p for p, c in enumerate(logged_candidates) if c.number == evidence.chosen]
+            return logged_candidates, places[0] if places else None
     assert isinstance(turn.action, Action), "checked by the caller"
     key = f"{context.state.id} {context.turn}".encode()
     rng = np.random.default_rng(list(key))
-    others = [move for move in dict.fromkeys(moves) if move != turn.action]
-    indices = rng.permutation(len(others))[:NUM_BORROWED]
+    other_moves = [move for move in dict.fromkeys(moves) if move != turn.action]
+    indices = rng.permutation(len(other_moves))[:NUM_BORROWED]
     return tuple(
         _apply_move(context, number, action)
-        for number, action in enumerate([turn.action, *(others[place] for place in indices)])
+        for number, action in enumerate([turn.action, *(other_moves[place] for place in indices)])
     ), 0
 
 
@@ -176,15 +176,15 @@ def _gains(
         return as_things(question, room, clearly_visible_boxes(question, room, views, renderer))
 
     has_boxes = bool(named_boxes(question, room))
-    shown = things(context.views)
-    covered = room.covered(context.views, renderer)
+    shown_things = things(context.views)
+    covered_points = room.covered(context.views, renderer)
     gains = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):
         views = [] if candidate.view is None else [candidate.view]
         if has_boxes:
-            gains[place] = len(things(views) - shown)
-        fresh = room.covered(views, renderer) & ~covered
+            gains[place] = len(things(views) - shown_things)
+        fresh = room.covered(views, renderer) & ~covered_points
         surface[place] = fresh.mean() if len(fresh) else 0.0
     return gains, surface
 

@@ -55,10 +55,10 @@ def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) 
     """
     examples: list[Example] = []
     for _, group in groupby(decisions, key=lambda decision: decision.context.load_image):
-        own = list(group)
-        reader = FeatureCache(encoder, own[0].context.load_image)
-        for first in range(0, len(own), BATCH_SIZE):
-            part = own[first : first + BATCH_SIZE]
+        group_decisions = list(group)
+        reader = FeatureCache(encoder, group_decisions[0].context.load_image)
+        for start in range(0, len(group_decisions), BATCH_SIZE):
+            part = group_decisions[start : start + BATCH_SIZE]
             pairs = []
             for decision in part:
                 view_input = EncoderInput.of(decision.context)

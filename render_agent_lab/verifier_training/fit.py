@@ -97,10 +97,16 @@ def fit_ensemble(
 
 def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
     """Return AdamW, which is element-wise and so keeps members independent. Only matrices have weight decay."""
-    decayed = {name for name in parameters if re.search(r"(?<!norm)\.weight$", name)}
+    decayed_names = {name for name in parameters if re.search(r"(?<!norm)\.weight$", name)}
     groups = [
-        {"params": [parameters[name] for name in sorted(decayed)], "weight_decay": settings.decay},
-        {"params": [t for n, t in parameters.items() if n not in decayed], "weight_decay": 0.0},
+        {
+            "params": [parameters[name] for name in sorted(decayed_names)],
+            "weight_decay": settings.decay,
+        },
+        {
+            "params": [t for n, t in parameters.items() if n not in decayed_names],
+            "weight_decay": 0.0,
+        },
     ]
     return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98))
 

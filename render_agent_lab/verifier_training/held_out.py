@@ -54,21 +54,21 @@ def summarize_held_out(rows: Mapping[str, FloatArray], scenes: Sequence[str]) ->
     }
     if "learned" in rows:
         measured["learned_minus"] = {
-            other: _interval(rows["learned"] - rows[other], scenes, share=False)
-            for other in ("random", SURFACE, "geometry")
+            baseline: _interval(rows["learned"] - rows[baseline], scenes, share=False)
+            for baseline in ("random", SURFACE, "geometry")
         }
     return measured
 
 
 def _best_candidates(marks: FloatArray) -> NDArray[np.bool_]:
     """Return which candidates are best; equal mean ranks may differ by rounding."""
-    best: NDArray[np.bool_] = marks >= marks.max() - 1e-9
-    return best
+    mask: NDArray[np.bool_] = marks >= marks.max() - 1e-9
+    return mask
 
 
 def _interval(values: FloatArray, scenes: Sequence[str], *, share: bool) -> dict[str, float | None]:
     """Return a mean and its interval. `share` is True for values in 0 to 1, False for differences."""
     mean = float(values.mean())
-    estimated = ratio(values, scenes)
-    low, high = (estimated and estimated.interval(1, share=share)) or (None, None)
+    estimate = ratio(values, scenes)
+    low, high = (estimate and estimate.interval(1, share=share)) or (None, None)
     return {"mean": mean, "low": low, "high": high}

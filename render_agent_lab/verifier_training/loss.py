@@ -17,7 +17,7 @@ MAX_LOG_SCALE = math.log(100)  # keeps the learned temperature above 0.01, for s
 def losses(ensemble: Ensemble, batch: Batch) -> torch.Tensor:
     """Return each member's loss over its batch, (M,)."""
     context, moves = ensemble.embed(
-        (batch.seen, batch.asked), (batch.values, batch.known), own=True
+        (batch.seen, batch.asked), (batch.values, batch.known), has_own_inputs=True
     )
     scale = ensemble.parameters["log_scale"].clamp(max=MAX_LOG_SCALE).exp()[:, None, None]
     logits = scale * context @ moves.transpose(1, 2)

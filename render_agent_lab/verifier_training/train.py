@@ -88,7 +88,7 @@ def train(
     )
     shape = _shape(encoder)
     examples = make_examples([*learning, *testing], encoder, shape.history)
-    fitted = fit_ensemble(
+    result = fit_ensemble(
         shape,
         examples[: len(learning)],
         examples[len(learning) :],
@@ -100,10 +100,10 @@ def train(
         "encoder": {"label": encoder.label, **encoder.describe()},
         "learned_from": _training_data(folders, learning, set(names) - held),
         "settings": wishes.settings.to_json(),
-        "epochs": fitted.epochs,
-        "held_out": _evaluate(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
+        "epochs": result.epochs,
+        "held_out": _evaluate(result.ensemble, testing, examples[len(learning) :], held, wishes),
     }
-    save_verifier(fitted.ensemble, output, learned)
+    save_verifier(result.ensemble, output, learned)
     with os_errors(SetupError, f"write {output / README}"):
         (output / README).write_text(card_text(learned, shape), "utf-8")
     return learned

@@ -18,7 +18,7 @@ from render_agent_lab.room_generator.furniture.catalogue import BuiltPiece, buil
 from render_agent_lab.room_generator.item import Item
 
 GAP = SKIRTING + 0.008  # metres between the back of a piece and its wall
-APART = 0.02  # minimum distance between two pieces in metres
+MIN_GAP = 0.02  # minimum distance between two pieces in metres
 TRIES = 24
 
 
@@ -71,7 +71,7 @@ class Placer:
         if not anywhere and not self._allowed(item):
             return None
         if any(
-            boxes_overlap(item.box.grown(APART / 2), other.box.grown(APART / 2))
+            boxes_overlap(item.box.grown(MIN_GAP / 2), other.box.grown(MIN_GAP / 2))
             for other in self._near(item)
         ):
             return None

@@ -29,15 +29,15 @@ from render_agent_lab.room_generator.shapes import (
 
 def plant(piece: Piece) -> None:
     """A potted plant for the floor."""
-    _potted(piece, piece.between(0.6, 1.4), piece.between(0.2, 0.32))
+    _add_pot(piece, piece.between(0.6, 1.4), piece.between(0.2, 0.32))
 
 
 def small_plant(piece: Piece) -> None:
     """A small potted plant for furniture."""
-    _potted(piece, piece.between(0.3, 0.42), piece.between(0.11, 0.15))
+    _add_pot(piece, piece.between(0.3, 0.42), piece.between(0.11, 0.15))
 
 
-def _potted(piece: Piece, height: float, pot: float) -> None:
+def _add_pot(piece: Piece, height: float, pot: float) -> None:
     """Add pot, soil, stem and tufts of leaves; metres."""
     clay = plain(piece.one_of(((0.68, 0.38, 0.26), *WHITES, (0.3, 0.32, 0.35))), 0.05, piece.seed)
     radius = pot * piece.between(0.5, 0.6)

@@ -77,15 +77,15 @@ def stool(piece: Piece) -> None:
 def sofa(piece: Piece) -> None:
     """A sofa with two or three seats: base, feet, arms, seat and back cushions."""
     seats = int(piece.rng.integers(2, 4))
-    _upholstered(piece, piece.between(0.58, 0.68) * seats, seats)
+    _add_upholstery(piece, piece.between(0.58, 0.68) * seats, seats)
 
 
 def armchair(piece: Piece) -> None:
     """An armchair: a sofa with one seat."""
-    _upholstered(piece, piece.between(0.52, 0.6), 1)
+    _add_upholstery(piece, piece.between(0.52, 0.6), 1)
 
 
-def _upholstered(piece: Piece, inner: float, seats: int) -> None:
+def _add_upholstery(piece: Piece, inner: float, seats: int) -> None:
     cover = cloth(piece.one_of(CLOTHS), piece.seed)
     depth, arm = piece.between(0.82, 0.95), piece.between(0.12, 0.22)
     seat, high, armrest = piece.lengths((0.4, 0.45), (0.75, 0.9), (0.55, 0.65))

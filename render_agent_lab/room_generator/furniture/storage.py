@@ -19,19 +19,19 @@ def wardrobe(piece: Piece) -> None:
         piece.between(0.55, 0.62),
         piece.between(1.9, 2.15),
     )
-    _fronted(piece, width, depth, height, rows=1, columns=doors)
+    _add_fronts(piece, width, depth, height, rows=1, columns=doors)
 
 
 def cabinet(piece: Piece) -> None:
     """A sideboard: plinth, body, doors with handles."""
     columns = int(piece.rng.integers(2, 4))
     width = 0.42 * columns + piece.between(0, 0.15)
-    _fronted(piece, width, piece.between(0.38, 0.46), piece.between(0.75, 0.95), 1, columns)
+    _add_fronts(piece, width, piece.between(0.38, 0.46), piece.between(0.75, 0.95), 1, columns)
 
 
 def hanging_cabinet(piece: Piece) -> None:
     """A wall cabinet over a kitchen counter."""
-    _fronted(piece, piece.between(0.8, 1.2), 0.33, piece.between(0.55, 0.65), 1, 2, plinth=0.0)
+    _add_fronts(piece, piece.between(0.8, 1.2), 0.33, piece.between(0.55, 0.65), 1, 2, plinth=0.0)
     piece.top = None
 
 
@@ -39,23 +39,23 @@ def dresser(piece: Piece) -> None:
     """A chest of drawers."""
     columns = int(piece.rng.integers(1, 3))
     width = 0.5 * columns + piece.between(0.1, 0.3)
-    _fronted(piece, width, piece.between(0.42, 0.5), piece.between(0.75, 1.05), 4, columns)
+    _add_fronts(piece, width, piece.between(0.42, 0.5), piece.between(0.75, 1.05), 4, columns)
 
 
 def nightstand(piece: Piece) -> None:
     """A bedside table with two drawers."""
     width, depth, height = piece.lengths((0.4, 0.5), (0.36, 0.42), (0.45, 0.58))
-    _fronted(piece, width, depth, height, 2, 1)
+    _add_fronts(piece, width, depth, height, 2, 1)
 
 
 def tv_stand(piece: Piece) -> None:
     """A low TV stand with doors."""
-    _fronted(
+    _add_fronts(
         piece, piece.between(1.2, 1.7), piece.between(0.38, 0.45), piece.between(0.42, 0.55), 1, 3
     )
 
 
-def _fronted(
+def _add_fronts(
     piece: Piece,
     width: float,
     depth: float,

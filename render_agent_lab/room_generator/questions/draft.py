@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from render_agent.scans.room_ground_truth import RoomGroundTruth
 
 # labels that people may confuse: a label is ambiguous if the home also has one of these
-CONFUSED = {
+AMBIGUOUS_LABELS = {
     "chair": {"armchair"},
     "cabinet": {"wardrobe", "dresser", "tv stand", "nightstand", "counter"},
     "dresser": {"cabinet", "tv stand"},
@@ -17,7 +17,11 @@ CONFUSED = {
     "trash bin": {"basket"},
 }
 
-NEVER = {"rug", "curtain", "shoes"}  # flat, in pairs or in parts: their extent is debatable
+EXCLUDED_LABELS = {
+    "rug",
+    "curtain",
+    "shoes",
+}  # flat, in pairs or in parts: their extent is debatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ def clear_labels(truth: RoomGroundTruth) -> list[str]:
     return sorted(
         label
         for label in truth.counts
-        if label not in NEVER and not CONFUSED.get(label, set()) & truth.counts.keys()
+        if label not in EXCLUDED_LABELS
+        and not AMBIGUOUS_LABELS.get(label, set()) & truth.counts.keys()
     )
 
 

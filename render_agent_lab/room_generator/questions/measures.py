@@ -9,9 +9,12 @@ import numpy as np
 from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
-NEAREST, FARTHEST = 0.4, 12.0  # metres, range of distances asked for; VSI-Bench has none smaller
-APART = 0.15  # minimum metres between the distances of any two options
-MOST = 12  # larger counts are not asked for
+MIN_DISTANCE, MAX_DISTANCE = (
+    0.4,
+    12.0,
+)  # metres, range of distances asked for; VSI-Bench has none smaller
+MIN_DIFFERENCE = 0.15  # minimum metres between the distances of any two options
+MAX_COUNT = 12  # larger counts are not asked for
 
 
 def counting_questions(truth: RoomGroundTruth) -> list[Draft]:
@@ -24,7 +27,7 @@ def counting_questions(truth: RoomGroundTruth) -> list[Draft]:
             labels=(label,),
         )
         for label in clear_labels(truth)
-        if 2 <= truth.counts[label] <= MOST
+        if 2 <= truth.counts[label] <= MAX_COUNT
     ]
 
 
@@ -56,7 +59,7 @@ def distance_questions(truth: RoomGroundTruth) -> list[Draft]:
     drafts = []
     for first, second in combinations(only_labels(truth), 2):
         metres = truth.apart(truth.only(first), truth.only(second))
-        if NEAREST <= metres <= FARTHEST:
+        if MIN_DISTANCE <= metres <= MAX_DISTANCE:
             drafts.append(
                 Draft(
                     "object_abs_distance",
@@ -69,7 +72,7 @@ def distance_questions(truth: RoomGroundTruth) -> list[Draft]:
     return drafts
 
 
-MOST_OF_FOUR = 60  # drafts about the nearest of four labels, of which only a few are used
+MAX_DRAFTS = 60  # drafts about the nearest of four labels, of which only a few are used
 
 
 def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Draft]:
@@ -88,14 +91,14 @@ def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Dr
     }
     drafts: dict[str, Draft] = {}
     names = sorted(near)
-    for _ in range(20 * MOST_OF_FOUR if names else 0):
+    for _ in range(20 * MAX_DRAFTS if names else 0):
         target = names[int(rng.integers(len(names)))]
         others = sorted(near[target])
         if len(others) < 4:
             continue
         four = [others[int(index)] for index in rng.choice(len(others), 4, replace=False)]
         metres = sorted(near[target][label] for label in four)
-        if metres[0] < APART or min(np.diff(metres)) < APART:
+        if metres[0] < MIN_DIFFERENCE or min(np.diff(metres)) < MIN_DIFFERENCE:
             continue
         best = min(four, key=near[target].__getitem__)
         text = (
@@ -104,6 +107,6 @@ def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Dr
         )
         key = target + best + ",".join(sorted(four))
         drafts[key] = Draft("object_rel_distance", text, best, tuple(four), (target, *four))
-        if len(drafts) == MOST_OF_FOUR:
+        if len(drafts) == MAX_DRAFTS:
             break
     return list(drafts.values())

@@ -20,13 +20,22 @@ from render_agent_lab.room_generator.floor_plan.walkway import (
 )
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
-REACHED = 0.4  # metres from an object's footprint that count as having arrived
-LEG = 0.7  # metres, shortest leg
+ARRIVAL_METRES = 0.4  # metres from an object's footprint that count as having arrived
+MIN_LEG_METRES = 0.7  # metres, shortest leg
 SQUARE = 32.0  # maximum deviation of a left or right turn from 90 degrees
 BACK = 152.0  # degrees from which a turn is a turn back
 TURNS = ("Turn Left", "Turn Right", "Turn Back")
 # objects that are not destinations
-UNFIT = {"ceiling light", "picture", "clock", "curtain", "rug", "exhaust fan", "towel", "mirror"}
+EXCLUDED_LABELS = {
+    "ceiling light",
+    "picture",
+    "clock",
+    "curtain",
+    "rug",
+    "exhaust fan",
+    "towel",
+    "mirror",
+}
 
 TEXT = (
     "You are a robot beginning at the {start} and facing the {facing}. You want to navigate to the"
@@ -87,7 +96,9 @@ class _Walks:
 
     def __init__(self, truth: RoomGroundTruth, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.things = [truth.only(label) for label in only_labels(truth) if label not in UNFIT]
+        self.things = [
+            truth.only(label) for label in only_labels(truth) if label not in EXCLUDED_LABELS
+        ]
         self.things = [thing for thing in self.things if thing.support is None]
         walkway = Walkway(truth.rooms, truth.ways)
         self.centres = walkway.centres
@@ -109,7 +120,7 @@ class _Walks:
         ]
         for index in self.rng.permutation(len(pairs)):
             thing, facing = pairs[int(index)]
-            near = self.free & (self._off(thing.box) <= REACHED)
+            near = self.free & (self._off(thing.box) <= ARRIVAL_METRES)
             spots = self.centres[near]
             if not len(spots):
                 continue
@@ -166,14 +177,14 @@ class _Walks:
         cells = np.clip(cells, 0, np.array(self.free.shape) - 1)
         open_ = self.free[tuple(cells.T)]
         stop = len(points) if open_.all() else int(np.argmin(open_))
-        if stop == 0 or steps[stop - 1] < LEG:
+        if stop == 0 or steps[stop - 1] < MIN_LEG_METRES:
             return None
         end: Array = points[stop - 1]
         off = {
             id(thing): float(footprint_distance(thing.box, end[None])[0]) for thing in self.things
         }
         nearest = min(off.values())
-        return end if off[id(goal)] <= min(REACHED, nearest + 1e-6) else None
+        return end if off[id(goal)] <= min(ARRIVAL_METRES, nearest + 1e-6) else None
 
 
 def _draft(stop: RouteStop, rng: np.random.Generator) -> Draft:

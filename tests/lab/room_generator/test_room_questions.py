@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from render_agent.tasks.rows import question_from_row
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
-from render_agent_lab.room_generator.questions.draft import CONFUSED
+from render_agent_lab.room_generator.questions.draft import AMBIGUOUS_LABELS
 
 TYPES = {
     "object_counting",
@@ -262,7 +262,7 @@ def walked(centres, free, place, goal):
 def test_only_unambiguous_labels_are_named(rows, by_scene):
     for row in rows:
         truth = by_scene[row["scene_name"]]
-        for label, others in CONFUSED.items():
+        for label, others in AMBIGUOUS_LABELS.items():
             if others & truth.counts.keys():
                 named = rf"\b(the|How many|\(|,) ?{label}\b(?! light)"
                 assert not re.search(named, row["question"]), row["question"]

@@ -142,7 +142,7 @@ def test_card_and_its_figures_are_reproducible(trained, decisions, chosen_at_ran
     assert learned["learned_from"]["runs"][0]["name"] == chosen_at_random.name
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
     testing = [decision for decision in testing if decision.is_a_choice]
-    verifier = LearnedVerifier(str(folder)).loaded("cpu")
+    verifier = LearnedVerifier(str(folder)).load_weights("cpu")
     rows = [verifier.score(d.context, d.candidates).scores for d in testing]
     for title, some in (
         ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
@@ -181,7 +181,7 @@ def test_card_and_its_figures_are_reproducible(trained, decisions, chosen_at_ran
 
 
 def test_batched_scores_match_single_ones(trained, decisions):
-    verifier = LearnedVerifier(str(trained[0])).loaded("cpu")
+    verifier = LearnedVerifier(str(trained[0])).load_weights("cpu")
     decision = decisions[5]
     found = verifier.score(decision.context, decision.candidates).scores
     assert found.shape == (SETTINGS.members, 4)
