@@ -171,7 +171,7 @@ def _render_map(
 ) -> tuple[NDArray[np.uint8], CellLabels]:
     picture = viewer.top(scene, trail[-1], trail)
     frame = viewer.renderer.draw(scene, picture.camera, *SIZE)
-    return picture.picture, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
+    return picture.image, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
 
 
 def _render_around(
@@ -205,7 +205,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     for number, scan in enumerate(scans):
         rng = np.random.default_rng((seed, number))
         for image in room_images(scan, rng, renderer, viewer):
-            pictures[done] = resize(Image.fromarray(image.picture))
+            pictures[done] = resize(Image.fromarray(image.image))
             classes[done], targets[done] = image.labelled.classes, image.labelled.targets
             kinds[done] = KINDS.index(image.kind)
             lines.append({"home": scan.stem, **image.told()})

@@ -28,7 +28,7 @@ from render_agent.engines.sight_check import (
     check_servers,
     worst_finding,
 )
-from render_agent.engines.token_estimate import picture_tokens
+from render_agent.engines.token_estimate import image_tokens
 from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.runs.build import make_engine
@@ -235,9 +235,9 @@ def _choose_loaded_engine(engine: LoadedEngine, engine_options: Mapping[str, Any
 
 
 def _make_scripted_engine(policy: Policy, config: RunConfig, label: str) -> ScriptedEngine:
-    tokens = picture_tokens(str(config.model), *config.image_size)
+    tokens = image_tokens(str(config.model), *config.image_size)
     batch_size = config.fixed_batch_size or BATCH_SIZE
-    return ScriptedEngine(policy, batch_size, picture_tokens=tokens, label=label)
+    return ScriptedEngine(policy, batch_size, image_tokens=tokens, label=label)
 
 
 def function_policy(function: Any) -> Policy:

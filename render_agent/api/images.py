@@ -50,7 +50,7 @@ class View:
     @classmethod
     def from_rendered(cls, rendering: RenderedView) -> View:
         """Wrap an image that was just rendered."""
-        return cls(rendering.kind, rendering.camera, rendering.picture, rendering.depth)
+        return cls(rendering.kind, rendering.camera, rendering.image, rendering.depth)
 
     def png(self) -> bytes:
         """Return the image as PNG. Raises RunLogError if its file is missing."""

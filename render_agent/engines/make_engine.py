@@ -108,7 +108,7 @@ class Transformers(EngineMaker):
             rows,
             options,
             tokens,
-            picture_size=config.image_size,
+            image_size=config.image_size,
             reproducible=config.reproducible == "on",
         )
 

@@ -37,7 +37,7 @@ GPT_IMAGES: tuple[tuple[str, tuple[int, int] | float], ...] = (
 )
 
 
-def hosted_picture_tokens(name: str, width: int, height: int) -> int | None:
+def hosted_image_tokens(name: str, width: int, height: int) -> int | None:
     """Return an upper bound on the tokens that Anthropic, OpenAI or Google count for an image; None for other models.
 
     The services scale large images down, which is not taken into account except for tiles of OpenAI.
@@ -65,10 +65,10 @@ def hosted_picture_tokens(name: str, width: int, height: int) -> int | None:
     return ceil(rule * squares(32))
 
 
-def picture_tokens(model: str, width: int, height: int) -> int:
+def image_tokens(model: str, width: int, height: int) -> int:
     """Estimate the number of tokens of an image from the model's name and the size in pixels."""
     normalized = model.lower().replace("_", "-")
-    if (hosted := hosted_picture_tokens(normalized.rpartition("/")[2], width, height)) is not None:
+    if (hosted := hosted_image_tokens(normalized.rpartition("/")[2], width, height)) is not None:
         return hosted
     side = next(
         (side for part, side in TOKEN_SIDE_PIXELS.items() if part in normalized),

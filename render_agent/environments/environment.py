@@ -299,7 +299,7 @@ class Environment:
 
     def _observation(self) -> Observation:
         episode, size = self._running, self.world.config.image_size
-        get_image = episode.turns.log.pictures.get
+        get_image = episode.turns.log.images.get
         request = episode.request
         dialogue = episode.state.dialogue if request is None else request.messages
         conversation = [_with_images(message, get_image) for message in dialogue]

@@ -25,7 +25,7 @@ class Recording(TurnLog):
 
     def __init__(self, log: RunLog) -> None:
         self.log = log
-        self.pictures = log.pictures
+        self.images = log.images
         self.asked: dict[str, Question] = {}
         self.num_open = 0
         self._lock = Lock()

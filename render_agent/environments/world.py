@@ -35,7 +35,7 @@ class MemoryLog(TurnLog):
     """Discards the lines of an episode and keeps its images in memory."""
 
     def __init__(self) -> None:
-        self.pictures = MemoryImages()
+        self.images = MemoryImages()
 
     def append(self, line: LogLine) -> None:
         """Do nothing, because the episode's state has the turn."""
@@ -140,7 +140,7 @@ class World:
         views = self._views
         if isinstance(views, FreeViews):
             views = views.with_store(
-                self.parts.image_stress.wrap_store(log.pictures, self.config.seed)
+                self.parts.image_stress.wrap_store(log.images, self.config.seed)
             )
         turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])
         return Episode(turns, state, self.phase_of), self._named_objects(state)

@@ -275,15 +275,15 @@ class Session:
         self._shown_at = time.perf_counter()
         pieces = [piece for message in messages for piece in message["content"]]
         return [
-            piece["text"] if piece["type"] == "text" else self._picture(piece["image"])
+            piece["text"] if piece["type"] == "text" else self._load_image(piece["image"])
             for piece in pieces
         ]
 
-    def _picture(self, file: str) -> Picture:
+    def _load_image(self, file: str) -> Picture:
         uri = f"{SCHEME}{file}"
         self._files[uri] = file
         return Picture(uri, self._png(file))
 
     def _png(self, file: str) -> bytes:
         assert self.log is not None, "images are shown in questions"
-        return encode_png(np.asarray(self.log.pictures.get(file)))
+        return encode_png(np.asarray(self.log.images.get(file)))

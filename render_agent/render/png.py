@@ -15,7 +15,7 @@ UP = 2  # PNG filter type: difference from the row above
 RGB_8_BIT = bytes([8, 2, 0, 0, 0])  # IHDR: bit depth, colour type, compression, filter, interlacing
 
 
-def encode_png(picture: NDArray[Any]) -> bytes:
+def encode_png(image: NDArray[Any]) -> bytes:
     """Encode an image, (H, W, 3) uint8 RGB, as PNG; equal images give equal bytes.
 
     Rendered surfaces are smooth, so a single filter type with run-length encoding compresses about as well as PIL's
@@ -24,12 +24,12 @@ def encode_png(picture: NDArray[Any]) -> bytes:
     Raises:
         ValueError: The array has another shape or type, or no pixels.
     """
-    if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
-        raise ValueError(f"an image must be (H, W, 3) uint8, not {picture.shape} {picture.dtype}")
-    height, width, _ = picture.shape
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise ValueError(f"an image must be (H, W, 3) uint8, not {image.shape} {image.dtype}")
+    height, width, _ = image.shape
     if not height or not width:
         raise ValueError("an image without pixels cannot be encoded")
-    rows = np.ascontiguousarray(picture).reshape(height, 3 * width)
+    rows = np.ascontiguousarray(image).reshape(height, 3 * width)
     scanlines = np.empty((height, 1 + 3 * width), np.uint8)
     scanlines[:, 0] = UP
     scanlines[0, 1:] = rows[0]

@@ -147,7 +147,7 @@ class Pyrender:
         vertex_indices, corners = np.unique(faces, return_inverse=True)
         faces = corners.reshape(-1, 3).astype(np.int32)
         points = scene.points[vertex_indices]
-        if material.picture is None:
+        if material.image is None:
             return self._primitive(points, faces, scene.colours[vertex_indices])
         tints = None if texture.vertex_tints is None else texture.vertex_tints[vertex_indices]
         return self._primitive(points, faces, tints, texture.uv[vertex_indices], material)

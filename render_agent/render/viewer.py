@@ -20,7 +20,7 @@ from render_agent.scans.scene import Scene
 class RenderedView:
     """A rendered view without number and file name."""
 
-    picture: NDArray[np.uint8]
+    image: NDArray[np.uint8]
     depth: NDArray[np.float32] | None
     camera: Camera | MapCamera
     kind: str
@@ -86,8 +86,8 @@ class Viewer:
         Raises:
             RenderError: The map cannot be drawn.
         """
-        picture, map_camera = self._top.draw(scene, camera, trail)
-        return RenderedView(picture, None, map_camera, "top")
+        image, map_camera = self._top.draw(scene, camera, trail)
+        return RenderedView(image, None, map_camera, "top")
 
     def map_camera(self, scene: Scene, camera: Camera | None) -> MapCamera:
         """Return the map camera for the storey that contains `camera`; the lowest if None."""

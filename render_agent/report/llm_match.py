@@ -122,7 +122,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
             dialogue_id=name,
             turn=0,
             messages=[message("user", text(prompt(state.question, state.answer_text)))],
-            load_image=_no_picture,
+            load_image=_refuse_image,
             is_last_turn=True,
             max_new_tokens=max_new_tokens,
         )
@@ -174,5 +174,5 @@ def match_figures(states: Sequence[QuestionState], marks: Marks) -> dict[str, An
     }
 
 
-def _no_picture(file: str) -> NoReturn:
+def _refuse_image(file: str) -> NoReturn:
     raise ValueError(f"judge prompts contain no images, but {file} was requested")

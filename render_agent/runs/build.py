@@ -393,7 +393,7 @@ MakeViews = Callable[[Parts, SceneCache, ImageStore, Sequence[Question]], ViewPr
 
 
 def make_views(
-    parts: Parts, scenes: SceneCache, pictures: ImageStore, questions: Sequence[Question]
+    parts: Parts, scenes: SceneCache, images: ImageStore, questions: Sequence[Question]
 ) -> ViewProvider:
     """Return the view provider for the given questions. The renderer is created with the first view.
 
@@ -416,7 +416,7 @@ def make_views(
             make_isolated_renderer(config.renderer), config.image_size, config.field_of_view
         )
 
-    image_store = parts.image_stress.wrap_store(pictures, config.seed)
+    image_store = parts.image_stress.wrap_store(images, config.seed)
     opening = parts.opening_kinds
     if parts.passive:
         policy = parts.view_policy.build(config, questions)

@@ -190,18 +190,18 @@ def _join_hashes(hashes: Any) -> dict[str, Any]:
 
 def _copy_images(source: Path, target: Path) -> None:
     """Hard-link images, or copy them to another disk. Raises RunLogError if neither works."""
-    for picture in (source / "views").rglob("*.png"):
-        destination = target / picture.relative_to(source)
-        check_inside(source, picture)
-        with os_errors(RunLogError, f"copy {picture} to {destination}"):
+    for image in (source / "views").rglob("*.png"):
+        destination = target / image.relative_to(source)
+        check_inside(source, image)
+        with os_errors(RunLogError, f"copy {image} to {destination}"):
             destination.parent.mkdir(parents=True, exist_ok=True)
-            _link_or_copy(picture, destination)
+            _link_or_copy(image, destination)
 
 
-def _link_or_copy(picture: Path, destination: Path) -> None:
+def _link_or_copy(image: Path, destination: Path) -> None:
     if destination.exists():  # for example, the opening image of a scene in two shards
         return
     try:
-        os.link(picture, destination)
+        os.link(image, destination)
     except OSError:  # another disk, or no support for hard links
-        shutil.copyfile(picture, destination)
+        shutil.copyfile(image, destination)

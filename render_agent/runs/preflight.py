@@ -368,12 +368,12 @@ def disk_needed(
 ) -> int:
     """Return an upper bound in bytes on the disk space of a run in which all questions use all their turns."""
     width, height = parts.config.image_size
-    pictures = count_images(parts, questions)
+    images = count_images(parts, questions)
     agent, turns = parts.agent, parts.config.max_turns
     lines = len(questions) * (turns + 1) * BYTES_A_TURN
     num_rejected = turns * agent.candidates if agent.chooses else 0
     lines += len(questions) * num_rejected * BYTES_A_CANDIDATE
-    return round(pictures * width * height * bytes_a_pixel) + lines
+    return round(images * width * height * bytes_a_pixel) + lines
 
 
 def refuse_a_full_disk(parts: Parts, questions: Sequence[Question]) -> None:

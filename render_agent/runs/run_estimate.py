@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.dialogue.chat import Message, image_files
 from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
 from render_agent.engines.prices import PER_TOKENS
-from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, picture_tokens, text_tokens
+from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, image_tokens, text_tokens
 from render_agent.runs.build import Parts
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take about 40
@@ -58,10 +58,10 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEst
     resent = (
         thought_tokens if parts.engine.uses_server else 0
     )  # some APIs read earlier thoughts again
-    picture = picture_tokens(parts.model_name, *config.image_size)
-    first_prompt = text_tokens(opening) + len(image_files(list(opening))) * picture
-    turn_tokens = reply + resent + FOLLOWING_TOKENS + (picture if parts.free else 0)
-    step = turn_tokens + (picture * (agent.samples - 1) if agent.shows_all else 0)
+    image = image_tokens(parts.model_name, *config.image_size)
+    first_prompt = text_tokens(opening) + len(image_files(list(opening))) * image
+    turn_tokens = reply + resent + FOLLOWING_TOKENS + (image if parts.free else 0)
+    step = turn_tokens + (image * (agent.samples - 1) if agent.shows_all else 0)
     shared_tokens = text_tokens([message for message in opening if message["role"] == "system"])
     prompts = [first_prompt + step * turn for turn in range(turns)]
     dialogues = questions * agent.wordings
@@ -77,18 +77,18 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEst
         + max(0, dialogues - 1) * shared_tokens,
         reply_tokens=(dialogues * agent.samples * turns + num_rewordings) * (reply + thought_tokens)
         + probes * (PROBE_REPLY_TOKENS + thought_tokens),
-        **_judge_estimate(parts, questions, picture),
+        **_judge_estimate(parts, questions, image),
     )
 
 
-def _judge_estimate(parts: Parts, questions: int, picture: int) -> dict[str, Any]:
+def _judge_estimate(parts: Parts, questions: int, image: int) -> dict[str, Any]:
     """Return upper bounds on judge requests; empty without judges."""
     config, judges = parts.config, parts.judges
     if not judges:
         return {}
     num_requests = parts.agent.candidates * (config.max_turns - 1) * questions
     requests = num_requests * len(judges)
-    prompts = sum(JUDGE_PROMPT_TOKENS + judge.max_images * picture for judge in judges)
+    prompts = sum(JUDGE_PROMPT_TOKENS + judge.max_images * image for judge in judges)
     return {
         "judge_requests": requests,
         "judge_prompt_tokens": num_requests * prompts,

@@ -233,11 +233,11 @@ def preview_run(parts: Parts, folder: Path) -> Preview:
     config = parts.config
     questions = replace(parts, config=replace(config, allow_missing=True)).questions()
     check_choices(parts, questions, at_hand=False)
-    scenes, pictures = parts.scenes(questions), ImageStore(folder)
+    scenes, images = parts.scenes(questions), ImageStore(folder)
     first_question = next(
         (question for question in questions if question.scan is not None), questions[0]
     )
-    views = make_views(parts, scenes, pictures, [first_question])
+    views = make_views(parts, scenes, images, [first_question])
     observation = views.observe(
         QuestionState(first_question, scenes, config.max_turns, blind=parts.blind)
     )
@@ -246,7 +246,7 @@ def preview_run(parts: Parts, folder: Path) -> Preview:
         views.viewer.ego(scenes.get(first_question), observation.camera)
     seconds = time.perf_counter() - start
     views.close()
-    pictures.close()
+    images.close()
     messages = parts.prompt.opening(first_question, observation.views, observation.camera)
     files = [folder / view.file for view in observation.views]
     pixels = len(files) * config.image_size[0] * config.image_size[1]

@@ -96,7 +96,7 @@ class TurnTaker:
         """
         observation: NextViews = yield Draw(partial(self._observe, state))
         start = time.perf_counter()
-        context = TurnContext(state, observation, self.log.pictures.get)
+        context = TurnContext(state, observation, self.log.images.get)
 
         messages = self._messages(state, observation)
         request = self._request(state, observation, messages)
@@ -133,7 +133,7 @@ class TurnTaker:
             scan=observation.scan,
             blocks=_blocks_of(replies)[candidate.number],
         )
-        turn = structs.replace(turn, sha256=self.log.pictures.wait_for(turn.image_files))
+        turn = structs.replace(turn, sha256=self.log.images.wait_for(turn.image_files))
         if self.probe is not None and self.probe.keys:
             probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
             self.retire([probe_id(state.id, turn.number)])
@@ -191,7 +191,7 @@ class TurnTaker:
             dialogue_id=state.id,
             turn=turn,
             messages=self.tools.prompt.window([*state.dialogue, *messages]),
-            load_image=self.log.pictures.get,
+            load_image=self.log.images.get,
             views=(*state.views, *observation.views),
             is_last_turn=turn + 1 == state.max_turns,
             temperature=self.config.temperature,

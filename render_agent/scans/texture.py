@@ -17,7 +17,7 @@ class Material:
     """Appearance of the faces with one material.
 
     Attributes:
-        picture: Texture image, (h, w, 4) uint8 sRGB with alpha; None for faces with vertex colours.
+        image: Texture image, (h, w, 4) uint8 sRGB with alpha; None for faces with vertex colours.
         tint: Base colour, RGBA from 0 to 1 in linear light, multiplied with the image. Without an image it is already
             included in the vertex colours.
         wrap: Wrap mode beyond the image, horizontally and vertically.
@@ -25,7 +25,7 @@ class Material:
         captured: True if the colours were captured or baked with their lighting, so they must not be shaded.
     """
 
-    picture: NDArray[np.uint8] | None
+    image: NDArray[np.uint8] | None
     tint: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
     wrap: tuple[Wrap, Wrap] = ("repeat", "repeat")
     alpha_cutoff: float | None = None
@@ -60,24 +60,24 @@ class Texture:
         )
 
     @property
-    def has_pictures(self) -> bool:
+    def has_images(self) -> bool:
         """True if any material has an image."""
-        return any(part.picture is not None for part in self.materials)
+        return any(part.image is not None for part in self.materials)
 
     @property
     def bytes(self) -> int:
         """Memory used by the arrays, in bytes. An image shared by several materials counts once."""
-        pictures = {id(part.picture): part.picture for part in self.materials}
-        picture_bytes = [picture.nbytes for picture in pictures.values() if picture is not None]
+        images = {id(part.image): part.image for part in self.materials}
+        image_bytes = [image.nbytes for image in images.values() if image is not None]
         tints = 0 if self.vertex_tints is None else self.vertex_tints.nbytes
-        return self.uv.nbytes + self.face_materials.nbytes + tints + sum(picture_bytes)
+        return self.uv.nbytes + self.face_materials.nbytes + tints + sum(image_bytes)
 
 
 def sample_bilinear(
-    picture: NDArray[np.uint8], uv: NDArray[np.floating[Any]], wrap: tuple[Wrap, Wrap]
+    image: NDArray[np.uint8], uv: NDArray[np.floating[Any]], wrap: tuple[Wrap, Wrap]
 ) -> FloatArray:
     """Sample an image, (h, w, 4), bilinearly at texture coordinates, (k, 2); return (k, 4) from 0 to 255."""
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     x, y = (
         wrap_coordinates(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
         for axis, kind, side in ((0, wrap[0], width), (1, wrap[1], height))
@@ -87,7 +87,7 @@ def sample_bilinear(
     columns = [_edge(left.astype(np.int64) + step, width, wrap[0]) for step in (0, 1)]
     rows = [_edge(top.astype(np.int64) + step, height, wrap[1]) for step in (0, 1)]
     upper, lower = (
-        picture[row, columns[0]] * (1 - right_share) + picture[row, columns[1]] * right_share
+        image[row, columns[0]] * (1 - right_share) + image[row, columns[1]] * right_share
         for row in rows
     )
     result: FloatArray = upper * (1 - lower_share) + lower * lower_share

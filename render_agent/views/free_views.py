@@ -44,7 +44,7 @@ class FreeViews:
     Args:
         make_viewer: Creates the viewer; called once, when the first view is rendered.
         scenes: Loads scenes.
-        pictures: Stores images.
+        images: Stores images.
         kinds: View types that the model may request; the first is the default.
         start: Value of `--start`.
         opening: View types shown in turn 0.
@@ -54,7 +54,7 @@ class FreeViews:
 
     make_viewer: Callable[[], Viewer]
     scenes: SceneCache
-    pictures: ImageSink
+    images: ImageSink
     kinds: Sequence[str]
     start: Start
     opening: Sequence[str]
@@ -141,19 +141,19 @@ class FreeViews:
             elif key in views_by_request:
                 view = views_by_request[key]
             else:
-                picture = self.viewer.draw(kind, state.scene, candidate.camera, trail)
+                image = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
-                self.pictures.save(file, picture.picture)
-                view = View(len(views), kind, file, picture.camera)
+                self.images.save(file, image.image)
+                view = View(len(views), kind, file, image.camera)
                 views_by_request[key] = view
             results.append(structs.replace(candidate, view=view))
         return results
 
-    def with_store(self, pictures: ImageSink) -> Self:
+    def with_store(self, images: ImageSink) -> Self:
         """Return a provider that stores images in another place but shares the viewer and the start poses."""
         _ = self.viewer  # create it once for both
         provider = copy(self)
-        provider.pictures, provider._openings = pictures, {}
+        provider.images, provider._openings = images, {}
         return provider
 
     @cached_property
@@ -198,11 +198,11 @@ class FreeViews:
         """Re-render a view of an earlier turn unless its stored image is intact. `camera` is the pose it was
         requested from.
         """
-        if not self.pictures.is_saved(view.file, turn.sha256.get(view.file)):
+        if not self.images.is_saved(view.file, turn.sha256.get(view.file)):
             view_camera = view.camera if view.kind == "ego" else None
             camera = view_camera if isinstance(view_camera, Camera) else camera
-            picture = self.viewer.draw(view.kind, state.scene, camera, trail)
-            self.pictures.save(view.file, picture.picture).result()
+            image = self.viewer.draw(view.kind, state.scene, camera, trail)
+            self.images.save(view.file, image.image).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
@@ -220,9 +220,9 @@ class FreeViews:
                 continue
             is_shared = is_shared_start and not turn
             file = scene_file(scene, kind) if is_shared else question_file(state.id, turn, kind)
-            picture = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
-            self.pictures.save(file, picture.picture)
-            views.append(View(number, kind, file, picture.camera))
+            image = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
+            self.images.save(file, image.image)
+            views.append(View(number, kind, file, image.camera))
         for view in shown_rejected_views(state):
             views.append(replace(view, number=len(state.views) + len(views)))
         if not state.turns and is_shared_start:
@@ -303,9 +303,9 @@ class PolicyViews(FreeViews):
         seconds = time.perf_counter() - started_at
         return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))
 
-    def with_store(self, pictures: ImageSink) -> Self:
+    def with_store(self, images: ImageSink) -> Self:
         """Return a provider that stores images in another place but shares the viewer and the start poses."""
-        provider = super().with_store(pictures)
+        provider = super().with_store(images)
         provider._shared = {}
         return provider
 
@@ -325,8 +325,8 @@ class PolicyViews(FreeViews):
                 file = scene_file(scene, "ego", number)
             else:
                 file = question_file(state.id, 0, "ego", number)
-            picture = self.viewer.ego(state.scene, camera)
-            self.pictures.save(file, picture.picture)
+            image = self.viewer.ego(state.scene, camera)
+            self.images.save(file, image.image)
             views.append(View(offset + index, "ego", file, camera))
         if is_shared:
             self._shared[scene] = tuple(views)

@@ -88,14 +88,14 @@ class ImageStore:
         self._storing = [Lock() for _ in range(16)]
         self._writers = ThreadPoolExecutor(2, "picture")
 
-    def save(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+    def save(self, file: str, image: NDArray[np.uint8]) -> Future[None]:
         """Write an image, (H, W, 3), in the background.
 
         Returns:
             A future that completes when the image is on disk. Its result raises RunLogError if writing failed.
         """
-        self._remember(file, Image.fromarray(picture))
-        writing = self._writers.submit(self._write, file, picture)
+        self._remember(file, Image.fromarray(image))
+        writing = self._writers.submit(self._write, file, image)
         with self._lock:
             self._writing[file] = writing
         writing.add_done_callback(lambda future: self._wrote(file, future))
@@ -173,8 +173,8 @@ class ImageStore:
         """Wait for pending writes."""
         self._writers.shutdown()
 
-    def _write(self, file: str, picture: NDArray[Any]) -> None:
-        self.store(file, encode_png(picture))
+    def _write(self, file: str, image: NDArray[Any]) -> None:
+        self.store(file, encode_png(image))
 
     def _digest(self, file: str) -> str:
         """Return the SHA-256 of an image; read from the file if another process wrote it."""

@@ -20,9 +20,9 @@ class MemoryImages(ImageStore):
         super().__init__(Path())
         self._images: dict[str, Image.Image] = {}
 
-    def save(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
+    def save(self, file: str, image: NDArray[np.uint8]) -> Future[None]:
         """Keep an image, (H, W, 3)."""
-        self._images[file] = Image.fromarray(picture)
+        self._images[file] = Image.fromarray(image)
         future: Future[None] = Future()
         future.set_result(None)
         return future

@@ -86,7 +86,7 @@ class DecisionReader:
         self.scenes = scenes
         self.geometry = geometry
         # shared by all contexts, because features are cached per image loader
-        self._picture = ImageStore(folder.path).get
+        self._load_image = ImageStore(folder.path).get
 
     def scene(self, states: Sequence[QuestionState]) -> list[Decision]:
         """Return the decisions of the questions about one scene."""
@@ -102,7 +102,7 @@ class DecisionReader:
                 if not isinstance(turn.action, Action) or turn.action.done:
                     continue
                 space = self.scenes.space(state.question)
-                context = TurnContext.logged(state, turn, space, self._picture)
+                context = TurnContext.logged(state, turn, space, self._load_image)
                 candidates, chosen = _candidates(context, turn, moves)
                 if len(candidates) < 2:
                     continue

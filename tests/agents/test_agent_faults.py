@@ -10,9 +10,9 @@ from factories.runs import (
     choices,
     cut,
     go_on,
+    images,
     make_questions,
     outcome,
-    pictures,
     play,
     transcripts,
 )
@@ -59,7 +59,7 @@ def assert_same(path, whole):
     assert transcripts(path) == transcripts(whole)
     assert choices(path) == choices(whole)
     assert outcome(path) == outcome(whole)
-    assert pictures(path) == pictures(whole)
+    assert images(path) == images(whole)
 
 
 def failed(results):
@@ -103,7 +103,7 @@ def test_failed_reply_fails_its_question_only(folder, questions, whole, batch_si
     continued(path)
     assert transcripts(path) == transcripts(whole)
     assert choices(path) == choices(whole)
-    assert pictures(path) == pictures(whole)
+    assert images(path) == images(whole)
 
 
 @pytest.mark.parametrize("engine_class", [ScriptedEngine, FreeRunning])
@@ -122,7 +122,7 @@ def test_each_dialogue_is_retired_once(folder, questions, engine_class):
 
 def test_missing_candidate_images_are_rendered_again(folder, questions, whole, copy):
     cut(copy, len(RunData(copy).lines()) // 2)
-    lost = [file for file in pictures(copy) if "candidate" in file or "scenes" in file]
+    lost = [file for file in images(copy) if "candidate" in file or "scenes" in file]
     assert len(lost) > 5
     for file in lost:
         (copy / file).unlink()
@@ -157,7 +157,7 @@ def test_failed_preview_fails_its_question_only(folder, questions, whole, monkey
     continued(path)
     assert transcripts(path) == transcripts(whole)
     assert choices(path) == choices(whole)
-    assert pictures(path) == pictures(whole)
+    assert images(path) == images(whole)
 
 
 def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, whole, monkeypatch):
@@ -165,10 +165,10 @@ def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, w
 
     write = ImageStore._write
 
-    def full(self, file, picture):
+    def full(self, file, image):
         if file.endswith("1_candidate-2.png"):
             raise RunLogError(f"cannot write {file}: No space left on device")
-        write(self, file, picture)
+        write(self, file, image)
 
     monkeypatch.setattr(ImageStore, "_write", full)
     before = set((folder / "runs").iterdir())

@@ -1,7 +1,7 @@
 """Schedules do not change the replies, images, scores and choices of agents."""
 
 import pytest
-from factories.runs import choices, make_questions, pictures, transcripts
+from factories.runs import choices, images, make_questions, transcripts
 from factories.samples import AGENTS, FreeRunning, choose, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
@@ -24,7 +24,7 @@ def invariants(run):
     path, results = run
     columns = ("question_id", "status", "answer", "score", "turns")
     rows = [{name: row[name] for name in columns} for row in results["questions"]]
-    return transcripts(path), choices(path), pictures(path), rows
+    return transcripts(path), choices(path), images(path), rows
 
 
 @pytest.fixture(scope="module", params=AGENTS)

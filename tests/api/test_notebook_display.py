@@ -100,11 +100,11 @@ def test_embedded_images_are_small_copies_of_the_views(run):
         *(dialogue.views[shown.number] for turn in dialogue.turns for shown in turn.views),
     ]
     assert len(inside) == len(shown)
-    for data, picture in zip(inside, shown, strict=True):
+    for data, image in zip(inside, shown, strict=True):
         small = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"), int)
         assert small.shape[0] <= 320
         assert small.shape[1] <= 320
-        assert np.abs(small - picture.pixels).mean() < 6
+        assert np.abs(small - image.pixels).mean() < 6
     big = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
     assert Image.open(io.BytesIO(base64.b64decode(big.thumbnail().partition(",")[2]))).size == (
         320,

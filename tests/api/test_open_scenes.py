@@ -41,14 +41,14 @@ def test_views_match_those_of_a_run(tmp_path):
 
 def test_depth_is_metric_and_attributes_match(scan, tmp_path):
     with render_agent.open_scene(scan, size=(200, 150)) as opened:
-        picture = opened.view(Camera((1.0, 2.0, 1.25), yaw=0.0))
-        assert picture.depth[75, 100] == pytest.approx(4.0, abs=1e-3)
-        saved = picture.save(tmp_path / "view.png")
-        assert (np.asarray(Image.open(saved)) == picture.pixels).all()
-        shown = Image.open(io.BytesIO(picture._repr_png_()))
-        assert (np.asarray(shown) == np.asarray(picture)).all()
-        assert (np.asarray(picture.image) == picture.pixels).all()
-        assert np.asarray(picture, float).dtype == float
+        image = opened.view(Camera((1.0, 2.0, 1.25), yaw=0.0))
+        assert image.depth[75, 100] == pytest.approx(4.0, abs=1e-3)
+        saved = image.save(tmp_path / "view.png")
+        assert (np.asarray(Image.open(saved)) == image.pixels).all()
+        shown = Image.open(io.BytesIO(image._repr_png_()))
+        assert (np.asarray(shown) == np.asarray(image)).all()
+        assert (np.asarray(image.image) == image.pixels).all()
+        assert np.asarray(image, float).dtype == float
         assert opened.around().kind == "around"
         assert opened.around().depth is None
         assert opened.map().kind == "top"

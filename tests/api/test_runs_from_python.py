@@ -19,7 +19,7 @@ from render_agent.api.engines import SharedEngine
 from render_agent.cli.main import cli
 from render_agent.engines.engine import Capabilities, Scores
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.engines.token_estimate import picture_tokens
+from render_agent.engines.token_estimate import image_tokens
 from render_agent.errors import RunStoppedError, SceneError, SetupError, UsageError
 from render_agent.runs.read import RunData, list_runs
 from render_agent.util import display
@@ -161,7 +161,7 @@ OWN = {
     "coroutine": lambda: by_coroutine,
     "batch": lambda: by_batch,
     "engine": lambda: ScriptedEngine(
-        ReplayPolicy({"*": [STEP, DONE]}), picture_tokens=picture_tokens("", 96, 72)
+        ReplayPolicy({"*": [STEP, DONE]}), image_tokens=image_tokens("", 96, 72)
     ),
 }
 

@@ -5,7 +5,7 @@ from factories.runs import make_config, make_questions
 
 from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue import chat
-from render_agent.engines.token_estimate import picture_tokens
+from render_agent.engines.token_estimate import image_tokens
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.runs.run_estimate import FOLLOWING_TOKENS, RunEstimate, estimate
@@ -57,8 +57,8 @@ def test_blind_run_has_no_image_tokens():
     ],
 )
 def test_image_tokens_depend_on_the_model_family(model, tokens):
-    assert picture_tokens(model, 640, 480) == tokens
-    assert picture_tokens(model, 1, 1) == 1
+    assert image_tokens(model, 640, 480) == tokens
+    assert image_tokens(model, 1, 1) == 1
 
 
 def test_dry_run_prints_token_counts(tmp_path, capsys):
@@ -91,4 +91,4 @@ def test_dry_run_prints_token_counts(tmp_path, capsys):
     ],
 )
 def test_hosted_models_count_images_by_their_own_rules(model, size, tokens):
-    assert picture_tokens(model, *size) == tokens
+    assert image_tokens(model, *size) == tokens

@@ -6,7 +6,7 @@ Keys of a family:
     text, vision, more: Entries of the configuration.
     tokens: Token ids in the configuration.
     special: Special tokens in addition to Qwen's, by the processor's names.
-    picture: The image placeholder in the chat template.
+    image: The image placeholder in the chat template.
     thinks: The text with which the template opens a thought.
     sized: True if the configuration also has the vocabulary size.
     first: The token that starts every prompt.
@@ -78,7 +78,7 @@ def small_family(
 
 def chat_template(family: dict[str, Any]) -> str:
     """Return a ChatML template with the family's image placeholder; earlier thoughts are omitted."""
-    template = CHAT_TEMPLATE.replace(QWEN_PICTURE, family.get("picture", QWEN_PICTURE))
+    template = CHAT_TEMPLATE.replace(QWEN_PICTURE, family.get("image", QWEN_PICTURE))
     if "thinks" not in family:
         return template
     thinks = {

@@ -122,11 +122,11 @@ class RayCaster:
             return colours, solid
         for number, material in enumerate(texture.materials):
             mine = np.flatnonzero(texture.face_materials[faces] == number)
-            if material.picture is None or not len(mine):
+            if material.image is None or not len(mine):
                 continue
             places = texture.uv[corners[mine]]
             at, detail = _blended(places, uvs[mine]), np.zeros(len(mine))
-            height, width = material.picture.shape[:2]
+            height, width = material.image.shape[:2]
             for across, down in ((0.5, 0.0), (0.0, 0.5)):
                 ends = []
                 for sign in (-1, 1):

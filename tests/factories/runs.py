@@ -78,7 +78,7 @@ def choices(path: Path) -> dict[tuple[str, int], dict]:
     }
 
 
-def pictures(path: Path) -> dict[str, bytes]:
+def images(path: Path) -> dict[str, bytes]:
     """Return the contents of a run's images by file."""
     return {
         str(file.relative_to(path)): file.read_bytes() for file in (path / "views").rglob("*.png")

@@ -51,7 +51,7 @@ def small_siglip(folder, seed=0, text_width=32):
     return folder
 
 
-def noise_pictures(count, seed=0):
+def noise_images(count, seed=0):
     """Return random images of different sizes."""
     rng = np.random.default_rng(seed)
     return [

@@ -66,7 +66,7 @@ def drawn(scene, camera, width, height):
     projected = projected + 0.3 * np.eye(2)
     basis = harmonics_of(directions @ g.harmonics_axes.T, g.harmonics.shape[1])
     colours = np.maximum(0.5 + np.einsum("nk,nkc->nc", basis, g.harmonics.astype(float)), 0)
-    picture, light = np.zeros((height, width, 3)), np.ones((height, width))
+    image, light = np.zeros((height, width, 3)), np.ones((height, width))
     done, half = np.zeros((height, width), bool), np.full((height, width), -1)
     for i in np.argsort(local[:, 2], kind="stable"):
         if not local[i, 2] >= near:
@@ -88,10 +88,10 @@ def drawn(scene, camera, width, height):
         done[part] |= counts & (left < 1e-4)
         counts &= ~done[part]
         half[part] = np.where(counts & (light[part] > 0.5) & (left <= 0.5), i, half[part])
-        picture[part] += np.where(counts, alpha * light[part], 0)[..., None] * colours[i]
+        image[part] += np.where(counts, alpha * light[part], 0)[..., None] * colours[i]
         light[part] = np.where(counts, left, light[part])
-    picture += light[..., None] * np.array(BACKGROUND) / 255
-    return np.minimum(picture, 1) * 255, half
+    image += light[..., None] * np.array(BACKGROUND) / 255
+    return np.minimum(image, 1) * 255, half
 
 
 def psnr(one, other):

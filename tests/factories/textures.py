@@ -26,7 +26,7 @@ def plate(corners, uv=((0, 0), (1, 0), (1, 1), (0, 1))):
     return (np.array(corners, float), np.full((4, 3), 128), np.array([[0, 1, 2], [0, 2, 3]])), uv
 
 
-def pictured(parts, materials, numbers=None, tints=None):
+def has_image(parts, materials, numbers=None, tints=None):
     """Combine parts, as returned by `plate`, into a scene; `numbers` are their materials (default: the first)."""
     scene = mesh([part for part, _ in parts])
     numbers = [0] * len(parts) if numbers is None else numbers
@@ -41,7 +41,7 @@ def pictured(parts, materials, numbers=None, tints=None):
 def wall(material, uv=((0, 0), (1, 0), (1, 1), (0, 1)), at=2.0, tints=None):
     """Return a wall of 4 × 3 m, `at` metres ahead along +x, whose texture is upright as seen from the origin."""
     corners = [(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]
-    return pictured([plate(corners, uv)], [material], tints=tints)
+    return has_image([plate(corners, uv)], [material], tints=tints)
 
 
 def chequered_room(fields=40):
@@ -67,4 +67,4 @@ def chequered_room(fields=40):
         Material(chequered(4, 60, (20, 120, 60)), tint=(0.5, 1.0, 0.25, 1.0)),
         Material(None),
     ]
-    return pictured(parts, materials, [0, 1, 2, 3])
+    return has_image(parts, materials, [0, 1, 2, 3])

@@ -45,14 +45,14 @@ def dying(write, times):
     return write_and_die
 
 
-def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
+def work(runs: Path, config, kill_after_lines=None, kill_after_images=None):
     """Start or resume a run and complete it; die after a number of lines or images."""
     result = list_runs(runs)
     run = resume_run(RunData(result[-1]), {}) if result else start_run(config)
     if kill_after_lines is not None:
         writer.write_all = dying(writer.write_all, kill_after_lines)
-    if kill_after_pictures is not None:
-        run.log.pictures._write = dying(run.log.pictures._write, kill_after_pictures)
+    if kill_after_images is not None:
+        run.log.images._write = dying(run.log.images._write, kill_after_images)
     run.go(NullObserver(), make_engine)
     run.close()
 
@@ -106,7 +106,7 @@ def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random)
             later = {
                 "lines": {"kill_after_lines": 1},
                 "moments": {"kill_after_seconds": chance.uniform(0, usual)},
-                "pictures": {"kill_after_pictures": chance.randint(1, 24)},
+                "pictures": {"kill_after_images": chance.randint(1, 24)},
             }
             ended = attempt(runs, config, **later[mode])
             kills -= not ended

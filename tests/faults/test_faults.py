@@ -15,7 +15,7 @@ import pytest
 from conftest import mostly_slow
 from crashing_renderer import installed
 from factories import TREE
-from factories.runs import make_questions, outcome, pictures, transcripts
+from factories.runs import images, make_questions, outcome, transcripts
 
 from render_agent.runs.read import list_runs
 
@@ -71,7 +71,7 @@ class Ground:
         assert len(turns) == len(set(turns))
         assert transcripts(path) == transcripts(self.whole)
         assert outcome(path) == outcome(self.whole)
-        assert pictures(path) == pictures(self.whole)
+        assert images(path) == images(self.whole)
 
 
 @pytest.fixture(scope="module")

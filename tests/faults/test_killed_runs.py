@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from factories.runs import choices, outcome, pictures, transcripts
+from factories.runs import choices, images, outcome, transcripts
 
 from render_agent.runs.read import RunData
 
@@ -60,11 +60,11 @@ def assert_equals_undisturbed(found, name):
         assert choices(path) == choices(whole)
         assert outcome(path) == outcome(whole)
         assert beliefs(path) == beliefs(whole)
-        assert pictures(path) == pictures(whole)
+        assert images(path) == images(whole)
         numbers = [(line["question_id"], line["turn"]) for line in RunData(path).lines()]
         assert len(numbers) == len(set(numbers)) == count
     if name.endswith(",single"):
         assert count == LINES
         assert all(beliefs(whole).values())
     else:
-        assert any("candidate" in file for file in pictures(whole))
+        assert any("candidate" in file for file in images(whole))

@@ -87,7 +87,7 @@ def texts(result):
     return " ".join(block.text for block in result.content if block.type == "text")
 
 
-def pictures(result):
+def images(result):
     return [base64.b64decode(block.data) for block in result.content if block.type == "image"]
 
 
@@ -155,8 +155,8 @@ def test_results_are_the_messages_of_the_run_and_their_images(tmp_path):
     assert [block.type for block in results[0].content] == [piece["type"] for piece in pieces]
     assert texts(results[0]) == " ".join(p["text"] for p in pieces if p["type"] == "text")
     files = [piece["image"] for piece in pieces if piece["type"] == "image"]
-    assert pictures(results[0]) == [(folder / file).read_bytes() for file in files]
-    assert read == [*pictures(results[0]), *pictures(results[1])]
+    assert images(results[0]) == [(folder / file).read_bytes() for file in files]
+    assert read == [*images(results[0]), *images(results[1])]
     assert texts(results[1]) in texts(again)
     assert all(result.structured_content is None for result in results)
     assert len(run.states[0].turns) == 1  # `start` took no turn
@@ -293,7 +293,7 @@ def test_sight_check(tmp_path, monkeypatch, answers, finding):
             first = await client.call_tool("start")
             (entry,) = (await client.list_resources()).resources
             read = base64.b64decode((await client.read_resource(entry.uri)).contents[0].blob)
-            assert [read] == pictures(first)
+            assert [read] == images(first)
             assert entry.uri in texts(first)
             shown = [await client.call_tool("start", {"code": code}) for code in answers]
             await client.call_tool("answer", {"answer": "4", "done": True})
@@ -301,7 +301,7 @@ def test_sight_check(tmp_path, monkeypatch, answers, finding):
 
     checks, started = run_in_thread(session())
     assert len({texts(check) for check in checks}) == 1  # the same text beside different images
-    assert len({pictures(check)[0] for check in checks}) == len(checks)
+    assert len({images(check)[0] for check in checks}) == len(checks)
     assert "Turn 1" in texts(started)
     run = RunData(folders(tmp_path)[0])
     (check,) = run.sight_checks

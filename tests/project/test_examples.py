@@ -39,8 +39,8 @@ def call_here(name: str, folder: Path, capsys, monkeypatch, *words: str) -> str:
 
 
 def pixels(path: Path):
-    with Image.open(path) as picture:
-        return np.asarray(picture.convert("RGB"))
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def test_ask_a_scan(tmp_path, capsys, monkeypatch):
@@ -65,7 +65,7 @@ def test_look_around(tmp_path, capsys, monkeypatch):
     shown = [
         pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
     ]
-    assert len({picture.tobytes() for picture in shown}) == 5
+    assert len({image.tobytes() for image in shown}) == 5
 
 
 def test_look_around_a_splat_with_empty_views(tmp_path, capsys, monkeypatch):

@@ -84,14 +84,14 @@ def grid_lines(row, colour):
 @pytest.mark.parametrize("size", SIZES)
 def test_grid_lines_are_at_whole_metres(renderer, size):
     floor = mesh([box((-4.3, -3.1, -0.1), (5.2, 4.4, 0), FLOOR)])
-    picture, camera = TopView(renderer, size).draw(floor, None, ())
+    image, camera = TopView(renderer, size).draw(floor, None, ())
     metres = np.arange(-9.0, 10.0)
     zeros = np.zeros_like(metres)
     u = camera.project(np.column_stack([metres, zeros, zeros]), *size)[0][:, 0]
     v = camera.project(np.column_stack([zeros, metres, zeros]), *size)[0][:, 1]
     between_u, between_v = int((u[9] + u[10]) / 2), int((v[9] + v[10]) / 2)
-    seen_u = grid_lines(picture[between_v], FLOOR)
-    seen_v = grid_lines(picture[:, between_u], FLOOR)
+    seen_u = grid_lines(image[between_v], FLOOR)
+    seen_v = grid_lines(image[:, between_u], FLOOR)
     step = round(float(np.diff(seen_u).mean()) * camera.metres_per_pixel)
     assert step in (1, 2)
     assert seen_u.tolist() == [
@@ -106,16 +106,16 @@ def test_grid_lines_are_at_whole_metres(renderer, size):
 
 def test_axis_labels_give_the_position_of_a_box(renderer):
     size = 640, 480
-    picture, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
+    image, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
     plot = PlotArea.inside(*size)
-    red = where_is(picture, RED, 60)
+    red = where_is(image, RED, 60)
     columns, rows = (
-        grid_lines(picture[400], FLOOR) + 0.5,
-        grid_lines(picture[:, 480], FLOOR) + 0.5,
+        grid_lines(image[400], FLOOR) + 0.5,
+        grid_lines(image[:, 480], FLOOR) + 0.5,
     )
     words = [str(number) for number in range(-3, 8)]
-    x = [int(read_label(picture, (u, plot.bottom + 12), words, 15)) for u in columns]
-    y = [int(read_label(picture, (plot.left - 7, v), words, 15, "rm")) for v in rows]
+    x = [int(read_label(image, (u, plot.bottom + 12), words, 15)) for u in columns]
+    y = [int(read_label(image, (plot.left - 7, v), words, 15, "rm")) for v in rows]
     assert x == list(range(0, 5))
     assert y == list(range(2, -2, -1))
     centre_x, centre_y = (
@@ -130,9 +130,9 @@ def test_axis_labels_give_the_position_of_a_box(renderer):
 
 def wedge(top, camera):
     """Return the pixels of the camera's wedge on the map, relative to the camera."""
-    picture, map_camera = top.draw(room(), camera, ())
+    image, map_camera = top.draw(room(), camera, ())
     bare, _ = top.draw(room(), None, ())
-    rows, columns = np.nonzero((picture != bare).any(axis=2))
+    rows, columns = np.nonzero((image != bare).any(axis=2))
     place = map_camera.project(np.array([camera.position]), *top.size)[0][0]
     offsets = np.column_stack([columns, rows]) + 0.5 - place
     return offsets[np.hypot(*offsets.T) > 20]
@@ -155,16 +155,15 @@ def test_wedge_has_the_angle_of_the_field_of_view(renderer):
 def test_stops_are_numbered_at_their_positions(renderer):
     spots = [(0, -1.5), (4, -1.5), (4, 2), (2, 2), (0, 2), (0, 0.3), (2, 0.3), (4, 0.3)]
     trail = [Camera((x, y, 1.6), 90) for x, y in spots]
-    picture, map_camera = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
+    image, map_camera = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
     for number, camera in enumerate(trail, 1):
         place = map_camera.project(np.array([camera.position]), 640, 480)[0][0]
         height = 15 if number == len(trail) else 13
-        assert read_label(picture, place, [str(n) for n in range(1, 10)], height, reach=5) == str(
+        assert read_label(image, place, [str(n) for n in range(1, 10)], height, reach=5) == str(
             number
         )
     assert (
-        TopView(renderer, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes()
-        == picture.tobytes()
+        TopView(renderer, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes() == image.tobytes()
     )
 
 
@@ -201,10 +200,10 @@ def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
     scene = room(box((1.4, -0.4, 0.7), (2.6, 0.4, 0.75), GREEN), RED_BOX)
     if shape == "cloud":
         scene = as_cloud(scene)
-    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
-    assert not len(where_is(picture, CEILING, 40))
+    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    assert not len(where_is(image, CEILING, 40))
     corners = map_camera.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
-    table = where_is(picture, GREEN, 30)
+    table = where_is(image, GREEN, 30)
     expected = np.array(
         [corners[:, 0].min(), corners[:, 1].min(), corners[:, 0].max(), corners[:, 1].max()]
     )
@@ -213,15 +212,13 @@ def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
 
 
 def test_cut_walls_are_dark(renderer):
-    picture, map_camera = TopView(renderer, (640, 480)).draw(room(), None, ())
+    image, map_camera = TopView(renderer, (640, 480)).draw(room(), None, ())
     face, _ = map_camera.project(
         np.array([[-1, 0.5, 0], [5, 0.5, 0], [2.5, -2, 0], [2.5, 2.5, 0]]), 640, 480
     )
     for u, v in np.floor(face).astype(int):
         assert (
-            np.abs(picture[v - 1 : v + 2, u - 1 : u + 2].astype(int) - WALL_COLOUR)
-            .max(axis=2)
-            .min()
+            np.abs(image[v - 1 : v + 2, u - 1 : u + 2].astype(int) - WALL_COLOUR).max(axis=2).min()
             < 25
         )
 
@@ -242,8 +239,8 @@ def test_map_pixels_are_rounded_means_of_their_subpixels():
     composed[faces.repeat(SMOOTH, 0).repeat(SMOOTH, 1)] = FACE_COLOUR
     composed[lines] = WALL_COLOUR
     mean = composed.reshape(7, SMOOTH, 9, SMOOTH, 3).mean(axis=(1, 3))
-    picture = downscale(colours, lines, faces, WALL_COLOUR, FACE_COLOUR, (0,) * SMOOTH)
-    assert np.array_equal(picture, np.floor(mean + 0.5))
+    image = downscale(colours, lines, faces, WALL_COLOUR, FACE_COLOUR, (0,) * SMOOTH)
+    assert np.array_equal(image, np.floor(mean + 0.5))
 
 
 def test_cut_height_depends_on_ceiling_and_storey():
@@ -270,10 +267,10 @@ LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
 
 def test_cloud_surface_just_below_the_cut_is_not_in_the_section(renderer):
     scene = as_cloud(room(box((1, 0, 0), (2, 1, 1.98), RED), box((3, 0, 0), (4, 1, 2.2), BLUE)))
-    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
     (low, high), _ = map_camera.project(np.array([[1.5, 0.5, 2], [3.5, 0.0, 2]]), 640, 480)
-    assert tuple(picture[int(low[1]), int(low[0])]) == RED
-    edge = picture[int(high[1]) - 3 : int(high[1]) + 4, int(high[0])]
+    assert tuple(image[int(low[1]), int(low[0])]) == RED
+    edge = image[int(high[1]) - 3 : int(high[1]) + 4, int(high[0])]
     assert np.abs(edge.astype(int) - WALL_COLOUR).max(axis=1).min() < 40
 
 
@@ -292,11 +289,11 @@ def test_objects_taller_than_the_cut_have_cut_faces(renderer, ceiling):
     if not ceiling:
         lid = (scene.points[scene.faces][:, :, 2] > 2.65).all(axis=1)
         scene = replace(scene, faces=scene.faces[~lid])
-    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
 
     def colour(x, y):
         u, v = np.floor(map_camera.project(np.array([[x, y, 0]]), 640, 480)[0][0]).astype(int)
-        pixels = picture[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
+        pixels = image[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
         return tuple(np.median(pixels, axis=0).astype(int))
 
     for x, y in [(-0.5, -1.85), (3.5, -1.7), (-0.85, 1.7), (2.2, 0.2), (2.5, 2.55), (3.2, -0.4)]:
@@ -330,28 +327,28 @@ def test_cropping_does_not_change_cut_faces(seed):
 def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
     shelf = box((-1, -2, 0), (0, -1.2, 2.3), RED)
     scene = as_cloud(room(shelf), 0.1)
-    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
     (low, high), _ = map_camera.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
-    pixels = where_is(picture[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
+    pixels = where_is(image[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
     assert len(pixels) > 1000
     assert ((pixels > low) & (pixels < high)).all()
 
 
 @pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])
 def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
-    picture, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
+    image, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
     words = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
     plot = PlotArea.inside(640, 480)
     place = (plot.left + 20, plot.top / 2)
-    assert read_label(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
+    assert read_label(image, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
 
 
 @pytest.mark.parametrize(
     ("size", "has_key"), [((160, 120), True), ((128, 96), True), ((96, 72), False)]
 )
 def test_key_is_omitted_on_very_small_maps(renderer, size, has_key):
-    picture, _ = TopView(renderer, size).draw(room(), None, ())
-    above = picture[: PlotArea.inside(*size).top - 1]
+    image, _ = TopView(renderer, size).draw(room(), None, ())
+    above = image[: PlotArea.inside(*size).top - 1]
     assert bool(len(where_is(above, FACE_COLOUR, 3))) == has_key
 
 
@@ -394,8 +391,8 @@ def test_floor_plan_is_cached_and_released_with_its_scene(renderer):
 @pytest.mark.parametrize(("side", "step"), [(3.0, 1), (12.0, 1), (60.0, 5), (0.8, 0.1)])
 def test_grid_spacing_depends_on_scene_size(renderer, side, step):
     floor = mesh([box((0, 0, -0.1), (side, side, 0), FLOOR)])
-    picture, camera = TopView(renderer, (640, 480)).draw(floor, None, ())
+    image, camera = TopView(renderer, (640, 480)).draw(floor, None, ())
     row = int(camera.project(np.array([[0, side * 0.47, 0]]), 640, 480)[0][0, 1])
-    rows = [grid_lines(picture[row + offset], FLOOR) for offset in (0, 3)]
+    rows = [grid_lines(image[row + offset], FLOOR) for offset in (0, 3)]
     gaps = np.diff(min(rows, key=len)) * camera.metres_per_pixel
     assert gaps == pytest.approx(step, abs=2 * camera.metres_per_pixel)

@@ -42,7 +42,7 @@ def test_ego_view_is_the_unmodified_frame(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
     seen = viewer.ego(scene, camera)
     frame = viewer.renderer.draw(scene, camera, *SIZE)
-    assert np.array_equal(seen.picture, frame.colours)
+    assert np.array_equal(seen.image, frame.colours)
     assert np.array_equal(seen.depth, frame.depth)
     assert (seen.camera, seen.kind) == (camera, "ego")
 
@@ -53,26 +53,26 @@ def test_around_shows_each_direction_in_its_quarter(viewer, shape, yaw):
     scene = room(AHEAD, LEFT, RIGHT)
     scene = as_cloud(scene, 0.03) if shape == "cloud" else scene
     seen = viewer.around(scene, Camera(EYES, yaw))
-    sides = quarters(seen.picture)
+    sides = quarters(seen.image)
     order = ["ahead", "left", "behind", "right"]
     for name, colour, bearing in (("red", RED, 0), ("green", GREEN, 90), ("blue", BLUE, -90)):
         expected = order[(bearing - yaw) // 90 % 4]
         matching = [side for side, part in sides.items() if len(where_is(part, colour, 40)) > 200]
         assert matching == [expected], name
     assert seen.camera.yaw == yaw
-    assert seen.picture.shape == (480, 640, 3)
+    assert seen.image.shape == (480, 640, 3)
 
 
 def test_around_covers_all_directions(viewer):
     scene = room(AHEAD)
     for yaw in range(0, 360, 15):
-        seen = viewer.around(scene, Camera(EYES, yaw)).picture
+        seen = viewer.around(scene, Camera(EYES, yaw)).image
         assert len(where_is(seen, RED, 30)), yaw
 
 
 def test_wide_around_view_is_a_strip():
     strip = Viewer(Rasteriser(), (1280, 320), 75.0)
-    seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).picture
+    seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).image
     middles = [where_is(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
     assert middles == pytest.approx([160, 480, 800], abs=12)
     strip.close()
@@ -83,7 +83,7 @@ def test_every_quarter_is_labelled(size):
     viewer = Viewer(Rasteriser(), size, 75.0)
     scene = room()
     camera = Camera(EYES, 30)
-    seen = quarters(viewer.around(scene, camera).picture)
+    seen = quarters(viewer.around(scene, camera).image)
     for part in seen.values():
         band = part[: round(28 * size[1] / 480)]
         words = np.flatnonzero((band < 60).all(axis=2).any(axis=0))
@@ -102,10 +102,10 @@ def test_views_are_deterministic(viewer, kind, shape):
     viewer.draw("ego", scene, Camera((3.0, -1.0, 1.2), 200), [])
     other = Viewer(Rasteriser(threads=1), SIZE, 75.0)
     for again in (viewer.draw(kind, scene, camera, trail), other.draw(kind, scene, camera, trail)):
-        assert first.picture.tobytes() == again.picture.tobytes()
+        assert first.image.tobytes() == again.image.tobytes()
         assert first.camera == again.camera
-    assert first.picture.dtype == np.uint8
-    assert first.picture.shape == (480, 640, 3)
+    assert first.image.dtype == np.uint8
+    assert first.image.shape == (480, 640, 3)
     assert first.kind == kind
     other.close()
 
@@ -113,10 +113,10 @@ def test_views_are_deterministic(viewer, kind, shape):
 def test_modifying_an_image_does_not_affect_later_ones(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
     for kind in KINDS:
-        first = viewer.draw(kind, scene, camera).picture
+        first = viewer.draw(kind, scene, camera).image
         before = first.copy()
         first[:] = 0
-        assert np.array_equal(viewer.draw(kind, scene, camera).picture, before)
+        assert np.array_equal(viewer.draw(kind, scene, camera).image, before)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_real_scans_can_be_drawn_in_every_kind_of_view(name):
     x, y = scene.bounds[:, :2].mean(axis=0)
     camera = Camera((x, y, scene.floor + 1.2), 0, -10, vertical_from_horizontal(75, 320, 240))
     for kind in KINDS:
-        image = viewer.draw(kind, scene, camera, [camera.turned(90)]).picture
+        image = viewer.draw(kind, scene, camera, [camera.turned(90)]).image
         assert image.reshape(-1, 3).std(axis=0).min() > 8, kind
         assert len(np.unique(image.reshape(-1, 3), axis=0)) > 100, kind
     viewer.close()

@@ -12,7 +12,7 @@ from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.chat import image_files
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import WandererPolicy
-from render_agent.engines.token_estimate import picture_tokens
+from render_agent.engines.token_estimate import image_tokens
 from render_agent.engines.transformers.factory import (
     FEEDBACK,
     INSTRUCTIONS,
@@ -41,12 +41,12 @@ class Counting(ScriptedEngine):
 
     def __init__(self, policy):
         super().__init__(policy)
-        self.requests = self.replies = self.pictures = 0
+        self.requests = self.replies = self.images = 0
 
     def answer(self, requests):
         self.requests += len(requests)
         self.replies += sum(request.num_samples for request in requests)
-        self.pictures += sum(
+        self.images += sum(
             request.num_samples * len(image_files(list(request.messages))) for request in requests
         )
         return super().answer(requests)
@@ -79,12 +79,12 @@ def test_estimate_bounds_the_run(tmp_path, agent):
     assert engine.requests == said.requests
     assert engine.replies == said.reply_tokens // 64
     large = replace(config, image_size=(960, 720))
-    sides = [picture_tokens("", *one.image_size) for one in (config, large)]
+    sides = [image_tokens("", *one.image_size) for one in (config, large)]
     more = estimate(build(large), QUESTIONS, opening).prompt_tokens - said.prompt_tokens
     read, rest = divmod(more, sides[1] - sides[0])
     assert rest == 0
     least = 0.85 if agent == "show:3" else 1  # two moves may lead to the same view
-    assert least * read <= engine.pictures <= read
+    assert least * read <= engine.images <= read
 
     stored = list((path / "views").rglob("*.png"))
     assert 0.85 * count_images(parts, questions) <= len(stored)
@@ -136,7 +136,7 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "pictures", "candidates"),
+    ("options", "images", "candidates"),
     [
         ({"agent": "single", "verifier": ()}, 2 + 4, 1),
         ({"agent": "vote:3", "verifier": ()}, 2 + 4, 3),
@@ -147,13 +147,13 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
     ],
     ids=str,
 )
-def test_engine_capacity_covers_images_and_rows(tmp_path, options, pictures, candidates):
+def test_engine_capacity_covers_images_and_rows(tmp_path, options, images, candidates):
     config = config_of(tmp_path, **options)
     workload = build(config).workload
-    assert vllm_options(config, {}, workload.max_images).pictures == pictures
+    assert vllm_options(config, {}, workload.max_images).images == images
     loaded = load(small_model())
-    one = loaded.inputs.family.picture_tokens(*config.image_size, loaded.inputs.processor, {})
+    one = loaded.inputs.family.image_tokens(*config.image_size, loaded.inputs.processor, {})
     texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)
     assert estimate_dialogue_tokens(loaded, config, {}, workload) == candidates * (
-        texts + pictures * one
+        texts + images * one
     )

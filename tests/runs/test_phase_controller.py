@@ -249,19 +249,19 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
     run = start_run(make_config(tmp_path, questions, max_turns=3))
     drawn_ahead = threading.Event()
     engine = walking(4, batch_size=1)
-    answer, keep = engine.answer, run.log.pictures.save
+    answer, keep = engine.answer, run.log.images.save
 
-    def note(file, picture):
+    def note(file, image):
         if file.startswith("views/1/"):
             drawn_ahead.set()
-        return keep(file, picture)
+        return keep(file, image)
 
     def wait(requests):
         if (requests[0].dialogue_id, requests[0].turn) == ("0", 1):
             assert drawn_ahead.wait(timeout=30), "question 1 was not rendered meanwhile"
         return answer(requests)
 
-    run.log.pictures.save, engine.answer = note, wait
+    run.log.images.save, engine.answer = note, wait
     run.go(NullObserver(), lambda config, asked: engine)
     run.close()
     assert drawn_ahead.is_set()

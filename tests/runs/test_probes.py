@@ -8,7 +8,7 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import go_on, make_config, make_questions, play, transcripts, walking
 
-from render_agent.dialogue.chat import image_files as pictures_of
+from render_agent.dialogue.chat import image_files as images_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import ScriptedEngine
@@ -78,7 +78,7 @@ def test_probe_branches_off_after_its_turn(tmp_path, questions):
         assert reply["content"][0]["text"] == line["reply"]
         assert question["content"][0]["text"].startswith(line["happened"])
         assert question["content"][0]["text"] == line["probe"]["asked"]
-        assert not pictures_of([question])
+        assert not images_of([question])
         said = json.loads(line["probe"]["reply"])
         assert said["position"] == pytest.approx(line["camera"]["position"][:2], abs=0.01)
         for key, value in said.items():

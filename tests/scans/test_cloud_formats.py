@@ -272,11 +272,11 @@ def test_usd_texture_is_read(tmp_path):
     kind = Sdf.ValueTypeNames.TexCoord2fArray
     UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("st", kind, "faceVarying").Set(corners)
     material = UsdShade.Material.Define(stage, "/look")
-    surface, picture = (UsdShade.Shader.Define(stage, f"/look/{name}") for name in "sp")
+    surface, image = (UsdShade.Shader.Define(stage, f"/look/{name}") for name in "sp")
     surface.CreateIdAttr("UsdPreviewSurface")
-    picture.CreateIdAttr("UsdUVTexture")
-    picture.CreateInput("file", Sdf.ValueTypeNames.Asset).Set("./picture.png")
-    colour = picture.CreateOutput("rgb", Sdf.ValueTypeNames.Float3)
+    image.CreateIdAttr("UsdUVTexture")
+    image.CreateInput("file", Sdf.ValueTypeNames.Asset).Set("./picture.png")
+    colour = image.CreateOutput("rgb", Sdf.ValueTypeNames.Float3)
     surface.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).ConnectToSource(colour)
     material.CreateSurfaceOutput().ConnectToSource(surface.ConnectableAPI(), "surface")
     UsdShade.MaterialBindingAPI.Apply(mesh).Bind(material)
@@ -284,7 +284,7 @@ def test_usd_texture_is_read(tmp_path):
     scene = load_scene(tmp_path / "a.usda")
     assert scene.colours.tolist() == [[0, 0, 255], [255, 255, 0], [0, 255, 0], [255, 0, 0]]
     assert np.allclose(scene.texture.uv, np.array(corners) * [1, -1] + [0, 1])
-    assert np.array_equal(scene.texture.materials[0].picture[::16, ::16, :3], quarters)
+    assert np.array_equal(scene.texture.materials[0].image[::16, ::16, :3], quarters)
 
 
 def test_cloud_builder_limits_memory():

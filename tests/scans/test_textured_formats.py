@@ -123,8 +123,8 @@ def textured(**base):
 def test_glb_base_colour_texture_is_read(tmp_path, kind):
     scene = load_scene(glb(tmp_path, textured(), image_bytes(kind)))
     material = scene.texture.materials[0]
-    assert material.picture.shape == (64, 64, 4)
-    assert np.abs(material.picture[8, 8, :3].astype(int) - RED).max() <= 3
+    assert material.image.shape == (64, 64, 4)
+    assert np.abs(material.image[8, 8, :3].astype(int) - RED).max() <= 3
     assert material.wrap == ("clamp", "mirror")
     assert np.allclose(scene.texture.uv, UV)
     expected = [BLUE, YELLOW, GREEN, RED]
@@ -254,7 +254,7 @@ def test_invalid_texture_coordinates_are_noted(tmp_path):
     scene = load_scene(glb(tmp_path, textured(), image_bytes(), uv))
     assert any("texture coordinates" in note for note in scene.notes)
     is_plain = [
-        scene.texture.materials[number].picture is None for number in scene.texture.face_materials
+        scene.texture.materials[number].image is None for number in scene.texture.face_materials
     ]
     assert is_plain == [True, True]  # both faces use the corner
     assert np.isfinite(scene.texture.uv).all()
@@ -410,7 +410,7 @@ def test_obj_with_several_materials(tmp_path):
     path = tmp_path / "room.obj"
     path.write_text(OBJ)
     scene = load_scene(path)
-    with_image = [part for part in scene.texture.materials if part.picture is not None]
+    with_image = [part for part in scene.texture.materials if part.image is not None]
     assert len(with_image) == 1
     assert with_image[0].wrap == ("clamp", "clamp")
     at = {tuple(np.round(point, 3)): number for number, point in enumerate(scene.points)}

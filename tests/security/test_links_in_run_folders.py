@@ -98,11 +98,11 @@ def test_pipe_instead_of_a_file_does_not_block(run, name):
     os.mkfifo(run / name)
     with pytest.raises(RunLogError, match=name):
         RunData(run)
-    picture = next((run / "views").rglob("*.png"))
-    picture.unlink()
-    os.mkfifo(picture)
-    with pytest.raises(RunLogError, match=picture.name):
-        image_path(run, str(picture.relative_to(run)))
+    image = next((run / "views").rglob("*.png"))
+    image.unlink()
+    os.mkfifo(image)
+    with pytest.raises(RunLogError, match=image.name):
+        image_path(run, str(image.relative_to(run)))
 
 
 def test_pipe_in_a_report_is_replaced(run):
@@ -180,7 +180,7 @@ def test_image_names_of_a_run_are_valid(made):
     assert all(map(is_image_name, files))
 
 
-def linked_picture(run, victim):
+def linked_image(run, victim):
     """Replace an image of the run by a link to a file outside; return its name."""
     file = next(file for file in (run / "views" / "0").iterdir())
     file.unlink()
@@ -189,7 +189,7 @@ def linked_picture(run, victim):
 
 
 def test_images_are_not_read_through_a_link(run, victim):
-    file = linked_picture(run, victim)
+    file = linked_image(run, victim)
     with pytest.raises(RunLogError, match="leads out of"):
         image_path(run, file)
     with pytest.raises(RunLogError, match="leads out of"):
@@ -198,7 +198,7 @@ def test_images_are_not_read_through_a_link(run, victim):
 
 def test_linked_files_are_not_exported(run, victim, tmp_path):
     pytest.importorskip("inspect_ai")
-    linked_picture(run, victim)
+    linked_image(run, victim)
     with pytest.raises(RunLogError, match="leads out of"):
         export([RunData(run)], "inspect", tmp_path / "log.json", ExportOptions(embed=True))
     assert not (tmp_path / "log.json").exists()
@@ -209,7 +209,7 @@ def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
     log.go(NullObserver(), lambda config, asked: walking(1))
     log.close()
-    linked_picture(log.path, victim)
+    linked_image(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):
         merge_shards(tmp_path / "merged", [RunData(log.path)])
 

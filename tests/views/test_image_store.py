@@ -14,10 +14,10 @@ def test_safe_ids_are_file_names():
 def test_stored_images_are_read_back(tmp_path):
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
-    pictures = ImageStore(tmp_path)
-    pictures.save("views/a/0_ego.png", shown).result()
-    assert np.array_equal(np.asarray(pictures.get("views/a/0_ego.png")), shown)
-    pictures.close()
+    images = ImageStore(tmp_path)
+    images.save("views/a/0_ego.png", shown).result()
+    assert np.array_equal(np.asarray(images.get("views/a/0_ego.png")), shown)
+    images.close()
     assert np.array_equal(np.asarray(ImageStore(tmp_path).get("views/a/0_ego.png")), shown)
 
 
@@ -35,20 +35,20 @@ def test_unwritable_image_raises_run_log_error(tmp_path):
 
 def test_shared_image_is_not_written_concurrently(tmp_path):
     shown = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
-    pictures = ImageStore(tmp_path)
-    drawn = [pictures.save("views/scenes/room/0_top.png", shown) for _ in range(100)]
+    images = ImageStore(tmp_path)
+    drawn = [images.save("views/scenes/room/0_top.png", shown) for _ in range(100)]
     for written in drawn:
         written.result()
-    pictures.close()
+    images.close()
     assert [path.name for path in (tmp_path / "views/scenes/room").iterdir()] == ["0_top.png"]
 
 
 def test_evicted_images_are_read_from_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.views.image_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)
-    pictures = ImageStore(tmp_path)
-    for number, picture in enumerate(shown):
-        pictures.save(f"views/a/{number}_ego.png", picture)
-    for number, picture in enumerate(shown):
-        assert np.array_equal(np.asarray(pictures.get(f"views/a/{number}_ego.png")), picture)
-    pictures.close()
+    images = ImageStore(tmp_path)
+    for number, image in enumerate(shown):
+        images.save(f"views/a/{number}_ego.png", image)
+    for number, image in enumerate(shown):
+        assert np.array_equal(np.asarray(images.get(f"views/a/{number}_ego.png")), image)
+    images.close()

@@ -120,12 +120,12 @@ def test_blank_images_change_nothing_else(tmp_path, kind):
     assert all(ours[name].shape == theirs[name].shape for name in ours)
     assert len(ours) > 4
     if kind == "black":
-        assert not any(picture.any() for picture in ours.values())
+        assert not any(image.any() for image in ours.values())
     else:
-        values = np.concatenate([picture.ravel() for picture in ours.values()])
+        values = np.concatenate([image.ravel() for image in ours.values()])
         assert abs(values.mean() - 127.5) < 1
         assert set(values) == set(range(256))
-        assert len({picture.tobytes() for picture in ours.values()}) == len(ours)
+        assert len({image.tobytes() for image in ours.values()}) == len(ours)
     assert [note for note in result["notes"] if note not in results["notes"]] == [
         registry.load("picture stress", kind).note
     ]

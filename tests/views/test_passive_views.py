@@ -13,7 +13,7 @@ from render_agent import registry
 from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.chat import image_files
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.engines.token_estimate import picture_tokens, text_tokens
+from render_agent.engines.token_estimate import image_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build
 from render_agent.runs.preflight import count_images, disk_needed
@@ -202,7 +202,7 @@ def test_dry_run_counts_first_turn_images_once(tmp_path, capsys):
     assert dry_run(config) == 0
     output = json.loads(capsys.readouterr().out)
     assert len(image_files(output["messages"])) == 5
-    opening = text_tokens(output["messages"]) + 5 * picture_tokens("some", *config.image_size)
+    opening = text_tokens(output["messages"]) + 5 * image_tokens("some", *config.image_size)
     later = config.max_new_tokens + FOLLOWING_TOKENS  # per earlier turn, without images
     assert output["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
     assert output["drawing_seconds"] > 0

@@ -65,7 +65,7 @@ class EmbeddingVerifier(Verifier):
         scores = np.full((1, len(candidates)), np.nan)
         if not files:
             return Verdict(scores, reasons)
-        images = self.model.pictures([context.load_image(file) for file in files]).pooled
+        images = self.model.images([context.load_image(file) for file in files]).pooled
         queries = self._query_embeddings(self.model, context.state.question)
         similarity = (images @ queries.T).max(1)
         by_file = dict(zip(files, similarity.tolist(), strict=True))

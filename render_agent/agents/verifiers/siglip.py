@@ -61,14 +61,14 @@ class Siglip:
         description = describe_located(self.files)
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
-    def pictures(self, pictures: Sequence[Image]) -> Encoded:
+    def images(self, images: Sequence[Image]) -> Encoded:
         """Embed RGB images in one batch, halving the batch when memory runs out.
 
         Raises:
             EngineError: There is not enough memory for a single image.
         """
         parts: list[Encoded] = []
-        pending = [list(pictures)]
+        pending = [list(images)]
         while pending:
             batch = pending.pop(0)
             embeddings = self._encode_batch(batch)
@@ -100,12 +100,12 @@ class Siglip:
         # No attention mask: the model was trained to attend to padding tokens.
         return self._run(self.model.get_text_features, {"input_ids": tokens["input_ids"]})
 
-    def _encode_batch(self, pictures: list[Image]) -> Encoded | None:
+    def _encode_batch(self, images: list[Image]) -> Encoded | None:
         """Embed one batch; None if memory ran out."""
         from render_agent.engines.memory.faults import free_memory, is_out_of_memory
 
         try:
-            inputs = self.processor.image_processor(images=pictures, return_tensors="pt")
+            inputs = self.processor.image_processor(images=images, return_tensors="pt")
             return self._run(self.model.get_image_features, dict(inputs))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):

@@ -37,7 +37,7 @@ class Family:
     name: str
     model_types: tuple[str, ...]
     """Values of `model_type` in config.json."""
-    pictures: type[ImagePreprocessor] | None
+    images: type[ImagePreprocessor] | None
     """The image preprocessing; None if the processor has to see the whole prompt."""
     reuse: Literal["keys", "vision", "recompute"] = "keys"
     """The best exact reuse between turns: the KV cache (and recurrent states), vision features, or nothing."""
@@ -51,7 +51,7 @@ class Family:
     """True if some layers have a recurrent state instead of keys and values."""
     alone: bool = False
     """True if padding changes the results, so that a call of the model takes one prompt."""
-    picture_axis: int = 0
+    image_axis: int = 0
     """Axis along which the tensors of several images are concatenated."""
     thinking: Thinking = field(default_factory=Thinking)
     published: str | None = None
@@ -62,9 +62,9 @@ class Family:
     @property
     def options(self) -> tuple[str, ...]:
         """Names of the family's engine options."""
-        return () if self.pictures is None else self.pictures.options
+        return () if self.images is None else self.images.options
 
-    def picture_tokens(
+    def image_tokens(
         self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
     ) -> int:
         """Return the number of tokens that an image adds to a prompt, measured with a blank image.
@@ -75,9 +75,9 @@ class Family:
             processor: The model's processor.
             options: Engine options.
         """
-        if self.pictures is None:
+        if self.images is None:
             return _blank_image_tokens(width, height, processor)
-        cost = self.pictures(processor, options or {}).cost(width, height)
+        cost = self.images(processor, options or {}).cost(width, height)
         return cost.tokens + cost.around
 
 
@@ -156,7 +156,7 @@ FAMILIES = (
         ("idefics3", "smolvlm"),
         ImagePreprocessor,
         vision=False,
-        picture_axis=1,
+        image_axis=1,
     ),
     Family("Ovis 2", ("ovis2",), ImagePreprocessor, vision=False),
     Family(
@@ -173,7 +173,7 @@ FAMILIES = (
         NumberedImages,
         vision=False,
         recurrent=True,
-        picture_axis=3,
+        image_axis=3,
         published=r"minicpm-?v-?4[._]?6",
     ),
     Family("Aya Vision", ("aya_vision",), ImagePreprocessor),

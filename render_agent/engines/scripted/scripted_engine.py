@@ -12,7 +12,7 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.scripted.load_policy import find_policy
 from render_agent.engines.scripted.policy import Policy
-from render_agent.engines.token_estimate import picture_tokens
+from render_agent.engines.token_estimate import image_tokens
 from render_agent.options import RunConfig
 from render_agent.util.reasons import short_repr
 
@@ -27,7 +27,7 @@ class ScriptedEngine(BatchingEngine):
     Args:
         policy: Chooses the replies.
         batch_size: Largest number of requests per batch.
-        picture_tokens: Tokens to count per image; every word of a text counts as one token.
+        image_tokens: Tokens to count per image; every word of a text counts as one token.
         label: What errors call the policy.
     """
 
@@ -38,12 +38,12 @@ class ScriptedEngine(BatchingEngine):
         self,
         policy: Policy,
         batch_size: int = BATCH_SIZE,
-        picture_tokens: int = 0,
+        image_tokens: int = 0,
         label: str = "the policy",
     ) -> None:
         super().__init__(batch_size=batch_size)
         self.policy = policy
-        self.picture_tokens = picture_tokens
+        self.image_tokens = image_tokens
         self.label = label
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class ScriptedEngine(BatchingEngine):
             )
             return Reply(batch_size=batch_size, error=error_text)
         prompt_tokens = sum(
-            len(piece["text"].split()) if piece["type"] == "text" else self.picture_tokens
+            len(piece["text"].split()) if piece["type"] == "text" else self.image_tokens
             for message in request.messages
             for piece in message["content"]
         )
@@ -164,5 +164,5 @@ def make_scripted(
         SetupError: As in `find_policy`.
     """
     policy = find_policy(model)(questions, seed, config)
-    tokens = 0 if config is None else picture_tokens(model, *config.image_size)
+    tokens = 0 if config is None else image_tokens(model, *config.image_size)
     return ScriptedEngine(policy, batch_size, tokens)

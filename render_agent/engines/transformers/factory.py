@@ -34,7 +34,7 @@ def build_engine(
     options: Mapping[str, Any],
     tokens: int,
     memory: DeviceMemory | None = None,
-    picture_size: tuple[int, int] = (640, 480),
+    image_size: tuple[int, int] = (640, 480),
     reproducible: bool = False,
 ) -> TransformersEngine | ContinuousEngine:
     """Build the best engine for a model. All engines give the same replies.
@@ -45,7 +45,7 @@ def build_engine(
         batch_size: Maximum number of rows; None for as many as fit in memory.
         options: Engine options. `reuse` selects the engine; the default is the best for the model's family.
         tokens: Typical length of a complete dialogue, which determines how many run concurrently.
-        picture_size: Width and height of the images in pixels.
+        image_size: Width and height of the images in pixels.
         reproducible: Give all calls fixed shapes.
     """
     family = loaded.inputs.family
@@ -59,7 +59,7 @@ def build_engine(
         fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
         def build() -> ContinuousEngine:
-            budget, read_tokens = divide_memory(loaded, memory, fraction, picture_size)
+            budget, read_tokens = divide_memory(loaded, memory, fraction, image_size)
             return ContinuousEngine(
                 loaded,
                 budget=budget,
@@ -100,7 +100,7 @@ def estimate_dialogue_tokens(
     """
     width, height = config.image_size
     processor = loaded.inputs.processor
-    image = loaded.inputs.family.picture_tokens(width, height, processor, options)
+    image = loaded.inputs.family.image_tokens(width, height, processor, options)
     reply = min(config.max_new_tokens, USUAL_REPLY)
     thought = min(config.thinking_budget or 0, USUAL_REPLY)
     tokens = (

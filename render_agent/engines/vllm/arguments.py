@@ -60,7 +60,7 @@ class VllmOptions:
     """Maximum number of concurrent requests; None for the default of the device."""
     tensor_parallel: int = 1
     max_model_len: int | None = None
-    pictures: int = 32
+    images: int = 32
     """Maximum number of images per prompt."""
     thinking: str = AUTO
     thinking_budget: int | None = None
@@ -68,17 +68,15 @@ class VllmOptions:
     """Engine options."""
 
 
-def vllm_options(
-    config: RunConfig, engine_options: Mapping[str, Any], pictures: int
-) -> VllmOptions:
-    """Return the options for a run; `pictures` is the maximum number of images in a prompt."""
+def vllm_options(config: RunConfig, engine_options: Mapping[str, Any], images: int) -> VllmOptions:
+    """Return the options for a run; `images` is the maximum number of images in a prompt."""
     return VllmOptions(
         dtype=config.dtype,
         device=config.device,
         sequences=config.fixed_batch_size,
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        pictures=max(1, pictures),
+        images=max(1, images),
         thinking=config.thinking,
         thinking_budget=config.thinking_budget,
         options=engine_options,
@@ -163,7 +161,7 @@ def engine_arguments(
         "tensor_parallel_size": options.tensor_parallel,
         # -1: the longest that the model and the memory allow.
         "max_model_len": options.max_model_len or -1,
-        "limit_mm_per_prompt": {"image": options.pictures, "video": 0},
+        "limit_mm_per_prompt": {"image": options.images, "video": 0},
         "enable_prefix_caching": True,
         # The same library as in --engine transformers, so that the grammar is the same.
         "structured_outputs_config": {"backend": "guidance"},

@@ -58,7 +58,7 @@ class Prompts:
             thinking, options.get("chat_template_kwargs") or {}
         )
         self.marks = family.thinking.marks(self.tokenizer)
-        is_qwen = family.pictures is QwenImages
+        is_qwen = family.images is QwenImages
         # Qwen images are resized as in --engine transformers; vLLM preprocesses those of other families.
         self._form = QwenImages(processor, options) if is_qwen else None
         # With a reasoning parser, vLLM applies the schema only after the thought.

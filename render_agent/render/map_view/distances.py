@@ -71,7 +71,7 @@ def downscale(
             times faster.
     """
     height, width = faces.shape
-    picture = np.empty((height, width, 3), np.uint8)
+    image = np.empty((height, width, 3), np.uint8)
     times = len(subpixels)
     count = times * times
     for row in range(height):
@@ -95,5 +95,5 @@ def downscale(
                                 total += face_colour[channel]
                             else:
                                 total += colours[times * row + v, times * column + u, channel]
-                picture[row, column, channel] = total // count
-    return picture
+                image[row, column, channel] = total // count
+    return image

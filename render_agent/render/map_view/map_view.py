@@ -47,7 +47,7 @@ TICK_SPACE_PIXELS = 26.0  # minimum distance between grid lines
 class FloorPlan:
     """The fixed part of a map: the image, (H, W, 3) uint8, with grid and axes, and its camera."""
 
-    picture: NDArray[np.uint8]
+    image: NDArray[np.uint8]
     camera: MapCamera
 
 
@@ -73,7 +73,7 @@ class TopView:
             trail: Camera poses, oldest first, numbered from 1.
         """
         plan = self.plan(scene, camera)
-        image = Image.fromarray(plan.picture.copy())
+        image = Image.fromarray(plan.image.copy())
         poses = [*trail]
         if camera is not None and (not poses or poses[-1] != camera):
             poses.append(camera)

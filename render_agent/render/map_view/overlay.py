@@ -112,7 +112,7 @@ class Ticks:
     pixels: Sequence[float]
 
 
-def draw_grid(picture: NDArray[np.uint8], plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:
+def draw_grid(image: NDArray[np.uint8], plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:
     """Tint the pixels of an image, (H, W, 3), on grid lines, in place."""
     for ticks, vertical in ((x_ticks, True), (y_ticks, False)):
         for pixel in ticks.pixels:
@@ -122,8 +122,8 @@ def draw_grid(picture: NDArray[np.uint8], plot: PlotArea, x_ticks: Ticks, y_tick
                 if vertical
                 else np.s_[line, plot.left : plot.right]
             )
-            tint = picture[pixels] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
-            picture[pixels] = np.rint(tint)
+            tint = image[pixels] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
+            image[pixels] = np.rint(tint)
 
 
 def axes(image: Image.Image, plot: PlotArea, x_ticks: Ticks, y_ticks: Ticks) -> None:

@@ -71,7 +71,7 @@ def texturing(
         order: The scene's index of each face, (m,).
     """
     all_materials = () if texture is None else texture.materials
-    textured_materials = [part for part in all_materials if part.picture is not None]
+    textured_materials = [part for part in all_materials if part.image is not None]
     chains = [mip_levels(part) for part in textured_materials]
     flat = [
         _with_margin(level, part)
@@ -122,15 +122,15 @@ def alpha_cutoff(material: Material) -> float:
 
 def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
     """Return the mip levels, (h, w, 4) uint8 each, of a material's image multiplied by its tint, largest first."""
-    assert material.picture is not None
-    picture = np.ascontiguousarray(material.picture)
+    assert material.image is not None
+    image = np.ascontiguousarray(material.image)
     if material.tint[:3] != (1.0, 1.0, 1.0):
         shares = to_linear(np.arange(256, dtype=np.uint8))
         tables = [to_srgb(shares * share) for share in material.tint[:3]]
-        picture = np.stack(
-            [*(table[picture[..., i]] for i, table in enumerate(tables)), picture[..., 3]], axis=-1
+        image = np.stack(
+            [*(table[image[..., i]] for i, table in enumerate(tables)), image[..., 3]], axis=-1
         )
-    levels = [np.ascontiguousarray(picture)]
+    levels = [np.ascontiguousarray(image)]
     while max(levels[-1].shape[:2]) > 1:
         height, width = (max(1, side // 2) for side in levels[-1].shape[:2])
         smaller = np.empty((height, width, 4), np.uint8)
@@ -142,12 +142,12 @@ def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
 
 
 @kernel
-def _halve(picture: Any, light: Any, levels: Any, by_alpha: Any, smaller: Any) -> None:
+def _halve(image: Any, light: Any, levels: Any, by_alpha: Any, smaller: Any) -> None:
     """Write the next mip level: area-weighted averages in linear light.
 
     With `by_alpha`, texels are also weighted by their alpha, so that the colour of holes does not bleed.
     """
-    height, width = picture.shape[0], picture.shape[1]
+    height, width = image.shape[0], image.shape[1]
     rows, columns = smaller.shape[0], smaller.shape[1]
     tall, wide = height / rows, width / columns
     sums = np.empty(3, np.float64)
@@ -161,12 +161,12 @@ def _halve(picture: Any, light: Any, levels: Any, by_alpha: Any, smaller: Any) -
                 upright = min(r + 1.0, bottom) - max(np.float64(r), top)
                 for c in range(int(left), min(int(np.ceil(right)), width)):
                     area = upright * (min(c + 1.0, right) - max(np.float64(c), left))
-                    alpha += area * picture[r, c, 3]
+                    alpha += area * image[r, c, 3]
                     if by_alpha:
-                        area *= picture[r, c, 3] + 0.001
+                        area *= image[r, c, 3] + 0.001
                     total += area
                     for channel in range(3):
-                        sums[channel] += area * light[picture[r, c, channel]]
+                        sums[channel] += area * light[image[r, c, channel]]
             for channel in range(3):
                 step = int(sums[channel] / total * (len(levels) - 1) + 0.5)
                 smaller[row, column, channel] = levels[step]

@@ -40,7 +40,7 @@ NAME_FORMAT = "%Y%m%dT%H%M%S"  # name of a run folder: local time of creation, t
 class TurnLog(Protocol):
     """Records turns in a run folder, or sends them to the process that owns it."""
 
-    pictures: ImageStore
+    images: ImageStore
 
     def append(self, line: LogLine) -> None:
         """Append a turn, or the error that stopped a question. Not durable until `sync`."""
@@ -57,7 +57,7 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FolderLock(self.path)
-        self.pictures = ImageStore(self.path, self._lock.check)
+        self.images = ImageStore(self.path, self._lock.check)
         self._turns: FileIO | None = None
         self._pending: list[bytes] = []
 
@@ -138,7 +138,7 @@ class RunLog:
     def close(self) -> None:
         """Finish writing and unlock. Raises RunLogError if pending lines cannot be written."""
         try:
-            self.pictures.close()
+            self.images.close()
             self.sync()
         finally:
             if self._turns is not None:

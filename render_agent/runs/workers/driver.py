@@ -170,12 +170,12 @@ class Driver:
             for turn in state.turns
             for view in turn.views
         }
-        pictures = {
+        images = {
             file: image_path(self.log.path, file).read_bytes()
             for file, digest in files.items()
-            if self.log.pictures.is_saved(file, digest)
+            if self.log.images.is_saved(file, digest)
         }
-        batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
+        batch = TaskBatch([(state.question, state.turns) for state in states], images)
         logger.info("%s gets %s", slot.label, ", ".join(slot.scenes))
         self.observer.on_phase_start(self._phase(states[0]), states)
         slot.last_message_at = time.monotonic()
@@ -222,7 +222,7 @@ class Driver:
     def _handle(self, slot: WorkerSlot, message: Message) -> None:
         match message:
             case Drawn(file, png):
-                self.log.pictures.store(file, png)
+                self.log.images.store(file, png)
             case Turn():
                 state = self.states[message.question_id]
                 self.log.append(message)

@@ -38,7 +38,7 @@ class TaskBatch:
     """The questions of whole scenes with their turns so far, and the images of those turns."""
 
     questions: Sequence[tuple[Question, Sequence[Turn]]]
-    pictures: Mapping[str, bytes]
+    images: Mapping[str, bytes]
     """PNG data by path relative to the run folder. Missing images are rendered again."""
 
 
@@ -127,7 +127,7 @@ class Worker:
 
     def _play(self, batch: TaskBatch) -> None:
         self._clear()  # also removes the files of a worker that was killed in this slot
-        for file, png in batch.pictures.items():
+        for file, png in batch.images.items():
             atomic_write(self.folder / file, png, durable=False, remedy=RESUME)
         config = self.config
         states = [
@@ -145,7 +145,7 @@ class Worker:
         try:  # the driver's observer receives the forwarded lines
             self.setup.play(self.parts, self.engine, self.scenes, log, NullObserver(), states)
         finally:
-            log.pictures.close()
+            log.images.close()
 
     def _stream(self, work: Callable[[], None]) -> Iterator[list[Message]]:
         """Yield messages in batches while `work` runs in the engine's thread."""
@@ -180,8 +180,8 @@ class ForwardingImages(ImageStore):
         super().__init__(folder)
         self._send = send
 
-    def _write(self, file: str, picture: NDArray[Any]) -> None:
-        png = encode_png(picture)
+    def _write(self, file: str, image: NDArray[Any]) -> None:
+        png = encode_png(image)
         self.store(file, png)
         self._send(Drawn(file, png))
 
@@ -190,7 +190,7 @@ class ForwardingLog:
     """Log that sends lines to the driver, in order."""
 
     def __init__(self, folder: Path, send: Send) -> None:
-        self.pictures: ImageStore = ForwardingImages(folder, send)
+        self.images: ImageStore = ForwardingImages(folder, send)
         self._send = send
 
     def append(self, line: LogLine) -> None:

@@ -169,7 +169,7 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame
         measured.bounds,
         path,
         scan.origin,
-        texture=texture if texture is not None and texture.has_pictures else None,
+        texture=texture if texture is not None and texture.has_images else None,
         gaussians=scan.gaussians,
         normals=normals,
         notes=scan.notes,

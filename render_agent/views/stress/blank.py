@@ -20,9 +20,9 @@ class Black(ImageStress):
     note = "stress test: every image is black (--image-stress black)"
     faithful = False
 
-    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, images: ImageSink, seed: int) -> ImageSink:
         """Return a store of black images."""
-        return TransformingSink(pictures, lambda file, picture: np.zeros_like(picture))
+        return TransformingSink(images, lambda file, image: np.zeros_like(image))
 
 
 class Noise(ImageStress):
@@ -31,11 +31,9 @@ class Noise(ImageStress):
     note = "stress test: every image is noise (--image-stress noise)"
     faithful = False
 
-    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, images: ImageSink, seed: int) -> ImageSink:
         """Return a store of noise images."""
-        return TransformingSink(
-            pictures, lambda file, picture: noise_image(picture.shape, file, seed)
-        )
+        return TransformingSink(images, lambda file, image: noise_image(image.shape, file, seed))
 
 
 def noise_image(shape: tuple[int, ...], file: str, seed: int) -> RGBImage:

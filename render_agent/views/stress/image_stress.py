@@ -40,7 +40,7 @@ Paint = Callable[
 class ImageSink(Protocol):
     """Stores the images of a run."""
 
-    def save(self, file: str, picture: RGBImage) -> Future[None]:
+    def save(self, file: str, image: RGBImage) -> Future[None]:
         """Write an image, (H, W, 3), in the background; the future completes when it is on disk."""
         ...
 
@@ -127,9 +127,9 @@ class ImageStress(Choice):
         """Return the replacement of each original scene; other scenes are shown unchanged."""
         return {}
 
-    def wrap_store(self, pictures: ImageSink, seed: int) -> ImageSink:
+    def wrap_store(self, images: ImageSink, seed: int) -> ImageSink:
         """Return the store that saves the changed images."""
-        return pictures
+        return images
 
     def ground_truth(self, question: Question) -> str | None:
         """Return the correct answer for the scene shown; None if it is unknown."""
@@ -144,16 +144,16 @@ class ImageStress(Choice):
 class TransformingSink:
     """Stores a changed version of each rendered image."""
 
-    pictures: ImageSink
+    images: ImageSink
     paint: Paint
 
-    def save(self, file: str, picture: RGBImage) -> Future[None]:
+    def save(self, file: str, image: RGBImage) -> Future[None]:
         """Write the changed image."""
-        return self.pictures.save(file, self.paint(file, picture))
+        return self.images.save(file, self.paint(file, image))
 
     def is_saved(self, file: str, digest: str | None = None) -> bool:
         """Return True if an image is on disk, intact and, according to its SHA-256, unchanged."""
-        return self.pictures.is_saved(file, digest)
+        return self.images.is_saved(file, digest)
 
 
 class Real(ImageStress):

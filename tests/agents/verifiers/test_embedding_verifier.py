@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 import torch
-from factories.siglip import noise_pictures, small_siglip
+from factories.siglip import noise_images, small_siglip
 
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, text_queries
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
@@ -23,8 +23,8 @@ from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import SiglipEncoder
 
 HERE = Camera((0.0, 0.0, 1.6))
-PICTURES = noise_pictures(5)
-FILES = {f"views/{number}.png": picture for number, picture in enumerate(PICTURES)}
+PICTURES = noise_images(5)
+FILES = {f"views/{number}.png": image for number, image in enumerate(PICTURES)}
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def counted(model, monkeypatch, name):
 
 
 def test_batch_equals_single_images(model):
-    together = model.pictures(PICTURES)
-    alone = [model.pictures([picture]) for picture in PICTURES]
+    together = model.images(PICTURES)
+    alone = [model.images([image]) for image in PICTURES]
     np.testing.assert_allclose(
         together.pooled, np.concatenate([a.pooled for a in alone]), atol=1e-6
     )
@@ -112,12 +112,12 @@ def test_scores_equal_the_cosines_of_transformers(model, folder):
 
 
 def test_state_is_one_batch_and_texts_are_cached(model, monkeypatch):
-    pictures = counted(model, monkeypatch, "get_image_features")
+    images = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
     verifier = EmbeddingVerifier(model=model)
     first = verifier.score(context(question()), candidates([0, 3, None, 3, 1]))
     second = verifier.score(context(question()), candidates([1]))
-    assert pictures == [3, 1]  # an image shared by two candidates is embedded once
+    assert images == [3, 1]  # an image shared by two candidates is embedded once
     assert texts == [1]
     assert np.isnan(first.scores[0, 2])
     assert first.reasons == ("", "", "its view was not drawn", "", "")
@@ -132,7 +132,7 @@ def test_best_named_object_counts_or_else_the_question_text(model):
     assert text_queries(far) == ["a photo of a sofa", "a photo of a lamp"]
     wide = question("What is the size of this room?", "room_size_estimation")
     assert text_queries(wide) == [wide.text]
-    images = model.pictures(PICTURES).pooled
+    images = model.images(PICTURES).pooled
     for asked, texts in ((far, text_queries(far)), (wide, [wide.text])):
         verdict = EmbeddingVerifier(model=model).score(context(asked), candidates(range(5)))
         expected = (images @ model.texts(texts).pooled.T).max(1)
@@ -141,7 +141,7 @@ def test_best_named_object_counts_or_else_the_question_text(model):
 
 @pytest.mark.parametrize("max_batch", [1, 2, 3])
 def test_batch_is_halved_when_out_of_memory(model, monkeypatch, max_batch):
-    expected = model.pictures(PICTURES)
+    expected = model.images(PICTURES)
     real = model.model.get_image_features
     sizes = []
 
@@ -168,10 +168,10 @@ def test_single_image_out_of_memory_and_other_errors_propagate(model, monkeypatc
     monkeypatch.setattr(model.model, "get_image_features", failing)
     message = OUT_OF_MEMORY_MESSAGES[0]
     with pytest.raises(EngineError, match="single image"):
-        model.pictures(PICTURES)
+        model.images(PICTURES)
     message = "sizes do not match"
     with pytest.raises(RuntimeError, match="sizes do not match"):
-        model.pictures(PICTURES)
+        model.images(PICTURES)
 
 
 def test_models_of_other_types_are_rejected(tmp_path, folder):
@@ -189,19 +189,19 @@ def test_features_are_cached_last_hidden_states(folder, monkeypatch):
     assert (encoder.rows, encoder.columns, encoder.text, encoder.features) == (2, 2, 64, 32)
     model = encoder._model
     assert isinstance(model, Siglip)
-    pictures = counted(model, monkeypatch, "get_image_features")
+    images = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
     views = [View(n, "ego", f"views/{n}.png", HERE) for n in range(3)]
     questions = [question(), question("How many sofa(s) are in this room?")]
     pairs = [(EncoderInput(view, None, HERE), each) for each in questions for view in views]
     cache = FeatureCache(encoder, FILES.__getitem__)
     all_features = cache.features(pairs)
-    assert (pictures, texts) == ([3], [1, 1])
+    assert (images, texts) == ([3], [1, 1])
     assert all(
         first is second for first, second in zip(all_features, cache.features(pairs), strict=True)
     )
-    assert (pictures, texts) == ([3], [1, 1])
-    expected = model.pictures(PICTURES[:3]).each
+    assert (images, texts) == ([3], [1, 1])
+    expected = model.images(PICTURES[:3]).each
     for index, features in enumerate(all_features):
         np.testing.assert_allclose(features.patches, expected[index % 3], atol=1e-6)
         np.testing.assert_allclose(

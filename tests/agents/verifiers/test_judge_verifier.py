@@ -190,7 +190,7 @@ def asking(folder, questions):
     config = options(folder, questions)
     engine = make_engine(config, [])
 
-    def picture(file):
+    def image(file):
         pixels = np.random.default_rng(len(file) + sum(map(ord, file))).integers(
             0, 256, (64, 64, 3)
         )
@@ -200,7 +200,7 @@ def asking(folder, questions):
     for number, question in enumerate(check(build(config))[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        context = TurnContext(state, NextViews(shown, None, None), picture)
+        context = TurnContext(state, NextViews(shown, None, None), image)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
         candidates = [Candidate(n, "", None, "", None, view=one) for n, one in enumerate(drawn)]

@@ -150,20 +150,20 @@ def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kin
 def test_replies_to_black_images_do_not_depend_on_the_room(tmp_path):
     """With the same question and camera, replies about two rooms differ only because of the images."""
     replies = {}
-    for pictures in ("real", "black"):
+    for images in ("real", "black"):
         for scene in ("room01", "room03"):
             config = RunConfig(
                 ply=str(BUNDLED / f"{scene}.ply"),
                 question="How many chair(s) are in this room?",
                 start="2.5,1.5,1.5,90",
-                pictures=pictures,
+                images=images,
                 output=str(tmp_path / "runs"),
                 model=str(bundled_model()),
                 **MODEL_OPTIONS,
             )
             path, _ = play(config)
             (turns,) = transcripts(path).values()
-            replies[pictures, scene] = turns[0]["messages"], turns[0]["reply"]
+            replies[images, scene] = turns[0]["messages"], turns[0]["reply"]
     texts = {json.dumps(texts_of(messages)) for messages, _ in replies.values()}
     assert len(texts) == 1
     assert replies["black", "room01"][1] == replies["black", "room03"][1]

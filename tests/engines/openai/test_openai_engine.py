@@ -143,7 +143,7 @@ def test_request_contains_the_dialogue_and_the_exact_pixels(create):
 def test_image_is_encoded_once_until_its_question_is_retired(create):
     opened = []
 
-    def picture(file):
+    def image(file):
         opened.append(file)
         return speckled_file(file)
 
@@ -151,7 +151,7 @@ def test_image_is_encoded_once_until_its_question_is_retired(create):
 
     def turn(number):
         content = [chat.image_piece("64x64-1.png"), chat.image_piece(f"32x32-{number}.png")]
-        return Request(f"q{number}", 0, [chat.message("user", *content)], picture)
+        return Request(f"q{number}", 0, [chat.message("user", *content)], image)
 
     engine.generate([turn(1)])
     engine.generate([turn(1)])

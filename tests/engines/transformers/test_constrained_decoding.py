@@ -333,8 +333,8 @@ def test_valid_reply_is_not_changed(small, text):
     assert all(row.written == ids for row in rows)
 
 
-def make_request(seed, schema=SHORT, pictures=1, **more):
-    files = [f"64x{32 * (1 + seed % 3)}-{seed + n}.png" for n in range(pictures)]
+def make_request(seed, schema=SHORT, images=1, **more):
+    files = [f"64x{32 * (1 + seed % 3)}-{seed + n}.png" for n in range(images)]
     question = chat.text(f"Where is chair {seed}? " * (1 + seed % 4))
     messages = [chat.message("user", question, *map(chat.image_piece, files))]
     more = {"max_new_tokens": 120} | more

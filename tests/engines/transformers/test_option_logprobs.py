@@ -33,21 +33,21 @@ def loaded():
     return open_model(str(small_model()), dtype="float32", device="cpu")
 
 
-def request(turns, pictures, seed=0):
+def request(turns, images, seed=0):
     """Return a request of a dialogue with images distributed over its turns."""
-    chance = random.Random(100 * seed + 10 * turns + pictures)
+    chance = random.Random(100 * seed + 10 * turns + images)
     messages = [chat.message("system", chat.text("Explore the room."))]
     for turn in range(turns):
         if turn:
             messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
-        count = pictures // turns + (turn < pictures % turns)
+        count = images // turns + (turn < images % turns)
         files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(count)]
         question = chat.text("Where is the chair? " * chance.randint(1, 4))
         messages.append(chat.message("user", question, *map(chat.image_piece, files)))
-    return Request(f"q{seed}-{turns}-{pictures}", turns - 1, messages, speckled_file)
+    return Request(f"q{seed}-{turns}-{images}", turns - 1, messages, speckled_file)
 
 
-REQUESTS = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1, 3)]
+REQUESTS = [request(turns, images) for turns in (1, 2, 3) for images in (0, 1, 3)]
 
 
 def score(loaded, requests, choices, batch_size=16):

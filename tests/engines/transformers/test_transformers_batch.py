@@ -17,12 +17,12 @@ def engine():
     return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
 
 
-def dialogue(turns, pictures, seed=0):
+def dialogue(turns, images, seed=0):
     """Return the messages of a dialogue with images distributed over its turns at random."""
     chance = random.Random(seed)
     messages = [chat.message("system", chat.text("Explore the room."))]
     counts = [0] * turns
-    for _ in range(pictures):
+    for _ in range(images):
         counts[chance.randrange(turns)] += 1
     for turn in range(turns):
         if turn:
@@ -35,16 +35,16 @@ def dialogue(turns, pictures, seed=0):
     return messages
 
 
-def request(turns, pictures, seed=0, **more):
+def request(turns, images, seed=0, **more):
     more = {"max_new_tokens": 16} | more
-    messages = dialogue(turns, pictures, seed)
+    messages = dialogue(turns, images, seed)
     return Request(f"q{seed}", turns - 1, messages, speckled_file, **more)
 
 
 MIXED = [
-    request(turns, pictures, seed=10 * turns + pictures)
+    request(turns, images, seed=10 * turns + images)
     for turns in (1, 2, 3)
-    for pictures in (0, 1, 2, 3)
+    for images in (0, 1, 2, 3)
 ]
 
 

@@ -180,11 +180,11 @@ def extremely_wide(file):
 
 
 @pytest.mark.parametrize(
-    ("picture", "reason"),
+    ("image", "reason"),
     [(unreadable, "cannot identify image file"), (extremely_wide, "aspect ratio")],
 )
-def test_broken_image_fails_only_its_request(engine, expected, picture, reason):
-    broken = [*REQUESTS[:5], request(5, load_image=picture), *REQUESTS[6:]]
+def test_broken_image_fails_only_its_request(engine, expected, image, reason):
+    broken = [*REQUESTS[:5], request(5, load_image=image), *REQUESTS[6:]]
     replies = engine.generate(broken)
     assert reason in replies[5].error
     assert "\n" not in replies[5].error

@@ -206,11 +206,11 @@ def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "pictures",
+    "images",
     ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
 )
-def test_images_without_the_room_reveal_nothing(tmp_path, pictures):
-    run = Run(tmp_path, pictures=pictures, image_size=(64, 48), type=FEW)
+def test_images_without_the_room_reveal_nothing(tmp_path, images):
+    run = Run(tmp_path, pictures=images, image_size=(64, 48), type=FEW)
     for question, reply in run.last():
         assert len(run.turns[question.id]) == 1
         named = question_categories(question) or ("room",)

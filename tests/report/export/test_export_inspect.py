@@ -45,13 +45,13 @@ def test_log_has_the_same_figures_as_the_run(run, log, tmp_path, ending):
         assert sample.turn_count == row["turns"]
         roles = [message.role for message in sample.messages]
         assert roles == ["system", *(["user", "assistant"] * row["turns"])]
-        pictures = [
+        images = [
             piece.image
             for message in sample.messages
             for piece in message.content_list
             if piece.type == "image"
         ]
-        assert pictures == [str(run / view.file) for view in state.views]
+        assert images == [str(run / view.file) for view in state.views]
     (usage,) = read.stats.model_usage.values()
     totals = results["totals"]["tokens"]
     assert usage.input_tokens + usage.input_tokens_cache_read == totals["in"]
@@ -75,9 +75,9 @@ def test_embed_stores_images_in_the_log(run, log, tmp_path):
     (sample,) = log.read_eval_log(str(tmp_path / "a.eval"), resolve_attachments=True).samples
     (state,) = (state for state in RunData(run).states if state.id == "3")
     pieces = [piece for message in sample.messages for piece in message.content_list]
-    pictures = [piece.image for piece in pieces if piece.type == "image"]
-    for picture, view in zip(pictures, state.views, strict=True):
-        head, _, data = picture.partition(",")
+    images = [piece.image for piece in pieces if piece.type == "image"]
+    for image, view in zip(images, state.views, strict=True):
+        head, _, data = image.partition(",")
         assert head == "data:image/png;base64"
         assert base64.b64decode(data) == (run / view.file).read_bytes()
 

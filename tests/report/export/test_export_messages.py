@@ -21,7 +21,7 @@ def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("run"))
 
 
-def pictures_of(line):
+def images_of(line):
     pieces = [piece for entry in line["messages"] for piece in entry["content"]]
     return [piece["image"] for piece in pieces if piece["type"] == "image"]
 
@@ -51,11 +51,11 @@ def test_image_paths_are_relative_to_the_file(run, tmp_path):
     export(run, "--format", "messages", "--to", tmp_path / "deep" / "a.jsonl")
     lines = json_lines(tmp_path / "deep" / "a.jsonl")
     shown = [len(state.views) for state in RunData(run).states]
-    assert [len(pictures_of(line)) for line in lines] == shown
+    assert [len(images_of(line)) for line in lines] == shown
     for line in lines:
-        for picture in pictures_of(line):
-            assert not picture.startswith("/")
-            assert (tmp_path / "deep" / picture).read_bytes().startswith(b"\x89PNG")
+        for image in images_of(line):
+            assert not image.startswith("/")
+            assert (tmp_path / "deep" / image).read_bytes().startswith(b"\x89PNG")
 
 
 def test_correct_and_least_score_select_questions(run, tmp_path):
@@ -105,16 +105,16 @@ def test_without_thinking_removes_thinking_blocks(run, tmp_path):
 def test_chat_template_accepts_every_line(run, tmp_path, monkeypatch):
     tokenizer = published_tokenizer(test_data("qwen"))
     tokenizer.chat_template = CHAT_TEMPLATE
-    picture, begin, end = tokenizer.convert_tokens_to_ids(
+    image, begin, end = tokenizer.convert_tokens_to_ids(
         ["<|image_pad|>", "<|im_start|>", "<|im_end|>"]
     )
     monkeypatch.chdir(tmp_path)
     export(run, "--format", "messages", "--to", "a.jsonl")
     for line in json_lines(tmp_path / "a.jsonl"):
         read = tokenizer.apply_chat_template(line["messages"], return_dict=True)["input_ids"]
-        assert read.count(picture) == len(pictures_of(line)) > 0
+        assert read.count(image) == len(images_of(line)) > 0
         assert read.count(begin) == read.count(end) == len(line["messages"])
-        for file in pictures_of(line):
+        for file in images_of(line):
             with Image.open(file) as opened:
                 assert opened.size == (96, 72)
 

@@ -83,8 +83,8 @@ def test_recording_has_scene_path_views_and_replies(run, tmp_path):
     way = found["/world/path"]["LineStrips3D:strips"][-1][0]
     assert np.allclose(way, [turn.camera_before.position for turn in state.turns], atol=1e-6)
     ego = [view for view in state.views if view.kind == "ego"]
-    pictures = [bytes(blobs[0]) for blobs in found["/world/camera"]["EncodedImage:blob"] if blobs]
-    assert pictures == [(run / view.file).read_bytes() for view in ego]
+    images = [bytes(blobs[0]) for blobs in found["/world/camera"]["EncodedImage:blob"] if blobs]
+    assert images == [(run / view.file).read_bytes() for view in ego]
     moved = [entry[0] for entry in found["/world/camera"]["Transform3D:translation"] if entry]
     assert np.allclose(moved, [view.camera.position for view in ego], atol=1e-6)
     lens = np.array(found["/world/camera"]["Pinhole:image_from_camera"][0][0]).reshape(3, 3).T

@@ -38,13 +38,13 @@ def test_links_and_images_resolve_inside_the_run(run):
     place = run.path / "report"
     pages = [*place.rglob("*.html")]
     assert len(pages) == 1 + 6
-    pictures = 0
+    images = 0
     for page in pages:
         found = assert_whole(page).found
-        pictures += sum(tag == "img" for tag, _, _ in found)
+        images += sum(tag == "img" for tag, _, _ in found)
         files = [(page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in found]
         assert all(file.is_relative_to(run.path) for file in files)
-    assert pictures >= 6 * 2
+    assert images >= 6 * 2
 
 
 def test_report_replaces_modified_files_and_links(run, tmp_path):

@@ -81,8 +81,8 @@ def test_candidates_have_images_and_scores(page, lookahead):
         assert shown.count() == len(own) == 3
         for place, candidate in enumerate(own):
             one = shown.nth(place)
-            pictures = [image.get_attribute("src") for image in one.locator("img").all()]
-            assert pictures == [f"../../{c.view.file}" for c in (candidate,) if c.view]
+            images = [image.get_attribute("src") for image in one.locator("img").all()]
+            assert images == [f"../../{c.view.file}" for c in (candidate,) if c.view]
             taken = one.locator("> figure .mark.taken").all_inner_texts()
             assert taken == (["✓ chosen"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:

@@ -204,8 +204,8 @@ def test_all_links_resolve(two):
     pages = [two, *sorted((two.parent / "questions").iterdir())]
     assert len(pages) == 5
     targets = [assert_whole(file) for file in pages]
-    pictures = [value for _, name, value in targets[1].found if name == "src"]
-    assert any("/views/" in value for value in pictures)
+    images = [value for _, name, value in targets[1].found if name == "src"]
+    assert any("/views/" in value for value in images)
 
 
 def test_pages_link_to_the_reports_of_the_runs(runs, two):

@@ -108,8 +108,8 @@ def test_formatted_json_is_collapsed(page, plain):
 def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     runs = [
-        answered(tmp_path, "3", questions, limit=1, pictures=pictures).path
-        for pictures in ("real", "black", "noise")
+        answered(tmp_path, "3", questions, limit=1, pictures=images).path
+        for images in ("real", "black", "noise")
     ]
     said = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])
     assert said.exit_code == 0, said.output

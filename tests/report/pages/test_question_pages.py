@@ -194,14 +194,14 @@ def test_turn_shows_reply_action_result_and_views(page, report, lines):
     tokens = lines["3"][0]["tokens"]
     cost = f"{tokens['in']:,} input tokens, {tokens['out']} output tokens"
     assert cost in first.inner_text()
-    pictures = page.locator(".view img")
-    assert [p.get_attribute("alt").split(":")[0] for p in pictures.all()] == [
+    images = page.locator(".view img")
+    assert [p.get_attribute("alt").split(":")[0] for p in images.all()] == [
         f"View {n}" for n in (0, 1, 2, 3, 1, 4)
     ]
     yaw = lines["3"][0]["views"][1]["camera"]["yaw"]
-    assert f"yaw {yaw:.0f}°, pitch 0°" in pictures.nth(1).get_attribute("alt")
-    assert {p.get_attribute("loading") for p in pictures.all()} == {"lazy"}
-    assert {p.get_attribute("width") for p in pictures.all()} == {"96"}
+    assert f"yaw {yaw:.0f}°, pitch 0°" in images.nth(1).get_attribute("alt")
+    assert {p.get_attribute("loading") for p in images.all()} == {"lazy"}
+    assert {p.get_attribute("width") for p in images.all()} == {"96"}
     assert "shown again" in page.locator("#turn-4 figcaption").inner_text()
 
 

@@ -163,7 +163,7 @@ def test_boxes_are_marked_as_seen_per_turn(page_file):
 @pytest.mark.parametrize("size", [(320, 240), (320, 120)])
 def test_around_view_has_four_parts(size, small_scene):
     renderer = Rasteriser()
-    picture, ahead = draw_around(renderer, small_scene, Camera((1, 1, 0.5), 30, 0, 60), size)
+    image, ahead = draw_around(renderer, small_scene, Camera((1, 1, 0.5), 30, 0, 60), size)
     parts = page_data._parts(View(0, "around", "views/0.png", ahead), size, "")
     assert len(parts) == 4
     for number, part in enumerate(parts):
@@ -172,7 +172,7 @@ def test_around_view_has_four_parts(size, small_scene):
         assert part["position"] == pytest.approx(own.position)
         assert part["fov"] == own.vertical_fov
         drawn = renderer.draw(small_scene, own, width, height).colours
-        shown = picture[top : top + height, left : left + width]
+        shown = image[top : top + height, left : left + width]
         words = height // 5  # its label is at the top
         assert np.array_equal(shown[words:], drawn[words:])
 
@@ -200,8 +200,8 @@ def test_camera_view_matches_the_image(opened, page_file, tmp_path):
     page, _ = opened(page_file)
     source = page.locator("details.view3d .stage img").get_attribute("src")
     seen = stood(page, tmp_path / "seen.png")
-    with Image.open((page_file.parent / source).resolve()) as picture:
-        view = picture.convert("RGB").resize((seen.shape[1], seen.shape[0]))
+    with Image.open((page_file.parent / source).resolve()) as image:
+        view = image.convert("RGB").resize((seen.shape[1], seen.shape[0]))
     # Compare at low resolution: lines are drawn over the 3D view, and its scan can be simplified.
     small = (32, 24)
     coarse = [np.asarray(Image.fromarray(np.asarray(p)).resize(small), float) for p in (seen, view)]

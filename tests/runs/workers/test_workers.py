@@ -18,10 +18,10 @@ from factories.models import bundled_model
 from factories.runs import (
     NullObserver,
     go_on,
+    images,
     make_config,
     make_questions,
     outcome,
-    pictures,
     transcripts,
 )
 from factories.states import question, turn
@@ -145,7 +145,7 @@ def assert_no_duplicates(path):
 def assert_equal(path, reference):
     assert transcripts(path) == transcripts(reference)
     assert outcome(path) == outcome(reference)
-    assert pictures(path) == pictures(reference)
+    assert images(path) == images(reference)
     assert not [*path.glob("views/**/.*")]
 
 
@@ -279,7 +279,7 @@ def test_stalled_worker_is_replaced(tmp_path, ray, single_process, monkeypatch):
     model = policy(tmp_path, dies(1, "SIGSTOP"))
     path = play(rooms(tmp_path, model=model, workers=2))
     assert transcripts(path) == transcripts(single_process)
-    assert pictures(path) == pictures(single_process)
+    assert images(path) == images(single_process)
     assert assert_no_duplicates(path)
 
 
@@ -302,7 +302,7 @@ def test_scene_that_kills_workers_fails_alone_and_can_be_retried(tmp_path, ray, 
     assert "room01" in errors.pop()
     go_on(path, workers=1)
     assert transcripts(path) == transcripts(single_process)
-    assert pictures(path) == pictures(single_process)
+    assert images(path) == images(single_process)
     assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
@@ -352,7 +352,7 @@ def test_killed_driver_leaves_no_processes_and_its_run_resumes(tmp_path, single_
     (tmp_path / "eventful.file").touch()
     go_on(path, workers=1)
     assert transcripts(path) == transcripts(single_process)
-    assert pictures(path) == pictures(single_process)
+    assert images(path) == images(single_process)
     assert assert_no_duplicates(path)
 
 

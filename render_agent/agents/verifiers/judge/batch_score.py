@@ -238,11 +238,11 @@ def _faults(names: set[str], load_image: Callable[[str], Image.Image]) -> dict[s
 
 
 def _messages(
-    system: str, user: str, earlier: Sequence[str], picture: str, form: str
+    system: str, user: str, earlier: Sequence[str], image: str, form: str
 ) -> list[Message]:
     """Return the messages about an image: the fixed prompt, the earlier views, then the image to judge."""
     pieces = [chat.text("Earlier views:"), *map(chat.image_piece, earlier)] if earlier else []
-    pieces += [chat.text("The view to judge:"), chat.image_piece(picture)]
+    pieces += [chat.text("The view to judge:"), chat.image_piece(image)]
     message = chat.message("user", chat.text(user), *pieces, chat.text(form))
     return [chat.message("system", chat.text(system)), message] if system.strip() else [message]
 

@@ -73,7 +73,7 @@ def _why_batch_differs(model: Any) -> str | None:
 
     def request(text: str, *files: str) -> Request:
         pieces = [chat.text(text), *(chat.image_piece(file) for file in files)]
-        plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
+        plain = Request(text, 0, [chat.message("user", *pieces)], _load_image)
         return replace(misalign(model, plain), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
@@ -95,7 +95,7 @@ def _why_batch_differs(model: Any) -> str | None:
     return f"scores in a batch differ by {difference:.2g} of their range"
 
 
-def _picture(file: str) -> Any:
+def _load_image(file: str) -> Any:
     from PIL import Image
 
     slope = Image.linear_gradient("L").resize((96, 64))

@@ -40,7 +40,7 @@ def fit_cost(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
 
 
 def divide_memory(
-    loaded: LoadedModel, memory: DeviceMemory, fraction: float, picture_size: tuple[int, int]
+    loaded: LoadedModel, memory: DeviceMemory, fraction: float, image_size: tuple[int, int]
 ) -> tuple[int, int]:
     """Return the size of the KV cache in bytes, and the tokens per prefill call of images with this size in pixels.
 
@@ -49,7 +49,7 @@ def divide_memory(
     limit_allocator(loaded.model.device, fraction)
     free = spare(memory, fraction + RESERVE_FRACTION.get(loaded.model.device.type, 0))
     with stage("measuring memory", announce=True):
-        cost = _measure_cost(loaded, memory, picture_size)
+        cost = _measure_cost(loaded, memory, image_size)
     if cost is None:
         # Even the smallest probe did not fit; prompts will be prefilled one at a time.
         return round((1 - PREFILL_FRACTION) * free), 1
@@ -62,14 +62,14 @@ def divide_memory(
 
 
 def _measure_cost(
-    loaded: LoadedModel, memory: DeviceMemory, picture_size: tuple[int, int]
+    loaded: LoadedModel, memory: DeviceMemory, image_size: tuple[int, int]
 ) -> tuple[float, float] | None:
     """Measure the memory of prefill with two prompts; return None if not even the first one fits."""
     points = []
     for num_images in GPU_PROBE_IMAGES.get(loaded.model.device.type, PROBE_IMAGES):
         with measure_peak(memory) as needed:
             tokens = attempt(
-                partial(_prefill_probe, loaded, num_images, picture_size), loaded.model.device
+                partial(_prefill_probe, loaded, num_images, image_size), loaded.model.device
             )
         if isinstance(tokens, Fault):
             LOG.warning("a prompt with %d images does not fit: %s", num_images, tokens.reason)

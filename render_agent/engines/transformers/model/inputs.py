@@ -100,7 +100,7 @@ class PromptBuilder:
         self.family = family_of(model_type)
         self.pins = pins
         self.template: Mapping[str, Any] = (options or {}).get("chat_template_kwargs") or {}
-        make = self.family.pictures
+        make = self.family.images
         self.form: ImagePreprocessor | None = make(processor, options or {}) if make else None
         self.image_cache: ByteCache[Tensors] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         self._escape_special_tokens = special_token_escaper(self.tokenizer)
@@ -182,7 +182,7 @@ class PromptBuilder:
             for name, values in rows.items()
         }
         if images := [image.values() for prompt in prompts for image in prompt.images]:
-            tensors |= concatenate(images, self.family.picture_axis)
+            tensors |= concatenate(images, self.family.image_axis)
         return BatchFeature(tensors)
 
     @cached_property

@@ -85,7 +85,7 @@ class GpuGaussians:
             splat = self._uploaded[scene] = self._upload(scene, scene.gaussians)
         pose, intrinsics, near = _pinhole(camera, width, height)
         with self._torch.no_grad():
-            picture, light, _ = self._gsplat.rasterization(
+            image, light, _ = self._gsplat.rasterization(
                 splat.points,
                 splat.rotations,
                 splat.scales,
@@ -100,9 +100,9 @@ class GpuGaussians:
                 camera_model="ortho" if isinstance(camera, MapCamera) else "pinhole",
             )
             background = self._tensor(np.array(BACKGROUND) / 255)
-            colours = picture[0, ..., :3] + (1 - light[0]) * background
+            colours = image[0, ..., :3] + (1 - light[0]) * background
             shades = (colours.clamp(0, 1) * 255 + 0.5).to(self._torch.uint8).cpu().numpy()
-            depth = picture[0, ..., 3].masked_fill(light[0, ..., 0] < HALF, math.inf)
+            depth = image[0, ..., 3].masked_fill(light[0, ..., 0] < HALF, math.inf)
             return Frame(shades, depth.float().cpu().numpy())
 
     def _colours(self, splat: _GpuGaussians, camera: Camera | MapCamera) -> Any:

@@ -123,7 +123,7 @@ def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> ScenePl
 
 
 def _png(plan: FloorPlan) -> bytes:
-    image = Image.fromarray(plan.picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
+    image = Image.fromarray(plan.image).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=3)
     return file.getvalue()

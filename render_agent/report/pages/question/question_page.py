@@ -92,7 +92,7 @@ def _write(task: PageTask) -> None:
                 "question.html",
                 task.frame | task.about,
                 root=root,
-                pictures=f"{root}../",
+                images=f"{root}../",
                 q=QuestionView(state, row_of(state), diagnosis, plan, task.parts),
                 before=before,
                 after=after,

@@ -204,15 +204,15 @@ class QuestionView:
         """Comparison of the answer with the one implied by its last map."""
         return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
 
-    def in_3d(self, pictures: str) -> str | None:
+    def in_3d(self, images: str) -> str | None:
         """Return the data of its 3D view as JSON; None if there is none.
 
         Args:
-            pictures: Relative path from the page to the run folder.
+            images: Relative path from the page to the run folder.
         """
         if self.plan is None or self.plan.scene is None:
             return None
-        data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
+        data = view_data(self.state, self.diagnosis, self.size, images, passive=self.passive)
         return None if data is None else json.dumps(data)
 
     def name(self, box: NamedBox) -> str:

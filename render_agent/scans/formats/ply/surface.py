@@ -84,7 +84,7 @@ def add_surface(
     )
     if triangles.uv is not None or vertex_uv is not None:
         textured = _textured(path, images, scan, faces, triangles, vertex_uv, in_child=in_child)
-        if textured.texture is not None and textured.texture.has_pictures:
+        if textured.texture is not None and textured.texture.has_images:
             declared.use(*(f"texture {name}" for name in images), "face texnumber")
             if scan.colours is not None:
                 declared.add("vertex colours (the texture is used)")

@@ -150,32 +150,32 @@ def _webp_size(start: bytes) -> tuple[int, int]:
     return sides[0] & 0x3FFF, sides[1] & 0x3FFF
 
 
-def fit_images(pictures: Sequence[EncodedImage], *, in_child: bool) -> bool:
+def fit_images(images: Sequence[EncodedImage], *, in_child: bool) -> bool:
     """Choose downscaling steps so that all images fit the limits; return True if any is downscaled.
 
     Args:
-        pictures: The images of a scan.
+        images: The images of a scan.
         in_child: Whether this is a child process.
 
     Raises:
         NeedsChildProcess: Decoding needs a child process.
         ScanRejectedError: The images are too large even for that.
     """
-    for picture in pictures:
-        while max(picture.size) > MAX_SIDE * picture.step:
-            picture.step *= 2
-    while sum(picture.texels for picture in pictures) > MAX_TEXELS:
-        largest = max(pictures, key=lambda picture: picture.texels)
+    for image in images:
+        while max(image.size) > MAX_SIDE * image.step:
+            image.step *= 2
+    while sum(image.texels for image in images) > MAX_TEXELS:
+        largest = max(images, key=lambda image: image.texels)
         largest.step *= 2
-    total = sum(picture.decoded_pixels for picture in pictures)
+    total = sum(image.decoded_pixels for image in images)
     if total > MAX_DECODED_PIXELS:
         raise ScanRejectedError(
-            f"its {len(pictures)} textures have {total:,} pixels in total",
+            f"its {len(images)} textures have {total:,} pixels in total",
             f"reduce them to at most {MAX_DECODED_PIXELS:,}, or save them as JPEG",
         )
     if total > MAX_PIXELS_HERE and not in_child:
         raise NeedsChildProcess
-    return any(picture.step > 1 for picture in pictures)
+    return any(image.step > 1 for image in images)
 
 
 def _skip_note(key: object, error: ImageError) -> str:
@@ -199,19 +199,19 @@ def decode_images(
         NeedsChildProcess: Decoding needs a child process.
         ScanRejectedError: The images are too large.
     """
-    pictures: dict[Key, EncodedImage] = {}
+    images: dict[Key, EncodedImage] = {}
     by_key: dict[Key, NDArray[np.uint8]] = {}
     notes: list[str] = []
     for key, opened in sources.items():
         try:
-            pictures[key] = opened()
+            images[key] = opened()
         except ImageError as error:
             notes.append(_skip_note(key, error))
-    if fit_images(list(pictures.values()), in_child=in_child):
+    if fit_images(list(images.values()), in_child=in_child):
         notes.append(REDUCED_NOTE)
-    for key, picture in pictures.items():
+    for key, image in images.items():
         try:
-            by_key[key] = picture.decode()
+            by_key[key] = image.decode()
         except ImageError as error:
             notes.append(_skip_note(key, error))
     return by_key, list(dict.fromkeys(notes))

@@ -23,7 +23,7 @@ class MtlMaterial:
     Attributes:
         colour: sRGB base colour from 0 to 1.
         emission: sRGB emission from 0 to 1.
-        picture: Name of the colour image.
+        image: Name of the colour image.
         alpha: Name of the opacity image.
         light: Name of the emission image.
         scale: Factors of the texture coordinates.
@@ -34,7 +34,7 @@ class MtlMaterial:
 
     colour: tuple[float, ...] = (1.0, 1.0, 1.0)
     emission: tuple[float, ...] = (0.0, 0.0, 0.0)
-    picture: str | None = None
+    image: str | None = None
     alpha: str | None = None
     light: str | None = None
     scale: tuple[float, ...] = (1.0, 1.0)
@@ -66,9 +66,9 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
             return {"unused": (*entry.unused, " ".join([key, *words[:1]]))}
         return {"colour" if key == "kd" else "emission": (numbers * 3)[:3]}
     if key == "map_kd":
-        return _picture_line(rest)
+        return _image_line(rest)
     if key in ("map_ke", "map_d"):
-        return {"light" if key == "map_ke" else "alpha": _picture_line(rest)["picture"]}
+        return {"light" if key == "map_ke" else "alpha": _image_line(rest)["image"]}
     # Programs disagree on which end of `Tr` is transparent.
     is_opaque = (key == "d" and numbers[-1:] == (1,)) or (key == "tr" and numbers in ((0,), (1,)))
     if key in HARMLESS or is_opaque:
@@ -79,10 +79,10 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
 def library_images(text: str) -> Iterator[str]:
     """Yield the names of all images in an MTL file."""
     for entry in parse_mtl(text).values():
-        yield from filter(None, (entry.picture, entry.alpha, entry.light))
+        yield from filter(None, (entry.image, entry.alpha, entry.light))
 
 
-def _picture_line(rest: str) -> dict[str, Any]:
+def _image_line(rest: str) -> dict[str, Any]:
     """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
     options: dict[str, Any] = {}
     words = rest.split()
@@ -102,7 +102,7 @@ def _picture_line(rest: str) -> dict[str, Any]:
         elif option == "-clamp":
             options["clamped"] = values[:1] == ["on"]
     # An image name with spaces is the unmodified rest of the line.
-    options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
+    options["image"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
     return options
 
 

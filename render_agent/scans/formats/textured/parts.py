@@ -67,11 +67,11 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
     for part in parts:
         size = len(part.points)
         material = part.material or (PLAIN if part.colours is None else SCANNED)
-        if part.colours is not None and material.picture is None and not material.captured:
+        if part.colours is not None and material.image is None and not material.captured:
             material = replace(material, captured=True)
         uv = np.zeros((size, 2), np.float32)
-        has_no_uv = np.full(size, material.picture is not None)
-        if part.uv is not None and material.picture is not None:
+        has_no_uv = np.full(size, material.image is not None)
+        if part.uv is not None and material.image is not None:
             with np.errstate(invalid="ignore"):
                 has_no_uv = ~(np.abs(part.uv) <= MAX_UV).all(axis=1)
             uv = np.where(has_no_uv[:, None], 0, part.uv).astype(np.float32)
@@ -102,7 +102,7 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
     if colourless or not faces:
         return scan
     has_tints = any(
-        part.colours is not None and part.material is not None and part.material.picture is not None
+        part.colours is not None and part.material is not None and part.material.image is not None
         for part in parts
     )
     texture = Texture(
@@ -119,13 +119,13 @@ def is_black(material: Material | None) -> bool:
     if material is None:
         return False
     brightest = float(to_srgb(np.array(max(material.tint[:3]))))
-    if material.picture is not None:
-        brightest *= float(material.picture[..., :3].max()) / 255
+    if material.image is not None:
+        brightest *= float(material.image[..., :3].max()) / 255
     return brightest <= BLACK_LEVEL
 
 
 def _remove_image(material: Material) -> Material:
-    return replace(material, picture=None, alpha_cutoff=None)
+    return replace(material, image=None, alpha_cutoff=None)
 
 
 def _light(
@@ -136,9 +136,9 @@ def _light(
 ) -> FloatArray:
     """Return the linear light of the vertices, (n, 3): the product of tint, image and vertex colours."""
     light = np.tile(np.array(material.tint[:3], np.float64), (len(uv), 1))
-    if material.picture is not None:
-        texels = to_linear(sample_bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
-        mean = to_linear(material.picture[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
+    if material.image is not None:
+        texels = to_linear(sample_bilinear(material.image, uv, material.wrap)[:, :3] / 255)
+        mean = to_linear(material.image[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
         light *= np.where(has_no_uv[:, None], mean, texels)
     if tints is not None:
         light *= tints

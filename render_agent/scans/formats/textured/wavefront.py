@@ -98,7 +98,7 @@ def _part(
     corners = obj.corners[rows]
     material = appearance[0] if appearance else None
     uv = None
-    if material is not None and material.picture is not None and len(obj.uv):
+    if material is not None and material.image is not None and len(obj.uv):
         # A vertex for each combination of a point and texture coordinates.
         keys, faces = np.unique(
             corners[..., 0] * (len(obj.uv) + 1) + corners[..., 1] + 1, return_inverse=True
@@ -112,7 +112,7 @@ def _part(
     own = None if colours is None or uv is not None else colours[used]
     if material is not None and appearance is not None:
         entry = appearance[1]
-        is_plain = material.picture is None and not material.captured
+        is_plain = material.image is None and not material.captured
         if own is not None and is_plain and entry.colour == _grey(entry.colour):
             material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
         if uv is not None:
@@ -144,12 +144,12 @@ def _materials(
             if name not in entries:
                 declared.add(f"material {name} (not found)")
     for entry in entries.values():
-        for key in (*entry.unused, *(["map_d"] if entry.alpha and not entry.picture else [])):
+        for key in (*entry.unused, *(["map_d"] if entry.alpha and not entry.image else [])):
             declared.add(key)
-    pictures = _decode(
-        folder, [(entry.picture, entry.alpha) for entry in entries.values()], notes, in_child
+    images = _decode(
+        folder, [(entry.image, entry.alpha) for entry in entries.values()], notes, in_child
     )
-    materials = {name: _material(entry, pictures) for name, entry in entries.items()}
+    materials = {name: _material(entry, images) for name, entry in entries.items()}
     dark = {
         name: entry
         for name, entry in entries.items()
@@ -190,41 +190,41 @@ def _decode(
     in_child: bool,
 ) -> dict[str, NDArray[np.uint8]]:
     """Decode images and their masks by name, and add notes about them."""
-    wanted = {picture: None for picture, _ in names if picture}
-    wanted |= {mask: None for picture, mask in names if picture and mask}
-    pictures, picture_notes = decode_images(
+    wanted = {image: None for image, _ in names if image}
+    wanted |= {mask: None for image, mask in names if image and mask}
+    images, image_notes = decode_images(
         {name: partial(_open_image, folder, name) for name in wanted}, in_child=in_child
     )
-    notes += picture_notes
-    return pictures
+    notes += image_notes
+    return images
 
 
 def _open_image(folder: Path, name: str) -> EncodedImage:
     return EncodedImage.of(read_sibling(folder, name), name)
 
 
-def _material(entry: MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
-    picture = pictures.get(entry.picture or "")
+def _material(entry: MtlMaterial, images: dict[str, NDArray[np.uint8]]) -> Material:
+    image = images.get(entry.image or "")
     colour = entry.colour
-    if picture is not None and colour == _grey(colour):
+    if image is not None and colour == _grey(colour):
         # Exporters leave an arbitrary grey next to an image, and most viewers ignore it.
         colour = (1.0, 1.0, 1.0)
-    mask = pictures.get(entry.alpha or "")
+    mask = images.get(entry.alpha or "")
     cutoff = None
-    if picture is not None and mask is not None:
+    if image is not None and mask is not None:
         clear = mask[..., 3] if (mask[..., 3] < 255).any() else mask[..., 0]
-        size = (picture.shape[1], picture.shape[0])
-        picture = picture.copy()
-        picture[..., 3] = np.asarray(Image.fromarray(clear).resize(size))
+        size = (image.shape[1], image.shape[0])
+        image = image.copy()
+        image[..., 3] = np.asarray(Image.fromarray(clear).resize(size))
         cutoff = MASK_CUTOFF
-    return Material(picture, _tint(colour), _wrap(entry), cutoff, captured=picture is not None)
+    return Material(image, _tint(colour), _wrap(entry), cutoff, captured=image is not None)
 
 
 def _emission(entry: MtlMaterial, lights: dict[str, NDArray[np.uint8]]) -> Material:
     """Return a material whose base is black with its emission as colour, as baked scans are exported."""
-    picture = lights.get(entry.light or "")
-    colour = (1.0, 1.0, 1.0) if picture is not None else entry.emission
-    return Material(picture, _tint(colour), _wrap(entry))
+    image = lights.get(entry.light or "")
+    colour = (1.0, 1.0, 1.0) if image is not None else entry.emission
+    return Material(image, _tint(colour), _wrap(entry))
 
 
 def _tint(colour: tuple[float, ...]) -> tuple[float, float, float, float]:

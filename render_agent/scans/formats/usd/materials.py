@@ -319,7 +319,7 @@ def build_materials(
         if each.diffuse.primvar is None and is_black(materials[each][0])
     }
     for each, (material, image) in build(dark).items():
-        materials[each] = (Material(material.picture, material.tint, material.wrap), image)
+        materials[each] = (Material(material.image, material.tint, material.wrap), image)
     if len(dark) < len(emitting):
         declared.add("emissiveColor")
     return materials, list(dict.fromkeys(notes))

@@ -22,8 +22,8 @@ def loaded():
     return open_model(str(small_model()), device="cpu")
 
 
-def request(number, words, pictures=0):
-    files = [f"64x64-{number}{k}.png" for k in range(pictures)]
+def request(number, words, images=0):
+    files = [f"64x64-{number}{k}.png" for k in range(images)]
     text = " ".join(["word"] * words)
     message = chat.message("user", chat.text(f"{number} {text}"), *map(chat.image_piece, files))
     return Request(f"q{number}", 0, [message], speckled_file, max_new_tokens=NEW)

@@ -212,8 +212,8 @@ def test_image_tokens_are_known_from_the_size(name, size):
     # Removing the placeholder keeps the text that the template writes around it.
     without_placeholder = text.replace(processor.image_token, "")
     family = family_of(name)
-    cost = family.picture_tokens(*size, processor)
-    baseline = text_without_image if family.pictures is None else without_placeholder
+    cost = family.image_tokens(*size, processor)
+    baseline = text_without_image if family.images is None else without_placeholder
     assert cost == len(ids) - len(processor.tokenizer(baseline)["input_ids"])
 
 

@@ -82,17 +82,17 @@ def _decode(
     sources = dict.fromkeys(
         mapping["source"] for mapping, _ in mapped.values() if mapping.get("source") is not None
     )
-    pictures, picture_notes = decode_images(
-        {source: partial(_picture, gltf, source) for source in sources}, in_child=in_child
+    images, image_notes = decode_images(
+        {source: partial(_load_image, gltf, source) for source in sources}, in_child=in_child
     )
-    notes += picture_notes
+    notes += image_notes
     materials: dict[int | None, MappedMaterial] = {}
     for number, (mapping, material) in mapped.items():
-        picture = pictures.get(mapping.get("source", -1))
-        if picture is None:
+        image = images.get(mapping.get("source", -1))
+        if image is None:
             materials[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
         else:
-            textured = replace(material, picture=picture, captured=True)
+            textured = replace(material, image=image, captured=True)
             materials[number] = (textured, mapping["uv"], mapping["transform"])
     return materials
 
@@ -167,7 +167,7 @@ def _texture(tree: Tree, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
     return mapping, (WRAPS[kinds[0]], WRAPS[kinds[1]])
 
 
-def _picture(gltf: GltfFile, number: int) -> EncodedImage:
+def _load_image(gltf: GltfFile, number: int) -> EncodedImage:
     entry = gltf.tree["images"][number]
     if "bufferView" in entry:
         return EncodedImage.of(gltf.view(entry["bufferView"]))

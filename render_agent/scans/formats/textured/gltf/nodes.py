@@ -311,11 +311,11 @@ def _part(
     colours = gltf.attribute(primitive, "COLOR_0")
     if colours is not None:
         kind = gltf.tree["accessors"][primitive["attributes"]["COLOR_0"]]["componentType"]
-        has_picture = material is not None and material.picture is not None
+        has_image = material is not None and material.image is not None
         colours = morph(gltf, primitive, "COLOR_0", colours, weights)
-        colours = _vertex_light(colours, screen=kind == 5121 and not has_picture)
+        colours = _vertex_light(colours, screen=kind == 5121 and not has_image)
     uv = None
-    if material is not None and material.picture is not None:
+    if material is not None and material.image is not None:
         uv = gltf.attribute(primitive, f"TEXCOORD_{uv_set}")
     if uv is not None:
         with np.errstate(invalid="ignore", over="ignore"):
