@@ -205,7 +205,7 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     for number, scan in enumerate(scans):
         rng = np.random.default_rng((seed, number))
         for image in room_images(scan, rng, renderer, viewer):
-            pictures[done] = resize(Image.fromarray(image.image))
+            pictures[done] = resize(Image.fromarray(image.picture))
             classes[done], targets[done] = image.labelled.classes, image.labelled.targets
             kinds[done] = KINDS.index(image.kind)
             lines.append({"home": scan.stem, **image.told()})
