@@ -58,9 +58,9 @@ class ByteCache(Generic[Value]):
         """Store a value of `size` bytes, replacing the key's old value; return False if it does not fit."""
         with self._lock:
             self._drop(key)
-            unowned = [name for name, entry in self._entries.items() if not entry.owners]
-            while unowned and self.bytes + size > self.limit:
-                self._drop(unowned.pop(0))
+            ownerless_keys = [name for name, entry in self._entries.items() if not entry.owners]
+            while ownerless_keys and self.bytes + size > self.limit:
+                self._drop(ownerless_keys.pop(0))
             if self.bytes + size > self.limit:
                 return False
             self._entries[key] = CacheEntry(value, size, set() if owner is None else {owner})
@@ -78,8 +78,8 @@ class ByteCache(Generic[Value]):
     def retire(self, owner: str) -> None:
         """Remove an owner from all entries, and drop the entries without another owner."""
         with self._lock:
-            owned = [key for key, entry in self._entries.items() if owner in entry.owners]
-            for key in owned:
+            keys = [key for key, entry in self._entries.items() if owner in entry.owners]
+            for key in keys:
                 self._entries[key].owners.discard(owner)
                 if not self._entries[key].owners:
                     self._drop(key)
@@ -91,6 +91,6 @@ class ByteCache(Generic[Value]):
             self.bytes = 0
 
     def _drop(self, key: Hashable) -> None:
-        dropped = self._entries.pop(key, None)
-        if dropped is not None:
-            self.bytes -= dropped.size
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.bytes -= entry.size

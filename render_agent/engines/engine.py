@@ -117,7 +117,11 @@ def merge_samples(
     """Combine the replies to the samples of a request; an error in one of them is the result."""
     if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
         return Reply(error=error, events=tuple(events))
-    blocks = [each for part in parts for each in part.blocks or ((),) * len(part.samples)]
+    blocks = [
+        sample_blocks
+        for part in parts
+        for sample_blocks in part.blocks or ((),) * len(part.samples)
+    ]
     return Reply(
         samples=request.all_samples([text for part in parts for text in part.samples]),
         blocks=request.all_samples(blocks) if any(blocks) else (),
@@ -309,8 +313,8 @@ class BatchingEngine(ABC):
         if self._waiting:
             rows = self.choose(self._waiting)
             batch = [self._waiting[row] for row in rows]
-            chosen = set(rows)
-            self._waiting = [r for row, r in enumerate(self._waiting) if row not in chosen]
+            row_set = set(rows)
+            self._waiting = [r for row, r in enumerate(self._waiting) if row not in row_set]
             yield from zip(batch, self._call(batch), strict=True)
 
     def wake(self) -> None:  # noqa: B027 - `ready` never waits
@@ -337,13 +341,15 @@ def limit_reply(reply: Reply, request: Request) -> Reply:
         truncate_reply(redact_keys(text), request.most_tokens) for text in reply.samples
     )
     error = None if reply.error is None else redact_keys(reply.error)
-    blocks = tuple(tuple(map_texts(redact_keys, list(each))) for each in reply.blocks)
+    blocks = tuple(
+        tuple(map_texts(redact_keys, list(sample_blocks))) for sample_blocks in reply.blocks
+    )
     if (samples, error, blocks) == (reply.samples, reply.error, reply.blocks):
         return reply
-    cut = any(
+    is_cut = any(
         len(after) < len(before) for after, before in zip(samples, reply.samples, strict=True)
     )
-    finish = "length" if cut else reply.finish
+    finish = "length" if is_cut else reply.finish
     return replace(reply, samples=samples, error=error, blocks=blocks, finish=finish)
 
 
@@ -352,8 +358,8 @@ def truncate_reply(text: str, tokens: int) -> str:
     max_bytes = min(reply_bytes(tokens), MAX_REPLY_BYTES)
     if len(text) * 4 <= max_bytes:  # a character has at most 4 bytes in UTF-8
         return text
-    encoded = text.encode("utf-8", "surrogatepass")
-    if len(encoded) <= max_bytes:
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= max_bytes:
         return text
-    beginning = encoded[:max_bytes].decode("utf-8", "ignore")
-    return beginning + CUT_MARK.format(more=len(encoded) - max_bytes, tokens=tokens)
+    beginning = data[:max_bytes].decode("utf-8", "ignore")
+    return beginning + CUT_MARK.format(more=len(data) - max_bytes, tokens=tokens)

@@ -49,7 +49,7 @@ def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def check_engine_options(
-    options: Mapping[str, Any], types: Mapping[str, Any], engine: str, others: str = ""
+    options: Mapping[str, Any], types: Mapping[str, Any], engine: str, hint: str = ""
 ) -> None:
     """Raise UsageError if an option is not in `types` or its value does not have the declared type.
 
@@ -57,13 +57,13 @@ def check_engine_options(
         options: The parsed options.
         types: The type of each supported option.
         engine: Name of the engine, for the message.
-        others: Appended to the list of supported options in the message.
+        hint: Appended to the list of supported options in the message.
     """
     for name, value in options.items():
         if name not in types:
             raise UsageError(
                 f"--engine-option {name} does not exist for --engine {engine}. Use one of"
-                f" {', '.join(types)}{others}."
+                f" {', '.join(types)}{hint}."
             )
         try:
             convert(value, types[name])

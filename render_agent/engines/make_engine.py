@@ -90,7 +90,7 @@ class Transformers(EngineMaker):
         from render_agent.engines.transformers.model.load import open_model
 
         options = engine_options(config.engine_option)
-        loaded = open_model(
+        model = open_model(
             self.model_name(config),
             revision=config.revision,
             dtype=config.dtype,
@@ -100,11 +100,11 @@ class Transformers(EngineMaker):
             options=options,
             thinking=config.thinking,
         )
-        check_tools(self.model_name(config), loaded.inputs.processor, workload.tools)
-        tokens = estimate_dialogue_tokens(loaded, config, options, workload)
+        check_tools(self.model_name(config), model.inputs.processor, workload.tools)
+        tokens = estimate_dialogue_tokens(model, config, options, workload)
         rows = config.fixed_batch_size
         return build_engine(
-            loaded,
+            model,
             rows,
             options,
             tokens,
@@ -143,15 +143,15 @@ class Transformers(EngineMaker):
 
         options = engine_options(config.engine_option)
         reject_tensor_parallel(config.tensor_parallel)
-        described = describe_model(self.model_name(config), config.revision)
-        check_options(options, str(described["model_type"]))
+        description = describe_model(self.model_name(config), config.revision)
+        check_options(options, str(description["model_type"]))
         machine = self.machine(config)
         return {
-            **described,
+            **description,
             "dtype": config.dtype,
             "device": config.device,
             "guided": "no" if config.no_guide else f"llguidance {version('llguidance')}",
-            "reuse": options.get("reuse", family_of(str(described["model_type"])).reuse),
+            "reuse": options.get("reuse", family_of(str(description["model_type"])).reuse),
             **({} if machine is None else {"reproducible": {**machine, "check": EXACT_CHECK}}),
         }
 
@@ -423,11 +423,11 @@ def engine_traits(name: str) -> EngineMaker:
     return maker
 
 
-def reject_code(config: RunConfig, where: str) -> None:
-    """Raise UsageError if a file, `where`, selects a Python file as the model."""
+def reject_code(config: RunConfig, source: str) -> None:
+    """Raise UsageError if a file, `source`, selects a Python file as the model."""
     if code := engine_traits(config.engine).code_file(config):
         raise UsageError(
-            f"{where} sets the model to a program, {code}, which is not run without consent. Pass"
+            f"{source} sets the model to a program, {code}, which is not run without consent. Pass"
             f" --model {code} or --allow-code to run it."
         )
 
@@ -473,38 +473,38 @@ def start_engine(config: RunConfig, questions: Sequence[Question], workload: Wor
     """
     engine_options(config.engine_option)
     maker = engine_maker(config.engine)
-    more = (workload,) if isinstance(maker, EngineMaker) else ()
-    engine: Engine = maker(config, questions, *more)
+    extra_arguments = (workload,) if isinstance(maker, EngineMaker) else ()
+    engine: Engine = maker(config, questions, *extra_arguments)
     return engine
 
 
 EngineFactory = Callable[[RunConfig, Sequence[Question]], Engine]
 
 
-def model_digest(described: Mapping[str, Any]) -> str | None:
+def model_digest(description: Mapping[str, Any]) -> str | None:
     """Return what identifies the files of a model, from the engine's metadata in the run record.
 
     These are the SHA-256 digests of a local model, or the commit of one from the hub; None for other models.
     """
-    digests = [described[name] for name in FINGERPRINTS if described.get(name) is not None]
-    return " ".join(digests) or described.get("revision")
+    digests = [description[name] for name in FINGERPRINTS if description.get(name) is not None]
+    return " ".join(digests) or description.get("revision")
 
 
-def model_file(config: RunConfig, recorded: Digests) -> InputFile | None:
+def model_file(config: RunConfig, digests: Digests) -> InputFile | None:
     """Return the current state of a local model; None if the run has none.
 
     Args:
         config: The options of the run.
-        recorded: Digests of the models of the run, by name.
+        digests: Digests of the models of the run, by name.
     """
     from render_agent.engines.checkpoint.locate import describe_model
 
     traits = engine_traits(config.engine)
     model = traits.model_name(config)
-    digest = recorded.get(model)
+    digest = digests.get(model)
     # the files of a commit on the hub do not change
     if not traits.loads_weights or digest is None or "sha256:" not in digest:
         return None
     number = len(digest.split())  # old runs recorded only the weights
-    now = " ".join((model_digest(describe_model(model)) or "").split()[:number])
-    return InputFile("models", model, "model", now)
+    current_digest = " ".join((model_digest(describe_model(model)) or "").split()[:number])
+    return InputFile("models", model, "model", current_digest)

@@ -52,12 +52,12 @@ class Price(Struct, frozen=True, omit_defaults=True):
 
     def cost(self, tokens: Tokens) -> float:
         """Return the cost of tokens in USD."""
-        cached = min(tokens.cached, tokens.prompt)
-        written = min(tokens.cache_written, tokens.prompt - cached)
+        cached_tokens = min(tokens.cached, tokens.prompt)
+        written_tokens = min(tokens.cache_written, tokens.prompt - cached_tokens)
         parts = (
-            (tokens.prompt - cached - written, self.prompt),
-            (cached, self.prompt if self.cached is None else self.cached),
-            (written, self.prompt if self.cache_write is None else self.cache_write),
+            (tokens.prompt - cached_tokens - written_tokens, self.prompt),
+            (cached_tokens, self.prompt if self.cached is None else self.cached),
+            (written_tokens, self.prompt if self.cache_write is None else self.cache_write),
             (tokens.reply, self.reply),
         )
         return sum(number * price for number, price in parts) / PER_TOKENS
@@ -68,8 +68,8 @@ class Price(Struct, frozen=True, omit_defaults=True):
         prices = [f"in ${self.prompt:g}"]
         prices += [f"{kind} ${price:g}" for kind, price in kinds if price is not None]
         day = "" if self.date is None else self.date.isoformat()
-        where = ", ".join(filter(None, (day, self.source)))
-        return f"{', '.join(prices)} per million tokens{f' ({where})' if where else ''}"
+        origin = ", ".join(filter(None, (day, self.source)))
+        return f"{', '.join(prices)} per million tokens{f' ({origin})' if origin else ''}"
 
 
 class _Row(Price, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

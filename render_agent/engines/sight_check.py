@@ -102,8 +102,8 @@ def draw_codes(count: int = 2) -> list[str]:
 def code_image(code: str, size: tuple[int, int]) -> Image.Image:
     """Return an image of `size` (width, height) filled by a code in black on white."""
     width, height = size
-    left, top, right, bottom = font(100).getbbox(code)
-    scale = min(0.8 * width / (right - left), 0.6 * height / (bottom - top))
+    x0, top, right, bottom = font(100).getbbox(code)
+    scale = min(0.8 * width / (right - x0), 0.6 * height / (bottom - top))
     image = Image.new("RGB", size, "white")
     large = font(max(int(100 * scale), 1))
     ImageDraw.Draw(image).text((width / 2, height / 2), code, "black", large, anchor="mm")
@@ -121,12 +121,12 @@ def read_code(reply: str) -> str | None:
 
 def judge_sight(codes: Sequence[str], replies: Sequence[str]) -> Finding:
     """Return the finding from the replies to the images of the codes, in order; later ones may be missing."""
-    read = [read_code(reply) for reply in replies]
-    if not read:
+    codes_read = [read_code(reply) for reply in replies]
+    if not codes_read:
         return "unknown"
-    if read[0] == codes[0] and any(code == codes[0] for code in read[1:]):
+    if codes_read[0] == codes[0] and any(code == codes[0] for code in codes_read[1:]):
         return "stale"
-    return "sighted" if read == list(codes) else "blind"
+    return "sighted" if codes_read == list(codes) else "blind"
 
 
 def check_servers(maker: EngineMaker, config: RunConfig) -> list[SightRecord]:

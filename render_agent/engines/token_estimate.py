@@ -67,11 +67,11 @@ def hosted_image_tokens(name: str, width: int, height: int) -> int | None:
 
 def image_tokens(model: str, width: int, height: int) -> int:
     """Estimate the number of tokens of an image from the model's name and the size in pixels."""
-    normalized = model.lower().replace("_", "-")
-    if (hosted := hosted_image_tokens(normalized.rpartition("/")[2], width, height)) is not None:
-        return hosted
+    name = model.lower().replace("_", "-")
+    if (hosted_tokens := hosted_image_tokens(name.rpartition("/")[2], width, height)) is not None:
+        return hosted_tokens
     side = next(
-        (side for part, side in TOKEN_SIDE_PIXELS.items() if part in normalized),
+        (side for part, side in TOKEN_SIDE_PIXELS.items() if part in name),
         DEFAULT_TOKEN_SIDE_PIXELS,
     )
     return max(1, round(width / side)) * max(1, round(height / side))

@@ -233,9 +233,9 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     """Return the token counts of a message; the API counts cached tokens apart."""
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     prompt = [token_count(usage.get(name)) for name in names]
-    thought = mapping(usage.get("output_tokens_details")).get("thinking_tokens")
-    out = token_count(usage.get("output_tokens"))
-    return Tokens(sum(prompt), out, prompt[2], token_count(thought), prompt[1])
+    thinking_tokens = mapping(usage.get("output_tokens_details")).get("thinking_tokens")
+    output_tokens = token_count(usage.get("output_tokens"))
+    return Tokens(sum(prompt), output_tokens, prompt[2], token_count(thinking_tokens), prompt[1])
 
 
 def check_budget(budget: int | None) -> None:

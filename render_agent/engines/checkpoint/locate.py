@@ -53,36 +53,36 @@ def find_model(model: str, revision: str | None = None) -> LocatedModel:
         SetupError: The model does not exist, its weights are incomplete, or it has no vision part.
         UsageError: A revision is given for a local model.
     """
-    bundled = bundled_model(model)
+    bundled_folder = bundled_model(model)
     try:
-        folder = bundled or Path(model).expanduser()
+        folder = bundled_folder or Path(model).expanduser()
     except RuntimeError:
         raise SetupError(
             f"{model} is in the home directory of an unknown user: {ALTERNATIVES}"
         ) from None
-    if bundled and not (bundled / "config.json").is_file():
+    if bundled_folder and not (bundled_folder / "config.json").is_file():
         raise SetupError(
-            f"the bundled model {model} is missing from {bundled.parent}: run make train, or use"
+            f"the bundled model {model} is missing from {bundled_folder.parent}: run make train, or use"
             " --engine scripted"
         )
     if folder.is_dir():
         if revision is not None:
-            kind = "a bundled model" if bundled else "a directory"
+            kind = "a bundled model" if bundled_folder else "a directory"
             raise UsageError(f"--revision applies only to models on the hub, but {model} is {kind}")
-        located = LocatedModel(model, folder, None, _read_config(folder / "config.json", model))
+        result = LocatedModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         problem = "is a file, not a directory" if folder.exists() else "does not exist"
         raise SetupError(f"{model} {problem}: {ALTERNATIVES}")
     else:
-        located = _find_on_hub(model, revision)
-    if located.fetched:
-        weight_files(located.folder)
-    if not has_vision_part(located.config):
+        result = _find_on_hub(model, revision)
+    if result.fetched:
+        weight_files(result.folder)
+    if not has_vision_part(result.config):
         raise SetupError(
-            f"{model} is a {located.config.get('model_type', 'model')} without a vision part: use a"
+            f"{model} is a {result.config.get('model_type', 'model')} without a vision part: use a"
             " vision-language model such as Qwen/Qwen3-VL-8B-Instruct"
         )
-    return located
+    return result
 
 
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
@@ -155,12 +155,12 @@ def has_vision_part(config: Mapping[str, Any]) -> bool:
 
 def _find_on_hub(name: str, revision: str | None) -> LocatedModel:
     """Find a model on the hub or in the local hub cache, where its folder is named after the commit."""
-    config, listed = hub_file(name, "config.json", ALTERNATIVES, revision=revision)
-    if listed is not None and not any(file.endswith(".safetensors") for file in listed):
+    config, file_names = hub_file(name, "config.json", ALTERNATIVES, revision=revision)
+    if file_names is not None and not any(file.endswith(".safetensors") for file in file_names):
         model = f"{name} at revision {revision}" if revision else name
         raise SetupError(f"{model} has no safetensors weights on the hub: {ALTERNATIVES}")
-    folder, fetched = config.parent, listed is None
-    return LocatedModel(name, folder, folder.name, _read_config(config, name), fetched)
+    folder, is_complete = config.parent, file_names is None
+    return LocatedModel(name, folder, folder.name, _read_config(config, name), is_complete)
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
     quantization = quantization_config(options, located.config)
     # Passing None would override the quantization of the checkpoint.
-    quantized = {} if quantization is None else {"quantization_config": quantization}
+    quantization_options = {} if quantization is None else {"quantization_config": quantization}
     try:
         model, loading = AutoModelForImageTextToText.from_pretrained(
             located.folder,
@@ -198,7 +198,7 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
             device_map=options.get("device_map", device),
             attn_implementation=options.get("attn_implementation"),
             output_loading_info=True,
-            **quantized,
+            **quantization_options,
             **WEIGHTS,
         )
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
@@ -206,10 +206,10 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
             f"{located.name} cannot be loaded on {device} as {dtype} ({first_line(error)}):"
             " download it again, choose another --dtype or --device, or use a smaller model"
         ) from error
-    missing = sorted(loading["missing_keys"])
-    if missing:
+    missing_keys = sorted(loading["missing_keys"])
+    if missing_keys:
         raise SetupError(
-            f"{located.name} lacks {len(missing)} weights ({missing[0]} …): download it again"
+            f"{located.name} lacks {len(missing_keys)} weights ({missing_keys[0]} …): download it again"
         )
     return model.eval()
 

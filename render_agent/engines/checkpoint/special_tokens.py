@@ -22,18 +22,22 @@ def image_token_ids(config: Any, tokenizer: Any) -> list[int]:
         config: Configuration of the model.
         tokenizer: Tokenizer of the model.
     """
-    configured = (
+    ids_in_config = (
         value
         for name, value in vars(config).items()
         if IMAGE_TOKEN_NAMES.search(name) and name.endswith(("token_id", "token_index"))
     )
-    added = (
+    ids_of_tokens = (
         token_id
         for text, token_id in tokenizer.get_added_vocab().items()
         if IMAGE_TOKEN_NAMES.search(text)
     )
     return sorted(
-        {value for value in (*configured, *added) if isinstance(value, int) and value >= 0}
+        {
+            value
+            for value in (*ids_in_config, *ids_of_tokens)
+            if isinstance(value, int) and value >= 0
+        }
     )
 
 
@@ -42,8 +46,12 @@ def special_token_escaper(tokenizer: Any) -> Callable[[Sequence[Message]], list[
 
     Message texts are already escaped for common tokenizers; this adds tokens such as `[gMASK]` or `TILE_1`.
     """
-    own, added = set(tokenizer.all_special_tokens), tokenizer.get_added_vocab()
-    special = [text for text in added if len(text) > 1 and (text in own or MARKER.fullmatch(text))]
+    own_tokens, added_tokens = set(tokenizer.all_special_tokens), tokenizer.get_added_vocab()
+    special = [
+        text
+        for text in added_tokens
+        if len(text) > 1 and (text in own_tokens or MARKER.fullmatch(text))
+    ]
     pattern = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
 
     def split_token(match: re.Match[str]) -> str:
@@ -56,10 +64,10 @@ def special_token_escaper(tokenizer: Any) -> Callable[[Sequence[Message]], list[
         return {**piece, "text": escape_text(piece["text"])} if piece["type"] == "text" else piece
 
     def escape_message(message: Message) -> Message:
-        escaped = {**message, "content": [escape_piece(piece) for piece in message["content"]]}
+        result = {**message, "content": [escape_piece(piece) for piece in message["content"]]}
         if "tool_calls" in message:
-            escaped["tool_calls"] = map_texts(escape_text, message["tool_calls"])
-        return escaped
+            result["tool_calls"] = map_texts(escape_text, message["tool_calls"])
+        return result
 
     def escape(messages: Sequence[Message]) -> list[Message]:
         return [*map(escape_message, messages)]

@@ -33,19 +33,19 @@ def check_tools(name: str, processor: Any, tools: Sequence[Mapping[str, Any]] | 
         *protocol.feedback_messages(call, 0, text("sentinel-result"), views, ReplyForm()),
     ]
     try:
-        rendered = processor.apply_chat_template(
+        prompt = processor.apply_chat_template(
             messages, tools=tools, tokenize=False, add_generation_prompt=True
         )
     except Exception as error:  # noqa: BLE001 - templates raise anything
-        rendered = ""
+        prompt = ""
         reason = f"it raises {type(error).__name__}: {error}"
     parts = ["sentinel-user", "sentinel-view", "sentinel-result", "sentinel-next"]
     parts += [tool["function"]["name"] for tool in tools]
     parts += [token] if (token := getattr(processor, "image_token", None)) else []
-    missing = [part for part in parts if part not in rendered]
-    if rendered:
-        reason = f"it drops {', '.join(missing)}"
-    if missing:
+    missing_parts = [part for part in parts if part not in prompt]
+    if prompt:
+        reason = f"it drops {', '.join(missing_parts)}"
+    if missing_parts:
         raise SetupError(
             f"the chat template of {name} has no tool calls ({reason}). Use --reply-protocol json."
         )

@@ -35,9 +35,9 @@ def weight_files(folder: Path) -> list[Path]:
     else:
         files = [folder / SINGLE] if (folder / SINGLE).is_file() else []
     if not files:
-        if pickled := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED):
+        if pickle_names := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED):
             raise SetupError(
-                f"{folder / pickled[0]} is a pickle, which can run code when it is opened. Download the"
+                f"{folder / pickle_names[0]} is a pickle, which can run code when it is opened. Download the"
                 " weights as safetensors, or convert them in an isolated environment."
             )
         raise SetupError(

@@ -125,8 +125,8 @@ class QwenImages(ImagePreprocessor):
         images, _ = process_vision_info(
             [{"role": "user", "content": content}], image_patch_size=patch
         )
-        resized: Image = images[0]
-        return resized
+        result: Image = images[0]
+        return result
 
 
 class InternVLImages(ImagePreprocessor):
@@ -185,11 +185,11 @@ def _pad(tensor: torch.Tensor, shape: Sequence[int], dim: int) -> torch.Tensor:
     """Pad a tensor with zeros at the end of every axis except `dim`."""
     import torch
 
-    missing = [size - own for own, size in zip(tensor.shape, shape, strict=True)]
-    missing[dim] = 0
-    if not any(missing):
+    gaps = [size - length for length, size in zip(tensor.shape, shape, strict=True)]
+    gaps[dim] = 0
+    if not any(gaps):
         return tensor
-    padding = [edge for count in reversed(missing) for edge in (0, count)]
+    padding = [edge for count in reversed(gaps) for edge in (0, count)]
     return torch.nn.functional.pad(tensor, padding)
 
 

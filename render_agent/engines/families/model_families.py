@@ -230,13 +230,13 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
             f"--engine-option reuse={reuse} is not supported for {model_type}:"
             f" {family.why or 'the vision features of its images cannot be separated'}. Omit the option."
         )
-    for other in FAMILIES:
-        wrong = [name for name in other.options if name in options and name not in family.options]
+    for entry in FAMILIES:
+        wrong = [name for name in entry.options if name in options and name not in family.options]
         if wrong:
-            names = " and ".join(other.options)
+            names = " and ".join(entry.options)
             raise SetupError(
-                f"--engine-option {names} {'apply' if len(other.options) > 1 else 'applies'} only to"
-                f" {other.name}, but this model is a {model_type}"
+                f"--engine-option {names} {'apply' if len(entry.options) > 1 else 'applies'} only to"
+                f" {entry.name}, but this model is a {model_type}"
             )
 
 

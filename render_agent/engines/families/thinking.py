@@ -118,17 +118,17 @@ def reply_text(
         )
         return text
 
-    kept = {
-        token: added.content
-        for token, added in tokenizer.added_tokens_decoder.items()
-        if added.special and added.content in TOOL_MARKS
+    kept_tokens = {
+        token: token_text.content
+        for token, token_text in tokenizer.added_tokens_decoder.items()
+        if token_text.special and token_text.content in TOOL_MARKS
     }
     if marks is not None:
-        kept |= {marks.open: THINK, marks.close: END_OF_THINK}
+        kept_tokens |= {marks.open: THINK, marks.close: END_OF_THINK}
     text, start = "", 0
     for index, token in enumerate(ids):
-        if token in kept:
-            text += decode(ids[start:index]) + kept[token]
+        if token in kept_tokens:
+            text += decode(ids[start:index]) + kept_tokens[token]
             start = index + 1
     text += decode(ids[start:])
     return THINK + text if opened and marks is not None and marks.close not in ids else text
@@ -150,10 +150,10 @@ class Thought:
     @classmethod
     def of(cls, marks: Marks, ids: Sequence[int], *, opened: bool) -> Thought:
         """Return the state after a complete reply."""
-        thought = cls(marks, opened)
+        state = cls(marks, opened)
         for token in ids:
-            thought.take(token)
-        return thought
+            state.take(token)
+        return state
 
     @property
     def due(self) -> int | None:

@@ -255,10 +255,10 @@ def sent_back(reply: Message) -> list[dict[str, Any]]:
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens:
     """Return the token counts of a response; the API counts thoughts apart from the reply."""
-    thought = token_count(usage.get("thoughtsTokenCount"))
+    thinking_tokens = token_count(usage.get("thoughtsTokenCount"))
     return Tokens(
         token_count(usage.get("promptTokenCount")),
-        token_count(usage.get("candidatesTokenCount")) + thought,
+        token_count(usage.get("candidatesTokenCount")) + thinking_tokens,
         token_count(usage.get("cachedContentTokenCount")),
-        thought,
+        thinking_tokens,
     )

@@ -84,10 +84,10 @@ class HumanEngine:
                 lambda: self._answered or self._woken or not self._waiting, timeout
             )
             self._woken = False
-            answered = list(self._answered)
+            answers = list(self._answered)
             self._answered.clear()
-        self.calls += len(answered)
-        yield from answered
+        self.calls += len(answers)
+        yield from answers
 
     def wake(self) -> None:
         """Interrupt the current or the next wait in `ready`."""
@@ -126,8 +126,8 @@ class HumanEngine:
             if not self._waiting or key != f"{self._session_id}-{self._turns}":
                 return False
             request = self._waiting.popleft()
-            elapsed = 0.0 if self._shown_at is None else time.perf_counter() - self._shown_at
-            self._answered.append((request, Reply((text,) * request.num_samples, seconds=elapsed)))
+            seconds = 0.0 if self._shown_at is None else time.perf_counter() - self._shown_at
+            self._answered.append((request, Reply((text,) * request.num_samples, seconds=seconds)))
             self._turns += 1
             self._shown_at = None
             self._changed.notify_all()

@@ -114,8 +114,8 @@ class PlayPage:
         return HTMLResponse(environment("engines/human").get_template("play.html").render(**values))
 
     def _state(self, request: HttpRequest) -> Response:
-        shown = self.engine.first()
-        key = None if shown is None else shown[0]
+        current = self.engine.first()
+        key = None if current is None else current[0]
         return JSONResponse({"key": key, "over": self.engine.over})
 
     async def _reply(self, request: HttpRequest) -> Response:
@@ -135,14 +135,14 @@ class PlayPage:
         return JSONResponse({})
 
     def _image(self, request: HttpRequest) -> Response:
-        shown, index = self.engine.first(), request.path_params["index"]
-        if shown is None or shown[0] != request.path_params["key"]:
+        current, index = self.engine.first(), request.path_params["index"]
+        if current is None or current[0] != request.path_params["key"]:
             raise HTTPException(404)
-        files = image_files(list(shown[1].messages))
+        files = image_files(list(current[1].messages))
         if index >= len(files):
             raise HTTPException(404)
         return image_response(
-            encode_png(np.asarray(shown[1].load_image(files[index]).convert("RGB")))
+            encode_png(np.asarray(current[1].load_image(files[index]).convert("RGB")))
         )
 
 
@@ -177,33 +177,33 @@ class DialogueImage:
 def dialogue_of(request: Request) -> dict[str, Any]:
     """Return the template values of a request.
 
-    The keys that are not obvious: `entries` are the messages, each with `role`, `texts` and `images`; `now` are the
+    The keys that are not obvious: `entries` are the messages, each with `role`, `texts` and `images`; `images` are the
     images of this turn, `earlier` all other views, and `map` the latest map among these (None if this turn shows a
     map); `answer_form` is the required form of the answer; `feedback` is the text of the last message before its
     images.
     """
     entries = _entries(request)
-    now = entries[-1]["images"]
+    images = entries[-1]["images"]
     views = {
         image.view.number: image
         for entry in entries
         for image in entry["images"]
         if image.view is not None
     }
-    current = {image.view.number for image in now if image.view is not None}
+    current = {image.view.number for image in images if image.view is not None}
     earlier = [views[number] for number in sorted(views.keys() - current)]
-    maps = [] if any(image.map for image in now) else [image for image in earlier if image.map]
+    maps = [] if any(image.map for image in images) else [image for image in earlier if image.map]
     cameras = [views[number].view.camera for number in sorted(views)]
     heights = [camera.position[2] for camera in cameras if isinstance(camera, Camera)]
     prompt, _, position = entries[1]["texts"][0].rpartition("\n\n")
-    first = [position, *entries[-1]["texts"][1:]]
+    first_texts = [position, *entries[-1]["texts"][1:]]
     return {
         "turn": request.turn,
         "last": request.is_last_turn,
         "answer_form": prompt.rpartition("\n")[2],
-        "feedback": "\n\n".join(first if len(entries) == 2 else entries[-1]["texts"]),
+        "feedback": "\n\n".join(first_texts if len(entries) == 2 else entries[-1]["texts"]),
         "entries": entries,
-        "now": now,
+        "now": images,
         "earlier": earlier,
         "map": maps[-1] if maps else None,
         "point_height": round(heights[0] - POINT_BELOW_CAMERA_METRES, 1) if heights else 1.0,

@@ -53,13 +53,13 @@ def measure_peak(memory: DeviceMemory) -> Iterator[list[int]]:
     Yields:
         A list to which the number of bytes is appended at the end of the block.
     """
-    needed: list[int] = []
+    peaks: list[int] = []
     memory.reset_peak()
     before = memory.used()
     try:
-        yield needed
+        yield peaks
     finally:
-        needed.append(max(0, memory.peak() - before))
+        peaks.append(max(0, memory.peak() - before))
 
 
 def device_memory(model: Any) -> DeviceMemory:

@@ -151,23 +151,23 @@ def wire_messages(
         image = {"url": "data:image/png;base64," + png(piece["image"])}
         return {"type": "image_url", "image_url": image | ({"detail": detail} if detail else {})}
 
-    converted = []
+    result = []
     for message in messages:
         content = [convert(piece) for piece in message["content"]]
         is_text = len(content) == 1 and content[0]["type"] == "text"
-        more: dict[str, Any] = {
+        extra_fields: dict[str, Any] = {
             name: message[name] for name in ("tool_call_id", "name") if name in message
         }
         if calls := message.get("tool_calls"):
             block: Mapping[str, Any] = next(iter(message.get("blocks", ())), {})
             signatures = [*mappings(block.get("calls")), *({} for _ in calls)]
-            more["tool_calls"] = [
+            extra_fields["tool_calls"] = [
                 _wire_call(call) | fields for call, fields in zip(calls, signatures, strict=False)
             ]
-            more |= mapping(block.get("message"))
+            extra_fields |= mapping(block.get("message"))
         text_or_pieces = content[0]["text"] if is_text else content
-        converted.append({"role": message["role"], "content": text_or_pieces, **more})
-    return converted
+        result.append({"role": message["role"], "content": text_or_pieces, **extra_fields})
+    return result
 
 
 def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,18 +226,18 @@ def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
     content = message.get("content")
     text = _text(content) or _text(message.get("refusal"))
     calls = _functions(message)
-    written = [
-        call_text(_text(each.get("name")), each.get("arguments") or {})
+    call_texts = [
+        call_text(_text(call.get("name")), call.get("arguments") or {})
         if has_tools
-        else _text(decode_arguments(each.get("arguments")))
-        for each in calls
+        else _text(decode_arguments(call.get("arguments")))
+        for call in calls
     ]
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
-    thought = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
-    if not thought and isinstance(content, list):  # Mistral's form
+    reasoning = next(filter(None, map(_text, (*thoughts, message.get("reasoning_details")))), "")
+    if not reasoning and isinstance(content, list):  # Mistral's form
         pieces = (piece.get("thinking") for piece in content if isinstance(piece, dict))
-        thought = "".join(map(_text, pieces))
-    return reply_text(text, written, thought)
+        reasoning = "".join(map(_text, pieces))
+    return reply_text(text, call_texts, reasoning)
 
 
 def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -264,12 +264,14 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     of_prompt = mapping(usage.get("prompt_tokens_details"))
     of_reply = mapping(usage.get("completion_tokens_details"))
     prompt, reply = (token_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion"))
-    thought = token_count(of_reply.get("reasoning_tokens"))
-    rest = token_count(usage.get("total_tokens")) - prompt
+    reasoning_tokens = token_count(of_reply.get("reasoning_tokens"))
+    reply_tokens = token_count(usage.get("total_tokens")) - prompt
     return Tokens(
         prompt,
-        reply + thought if thought and rest == reply + thought else reply,
+        reply + reasoning_tokens
+        if reasoning_tokens and reply_tokens == reply + reasoning_tokens
+        else reply,
         token_count(of_prompt.get("cached_tokens")),
-        thought,
+        reasoning_tokens,
         token_count(of_prompt.get("cache_write_tokens")),
     )

@@ -27,13 +27,13 @@ def open_openai(config: RunConfig, model: str) -> ChatApi:
         SetupError: The SDK is not installed, or there is no server.
     """
     options = read_remote_options(config, "openai", OpenAIOptions)
-    hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
-    is_reasoning = hosted or options.api == "responses"
+    is_hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
+    is_reasoning = is_hosted or options.api == "responses"
     thinking = REASONING if is_reasoning else family_named(model).thinking
     template = options.extra_body.get("chat_template_kwargs")
     template_kwargs = template if isinstance(template, Mapping) else {}
-    given = engine_options(config.engine_option) if is_reasoning else template_kwargs
-    arguments = thinking.arguments(config.thinking, given)
+    options_given = engine_options(config.engine_option) if is_reasoning else template_kwargs
+    arguments = thinking.arguments(config.thinking, options_given)
     if is_reasoning:
         options = replace(options, reasoning_effort=arguments.get("reasoning_effort"))
     elif arguments:

@@ -115,8 +115,8 @@ class Responses(OpenAIApi):
                 texts += [str(part["text"]) for part in content if part.get("text")]
                 refusals += [str(part["refusal"]) for part in content if part.get("refusal")]
             elif item.get("type") == "reasoning":
-                shown = mappings(item.get("summary")) + content
-                thoughts += [str(part.get("text") or "") for part in shown]
+                content_parts = mappings(item.get("summary")) + content
+                thoughts += [str(part.get("text") or "") for part in content_parts]
             elif item.get("type") == "function_call":
                 calls.append(call_text(str(item.get("name")), item.get("arguments") or {}))
         usage = mapping(body.get("usage"))

@@ -49,18 +49,18 @@ def adapt(
     adaptations: Collection[str], fields: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of a request with some adaptations, and the events of those that changed them."""
-    adapted, events = dict(fields), []
+    result, events = dict(fields), []
     for event in sorted(adaptations):
         name = event.removeprefix(OMITTED)
         if event == RENAMED:
-            old = next((limit for limit in LIMIT_NAMES if limit in adapted), None)
+            old = next((limit for limit in LIMIT_NAMES if limit in result), None)
             if old is None:
                 continue
-            adapted[LIMIT_NAMES[1 - LIMIT_NAMES.index(old)]] = adapted.pop(old)
-        elif adapted.pop(name, None) is None:
+            result[LIMIT_NAMES[1 - LIMIT_NAMES.index(old)]] = result.pop(old)
+        elif result.pop(name, None) is None:
             continue
         events.append(event)
-    return adapted, events
+    return result, events
 
 
 def has_system(request: Request) -> bool:

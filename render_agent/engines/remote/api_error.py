@@ -147,8 +147,8 @@ class ApiError(Exception):
                 return max(0.0, parsedate_to_datetime(value).timestamp() - time())
             except ValueError:
                 pass
-        found = RETRY_IN.search(self.text)
-        parts = DURATION.findall(found[1]) if found else []
+        match = RETRY_IN.search(self.text)
+        parts = DURATION.findall(match[1]) if match else []
         return sum(float(n) * SECONDS[unit.lower()] for n, unit in parts) if parts else None
 
     @property
@@ -226,6 +226,6 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return chain
 
 
-def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
-    """Return the first `most` characters of a server's text on one line, with secrets redacted."""
-    return truncate(" ".join(redact_keys(redact_secrets(text, secrets)).split()), most)
+def first_words(text: str, secrets: Sequence[str] = (), max_chars: int = 300) -> str:
+    """Return the first `max_chars` characters of a server's text on one line, with secrets redacted."""
+    return truncate(" ".join(redact_keys(redact_secrets(text, secrets)).split()), max_chars)

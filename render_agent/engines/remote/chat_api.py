@@ -167,7 +167,7 @@ def make_reply(
         is_empty = not text.strip() and not is_filtered
         if end in FAULTS or (is_empty and end in FAULTS_IF_EMPTY):
             return None
-    found = {
+    values = {
         CONTENT_FILTER: is_filtered,
         CONTEXT_EXCEEDED: not CONTEXT_LIMITS.isdisjoint(ends),
         NO_USAGE: tokens.prompt == 0,
@@ -176,7 +176,7 @@ def make_reply(
         samples=tuple(texts),
         tokens=tokens,
         finish="stop" if (LENGTH_LIMITS | CONTEXT_LIMITS).isdisjoint(ends) else "length",
-        events=tuple(event for event, is_true in found.items() if is_true),
+        events=tuple(event for event, is_true in values.items() if is_true),
         blocks=tuple(blocks) if any(blocks) else (),
     )
 
@@ -194,7 +194,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def mappings(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a JSON list; empty for other values."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Results:

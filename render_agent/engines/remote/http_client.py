@@ -128,7 +128,7 @@ async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     client = api.connect(endpoint, LOOK_UP_SECONDS)
     try:
         async with asyncio.timeout(LOOK_UP_SECONDS):
-            served = await _served(client, endpoint, api)
+            models = await _served(client, endpoint, api)
             version = await _version(client, endpoint)
     except TimeoutError:
         raise SetupError(
@@ -138,9 +138,9 @@ async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     finally:
         await api.close(client)
     model = api.model
-    fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
-    if served and model not in served:
-        names = ", ".join(sorted(escape_line(name[:80]) for name in served)[:MAX_LISTED])
+    fields = {**{name: models.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
+    if models and model not in models:
+        names = ", ".join(sorted(escape_line(name[:80]) for name in models)[:MAX_LISTED])
         fields["note"] = f"{endpoint.url} does not list {model}; it lists {names}"
     return {
         "url": endpoint.url,

@@ -54,8 +54,8 @@ def describe_remote(config: RunConfig, api: ChatApi) -> dict[str, Any]:
     servers = _look_up_all(find_endpoints(config.base_url, api.service), config, api)
     hybrid = _is_hybrid(api.model, servers)
     notes = [server.pop("note") for server in servers if "note" in server]
-    described = {"name": api.engine, "model": api.model, "servers": servers, "hybrid": hybrid}
-    return {**described, "note": "; ".join(notes)} if notes else described
+    record = {"name": api.engine, "model": api.model, "servers": servers, "hybrid": hybrid}
+    return {**record, "note": "; ".join(notes)} if notes else record
 
 
 def make_remote_engine(config: RunConfig, api: ChatApi) -> RemoteEngine:
@@ -63,8 +63,8 @@ def make_remote_engine(config: RunConfig, api: ChatApi) -> RemoteEngine:
     endpoints = find_endpoints(config.base_url, api.service)
     servers = _look_up_all(endpoints, config, api)
     engine = RemoteEngine(api, endpoints, config.fixed_batch_size)
-    for server, found in zip(engine.servers, servers, strict=True):
-        server.note = found.get("note")
+    for server, server_record in zip(engine.servers, servers, strict=True):
+        server.note = server_record.get("note")
     if _is_hybrid(api.model, servers):
         # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
         engine.capabilities = replace(engine.capabilities, sequential=True)

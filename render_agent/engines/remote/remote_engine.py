@@ -154,25 +154,25 @@ class RemoteEngine:
 
         Replies that arrived before the last server was lost are yielded before EngineError is raised.
         """
-        yielded = woken = False
+        has_yielded = was_woken = False
         while self._in_flight:
             try:
                 item = self._completed.get(
-                    timeout=0 if yielded or woken or self._error else timeout
+                    timeout=0 if has_yielded or was_woken or self._error else timeout
                 )
             except queue.Empty:
                 break
             if item is None:
-                woken = True
+                was_woken = True
                 continue
             request, future = item
             if (error := future.exception()) is not None:
                 self._error = self._error or error
                 break
             self._in_flight -= 1
-            yielded = True
+            has_yielded = True
             yield request, future.result()
-        if self._error is not None and not yielded:
+        if self._error is not None and not has_yielded:
             raise self._error
 
     def wake(self) -> None:
@@ -253,10 +253,17 @@ class RemoteEngine:
         A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
         """
         messages, images = len(request.messages), image_files(list(request.messages))
-        earlier, shown, largest = self._prompts.get(request.dialogue_id, (messages, images, 0))
-        self._prompts[request.dialogue_id] = messages, images, max(largest, tokens)
-        has_grown = messages > earlier and images[: len(shown)] == shown  # see --history
-        return has_grown and largest >= MIN_CONTEXT and 0.75 * largest < tokens <= largest
+        earlier, earlier_images, max_tokens = self._prompts.get(
+            request.dialogue_id, (messages, images, 0)
+        )
+        self._prompts[request.dialogue_id] = messages, images, max(max_tokens, tokens)
+        # see --history
+        has_grown = messages > earlier and images[: len(earlier_images)] == earlier_images
+        return (
+            has_grown
+            and max_tokens >= MIN_CONTEXT
+            and 0.75 * max_tokens < tokens <= max_tokens
+        )
 
     async def _send(self, request: Request, samples: int, seed: int, events: list[str]) -> Reply:
         """Send a request to the question's server, or to another one if that is lost.
@@ -291,7 +298,7 @@ class RemoteEngine:
             fields, adapted = adapt(applied, api.fields(asked, samples, seed, server.endpoint))
             adapted += [SYSTEM_IN_USER] * moves_system
             self._running += 1
-            running, began = self._running, time.perf_counter()
+            running, started_at = self._running, time.perf_counter()
             try:
                 text = await self._deliver(server, asked, seed, sent, fields)
                 answer = self._read(text, request, server.endpoint)
@@ -318,7 +325,7 @@ class RemoteEngine:
             finally:
                 self._running -= 1
             server.record_success()
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started_at
             all_events = (*adapted, *answer.events)
             return replace(answer, seconds=seconds, batch_size=running, events=all_events)
 
@@ -348,9 +355,9 @@ class RemoteEngine:
         A server that states a time gets no request before it, from any dialogue.
         """
         jitter = JITTER * random.Random(f"{request.seed} {request.dialogue_id} {retries}").random()
-        if (stated := error.retry_after) is not None:
-            delay = stated + jitter
-            server.not_before = max(server.not_before, self._loop.time() + stated)
+        if (stated_seconds := error.retry_after) is not None:
+            delay = stated_seconds + jitter
+            server.not_before = max(server.not_before, self._loop.time() + stated_seconds)
         else:
             delay = min(INITIAL_DELAY_SECONDS * 2**retries, MAX_DELAY_SECONDS) * (1 - jitter)
         reason, url = error.describe(server.endpoint), server.endpoint.url

@@ -128,7 +128,7 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     """
     body = body.removeprefix(BOM_UTF8)
     if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
-        body = _joined(body)
+        body = _join_chunks(body)
     try:
         content = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
@@ -188,7 +188,9 @@ def named_fields(body: Any, depth: int = MAX_DEPTH) -> set[str]:
 def _choices(body: Any) -> list[Mapping[str, Any]]:
     choices = body.get("choices") if isinstance(body, Mapping) else None
     return (
-        [each for each in choices if isinstance(each, Mapping)] if isinstance(choices, list) else []
+        [choice for choice in choices if isinstance(choice, Mapping)]
+        if isinstance(choices, list)
+        else []
     )
 
 
@@ -234,7 +236,7 @@ def _status_of(error: Any) -> int:
     return SERVER_FAULT
 
 
-def _joined(stream: bytes) -> bytes:
+def _join_chunks(stream: bytes) -> bytes:
     """Return the completion of an event stream as JSON: the deltas of every choice, joined."""
     choices: dict[int, dict[str, Any]] = {}
     usage = None

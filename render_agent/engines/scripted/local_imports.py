@@ -23,15 +23,15 @@ def local_imports(path: Path) -> list[Path]:
     The standard library, installed packages, and imports by computed names are left out.
     """
     roots = [path.parent.resolve(), *_local_roots()]
-    found, waiting = {path.resolve()}, [path]
+    paths, waiting = {path.resolve()}, [path]
     while waiting:
         file = waiting.pop()
         for level, name in _imported_names(file):
             folders = roots if level == 0 else [file.resolve().parents[level - 1]]
-            new = set(_module_files(folders, name)) - found
-            found |= new
+            new = set(_module_files(folders, name)) - paths
+            paths |= new
             waiting += new
-    return sorted(found - {path.resolve()})
+    return sorted(paths - {path.resolve()})
 
 
 def _local_roots() -> list[Path]:

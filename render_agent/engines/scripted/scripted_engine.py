@@ -87,15 +87,17 @@ class ScriptedEngine(BatchingEngine):
     def _has_samples(self, request: Request) -> bool:
         return request.probe is None and hasattr(self.policy, "samples")
 
-    def _answer_one(self, request: Request, given: object, batch_size: int) -> Reply:
-        if isinstance(given, Exception):
+    def _answer_one(self, request: Request, replies_or_text: object, batch_size: int) -> Reply:
+        if isinstance(replies_or_text, Exception):
             question = request.question_id
-            logger.error("%s failed for question %s", self.label, question, exc_info=given)
-            error_text = f"{self.label} raised {given!r}"
-            return Reply(batch_size=batch_size, error=error_text, cause=given)
-        texts: tuple[object, ...] = (given,) * request.num_samples
-        if isinstance(given, tuple) and self._has_samples(request):
-            texts = given
+            logger.error(
+                "%s failed for question %s", self.label, question, exc_info=replies_or_text
+            )
+            error_text = f"{self.label} raised {replies_or_text!r}"
+            return Reply(batch_size=batch_size, error=error_text, cause=replies_or_text)
+        texts: tuple[object, ...] = (replies_or_text,) * request.num_samples
+        if isinstance(replies_or_text, tuple) and self._has_samples(request):
+            texts = replies_or_text
         replies = tuple(text for text in texts if isinstance(text, str))
         if len(replies) < len(texts):
             wrong = next(text for text in texts if not isinstance(text, str))
@@ -111,12 +113,12 @@ class ScriptedEngine(BatchingEngine):
             for message in request.messages
             for piece in message["content"]
         )
-        distinct = replies if texts is given else replies[:1]
+        distinct_replies = replies if texts is replies_or_text else replies[:1]
         tokens = Tokens(
-            prompt=prompt_tokens * len(distinct),
-            reply=sum(len(text.split()) for text in distinct),
+            prompt=prompt_tokens * len(distinct_replies),
+            reply=sum(len(text.split()) for text in distinct_replies),
             # As if a prefix cache shared the prompt among the samples.
-            cached=prompt_tokens * (len(distinct) - 1),
+            cached=prompt_tokens * (len(distinct_replies) - 1),
         )
         return Reply(replies, tokens, batch_size=batch_size)
 
