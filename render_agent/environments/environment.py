@@ -262,7 +262,7 @@ class Environment:
         if not views:
             width, height = self.world.config.image_size
             return np.zeros((height, width, 3), np.uint8)
-        return np.asarray(self._running.turns.log.pictures.get(views[-1].file))
+        return np.asarray(self._running.turns.log.images.get(views[-1].file))
 
     def leave(self) -> None:
         """Leave the current episode. If it is not over, it stays unfinished."""

@@ -177,10 +177,10 @@ def play(
     config = parts.config
     max_batched_turns = 0 if engine.capabilities.sequential else config.max_batched_turns
     questions = [state.question for state in states]
-    views = make_views(parts, scenes, log.pictures, questions)
+    views = make_views(parts, scenes, log.images, questions)
     jobs = None
     if config.batch_jobs and max_batched_turns and isinstance(engine, RemoteEngine):
-        jobs = BatchJobs(engine, log.pictures.folder)
+        jobs = BatchJobs(engine, log.images.folder)
     controller = PhaseController(
         turn_taker(parts, engine, views, log, questions),
         observer,

@@ -272,7 +272,7 @@ def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, st
     """No question is asked for turn 1 before all have taken turn 0, but the next views of the others are ready by then."""
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 3), max_turns=3))
     events, rendered = [], {str(number): threading.Event() for number in range(3)}
-    engine, keep = FreeRunning(ReplayPolicy({"*": [STEP]}), batch_size=3), run.log.pictures.save
+    engine, keep = FreeRunning(ReplayPolicy({"*": [STEP]}), batch_size=3), run.log.images.save
 
     def note(file, picture):
         number, name = file.split("/")[1:3]
@@ -295,7 +295,7 @@ def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, st
                 events.append("slowest reply")
             yield request, reply
 
-    run.log.pictures.save, engine.submit, engine.ready = note, submit, ready
+    run.log.images.save, engine.submit, engine.ready = note, submit, ready
     if stops:
         with pytest.raises(EngineError, match="gone"):
             run.go(NullObserver(), lambda config, asked: engine)

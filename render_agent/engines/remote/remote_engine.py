@@ -259,11 +259,7 @@ class RemoteEngine:
         self._prompts[request.dialogue_id] = messages, images, max(max_tokens, tokens)
         # see --history
         has_grown = messages > earlier and images[: len(earlier_images)] == earlier_images
-        return (
-            has_grown
-            and max_tokens >= MIN_CONTEXT
-            and 0.75 * max_tokens < tokens <= max_tokens
-        )
+        return has_grown and max_tokens >= MIN_CONTEXT and 0.75 * max_tokens < tokens <= max_tokens
 
     async def _send(self, request: Request, samples: int, seed: int, events: list[str]) -> Reply:
         """Send a request to the question's server, or to another one if that is lost.

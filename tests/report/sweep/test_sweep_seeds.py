@@ -19,7 +19,7 @@ EXAMPLE = TREE / "examples" / "choose.yaml"
 RUNS = [
     {"label": "by chance", "agent": "lookahead:2", "verifier": "random"},
     {"label": "as many turns", "agent": "single"},
-    {"label": "as many pictures", "agent": "single", "max_turns": 5},
+    {"label": "as many images", "agent": "single", "max_turns": 5},
 ]
 
 

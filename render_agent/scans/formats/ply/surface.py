@@ -169,26 +169,26 @@ def _textured(
 ) -> Scan:
     """Return the mesh with its images; without them if none can be shown."""
     check_corners(path, triangles.faces, len(scan.points))
-    pictures, notes = decode_images(
+    decoded_images, notes = decode_images(
         {name: partial(_open_image, path.parent, name) for name in dict.fromkeys(images)},
         in_child=in_child,
     )
     numbers = np.zeros(len(triangles.faces), np.int64)
     if len(images) > 1 and "texnumber" in faces.scalars:
         numbers = faces.scalars["texnumber"].astype(np.int64)[triangles.rows]
-    if not pictures:
+    if not decoded_images:
         return replace(scan, notes=(*scan.notes, *notes))
     parts = []
     for number in np.unique(numbers):
-        chosen = numbers == number
+        in_part = numbers == number
         name = images[number] if 0 <= number < len(images) else ""
-        corners = triangles.faces[chosen].reshape(-1)
+        corners = triangles.faces[in_part].reshape(-1)
         if triangles.uv is not None:
-            uv = triangles.uv[chosen].reshape(-1, 2)
+            uv = triangles.uv[in_part].reshape(-1, 2)
         else:
             assert vertex_uv is not None
             uv = vertex_uv[corners]
-        material = Material(pictures[name]) if name in pictures else None
+        material = Material(decoded_images[name]) if name in decoded_images else None
         colours = None
         if material is None and scan.colours is not None:
             colours = to_linear(scan.colours[corners])

@@ -294,22 +294,22 @@ def build_materials(
             in_child=True,
         )
         notes.extend(image_notes)
-        pictures = {
+        textures = {
             image: _graded(decoded[image.asset], image)
             for image in images
             if image.asset in decoded
         }
-        built: dict[Appearance, tuple[Material, Image | None]] = {}
+        materials: dict[Appearance, tuple[Material, Image | None]] = {}
         for appearance, source in sources.items():
-            picture = pictures.get(source.image) if source.image else None
-            if picture is None or source.image is None:
+            texture = textures.get(source.image) if source.image else None
+            if texture is None or source.image is None:
                 tint = tuple(np.clip(source.value, 0, 1).tolist())
-                built[appearance] = (Material(None, (*tint, 1.0), captured=False), None)
+                materials[appearance] = (Material(None, (*tint, 1.0), captured=False), None)
             else:
                 cutoff = appearance.alpha_cutoff
-                textured = Material(picture, wrap=source.image.wrap, alpha_cutoff=cutoff)
-                built[appearance] = (textured, source.image)
-        return built
+                material = Material(texture, wrap=source.image.wrap, alpha_cutoff=cutoff)
+                materials[appearance] = (material, source.image)
+        return materials
 
     materials = build({each: each.diffuse for each in distinct})
     emitting = {each: each.emission for each in distinct if each.emission != Source(BLACK)}
