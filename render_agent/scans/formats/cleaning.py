@@ -111,8 +111,8 @@ def _permute_axes(points: NDArray[Any], turn: NDArray[np.float64]) -> NDArray[An
     """Apply a rotation whose rows each have a single entry, 1 or -1."""
     sources = np.abs(turn).argmax(axis=1)
     signs = turn[np.arange(3), sources].astype(points.dtype)
-    permuted: NDArray[Any] = points[:, sources] * signs
-    return permuted
+    result: NDArray[Any] = points[:, sources] * signs
+    return result
 
 
 def clean_scan(scan: Scan, path: Path) -> Scan:
@@ -127,14 +127,14 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
     if scan.faces is not None:
         check_corners(path, scan.faces, count)
     with np.errstate(invalid="ignore"):
-        good = (np.abs(scan.points) < MAX_COORDINATE_METRES).all(axis=1)
-    if not good.all():
-        scan = _without(scan, ~good)
-        notes = invalid_note(count - int(good.sum()), count)
+        is_valid = (np.abs(scan.points) < MAX_COORDINATE_METRES).all(axis=1)
+    if not is_valid.all():
+        scan = _drop_vertices(scan, ~is_valid)
+        notes = invalid_note(count - int(is_valid.sum()), count)
         scan = replace(scan, notes=(*scan.notes, *notes))
     if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
         raise unreadable(path, "it has no surface with finite coordinates")
-    return _near_zero(scan, path)
+    return _shift_near_zero(scan, path)
 
 
 def invalid_note(num_bad: int, count: int) -> tuple[str, ...]:
@@ -156,25 +156,25 @@ def check_corners(path: Path, faces: NDArray[Any], count: int, first: int = 0) -
     if faces.size:
         lowest, highest = int(faces.min()), int(faces.max())
         if lowest < 0 or highest >= count:
-            bad = lowest if lowest < 0 else highest
+            index = lowest if lowest < 0 else highest
             raise unreadable(
-                path, f"a face refers to vertex {bad + first}, but there are {count:,} vertices"
+                path, f"a face refers to vertex {index + first}, but there are {count:,} vertices"
             )
 
 
-def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
+def _drop_vertices(scan: Scan, is_bad: NDArray[np.bool_]) -> Scan:
     """Return the scan without the marked vertices, (n,) bool, and without their faces."""
-    good = ~bad
+    keep = ~is_bad
     faces, texture, gaussians = scan.faces, scan.texture, scan.gaussians
     if faces is not None:
-        good_faces = good[faces].all(axis=1)
-        faces = (np.cumsum(good) - 1)[faces[good_faces]]
-        texture = None if texture is None else texture.kept(good, good_faces)
-    colours = None if scan.colours is None else scan.colours[good]
-    gaussians = None if gaussians is None else gaussians.where(good)
+        good_faces = keep[faces].all(axis=1)
+        faces = (np.cumsum(keep) - 1)[faces[good_faces]]
+        texture = None if texture is None else texture.kept(keep, good_faces)
+    colours = None if scan.colours is None else scan.colours[keep]
+    gaussians = None if gaussians is None else gaussians.where(keep)
     return replace(
         scan,
-        points=scan.points[good],
+        points=scan.points[keep],
         colours=colours,
         faces=faces,
         texture=texture,
@@ -182,18 +182,18 @@ def _without(scan: Scan, bad: NDArray[np.bool_]) -> Scan:
     )
 
 
-def _near_zero(scan: Scan, path: Path) -> Scan:
+def _shift_near_zero(scan: Scan, path: Path) -> Scan:
     """Return the scan in float32, shifted by whole metres if it is far from zero."""
     points = scan.points
-    used = (
+    used_points = (
         points if scan.faces is None else points[scan.faces[:: max(1, len(scan.faces) // 65536), 0]]
     )
-    middle = np.median(used[:: max(1, len(used) // 65536)].astype(np.float64), axis=0)
+    middle = np.median(used_points[:: max(1, len(used_points) // 65536)].astype(np.float64), axis=0)
     is_far = bool((np.abs(middle) > PRECISE_METRES).any())
     origin = np.round(middle) if is_far else np.zeros(3)
-    shifted = (points - origin if is_far else points).astype(np.float32, copy=False)
-    if float(np.ptp(shifted, axis=0).max()) < 1e-3:
+    near_points = (points - origin if is_far else points).astype(np.float32, copy=False)
+    if float(np.ptp(near_points, axis=0).max()) < 1e-3:
         raise unreadable(path, "all its points coincide", "export it in metres")
     faces = None if scan.faces is None else np.ascontiguousarray(scan.faces, dtype=np.int32)
     x, y, z = (float(value) for value in origin)
-    return replace(scan, points=np.ascontiguousarray(shifted), faces=faces, origin=(x, y, z))
+    return replace(scan, points=np.ascontiguousarray(near_points), faces=faces, origin=(x, y, z))

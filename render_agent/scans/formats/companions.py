@@ -44,35 +44,35 @@ def _companions(scan: Path) -> Iterator[Path]:
     if suffix == ".obj":
         yield from _of_obj(scan)
     elif suffix in (".gltf", ".glb"):
-        yield from _resolved(scan.parent, _gltf_names(scan))
+        yield from _resolve(scan.parent, _gltf_names(scan))
     elif suffix in USD_SUFFIXES:
         with suppress(SceneError):
             yield from read_in_child(usd_companions, scan, scan.stat().st_size)
     else:
-        yield from _resolved(scan.parent, _ply_names(scan))
+        yield from _resolve(scan.parent, _ply_names(scan))
 
 
-def _resolved(folder: Path, names: Iterator[str]) -> Iterator[Path]:
+def _resolve(folder: Path, names: Iterator[str]) -> Iterator[Path]:
     for name in names:
         if name.lower().startswith("data:"):
             continue
-        missing = folder / name.replace("\\", "/")
-        if not is_inside(missing, folder):
-            missing = folder / missing.name
+        path_in_folder = folder / name.replace("\\", "/")
+        if not is_inside(path_in_folder, folder):
+            path_in_folder = folder / path_in_folder.name
         with suppress(ImageError):  # files elsewhere are not read
-            yield next(find_siblings(folder, name), missing)
+            yield next(find_siblings(folder, name), path_in_folder)
 
 
 def _of_obj(scan: Path) -> Iterator[Path]:
     """Yield the MTL files of an OBJ file, and the images that they name."""
     for line in _library_lines(scan):
         for name in dict.fromkeys([line, *line.split()]):  # as the reader looks for it
-            found = list(_resolved(scan.parent, iter([name])))
-            yield from found
-            if not any(path.is_file() for path in found):
+            paths = list(_resolve(scan.parent, iter([name])))
+            yield from paths
+            if not any(path.is_file() for path in paths):
                 continue
             text = read_sibling(scan.parent, name).decode("utf-8", "replace")
-            yield from _resolved(scan.parent, library_images(text))
+            yield from _resolve(scan.parent, library_images(text))
             if name == line:
                 break
 
@@ -119,5 +119,5 @@ def usd_companions(scan: Path, size: int) -> list[Path]:
 
     layers, assets, unresolved = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(scan)))
     files = [layer.realPath for layer in layers] + list(assets)
-    found = [path for file in files if (path := Path(file)).is_file()]
-    return [*found, *_resolved(scan.parent, iter(map(str, unresolved)))]
+    existing_files = [path for file in files if (path := Path(file)).is_file()]
+    return [*existing_files, *_resolve(scan.parent, iter(map(str, unresolved)))]

@@ -62,6 +62,6 @@ class Declared:
         ]
         if not names:
             return ()
-        rest = len(names) - MAX_NAMES
-        more = [f"{rest:,} more"] if rest > 0 else []
-        return (f"ignored: {', '.join([*names[:MAX_NAMES], *more])}",)
+        num_omitted = len(names) - MAX_NAMES
+        ending = [f"{num_omitted:,} more"] if num_omitted > 0 else []
+        return (f"ignored: {', '.join([*names[:MAX_NAMES], *ending])}",)

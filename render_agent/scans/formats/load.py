@@ -68,23 +68,23 @@ def load_scene(
         if alignment is not None:
             scan = transform_scan(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = clean_scan(scan, path)
-        declared, solid_points = unit != AUTO, scan.points
+        has_unit, solid_points = unit != AUTO, scan.points
         if scan.gaussians is not None:
             surface = find_solid(scan.points, scan.gaussians)
             scan = replace(scan, gaussians=replace(scan.gaussians, solid=surface))
             solid_points = scan.points[surface]
-        refuse_too_wide(solid_points, path, frame.metres, declared=declared)
+        refuse_too_wide(solid_points, path, frame.metres, declared=has_unit)
         if scan.faces is None and scan.gaussians is None:
             scan = thin_cloud(scan)
-        measured = measure_extent(scan)
-        refuse_impossible(measured, path, frame.metres, declared=declared)
-        if scan.metres is None and not declared:
-            notes += [unit_note(measured)]
+        extent = measure_extent(scan)
+        refuse_impossible(extent, path, frame.metres, declared=has_unit)
+        if scan.metres is None and not has_unit:
+            notes += [unit_note(extent)]
         if scan.up is None and up == AUTO:
-            notes += [side_note(measured)]
+            notes += [side_note(extent)]
         notes += [missing_note(path), _foreign_note(path)]
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
-        return _scene(scan, measured, path, path.stem if id is None else id, frame)
+        return _scene(scan, extent, path, path.stem if id is None else id, frame)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise unreadable(path, reason, "check its name and permissions") from None
@@ -129,7 +129,7 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
 
 
 def _foreign_note(path: Path) -> str | None:
-    """Return a note if the JSON file next to a scan is not a ground truth file, as phone apps write such."""
+    """Return a note if the JSON file next to a scan is not a ground truth file; some phone apps write others."""
     companion = path.with_suffix(".json")
     if companion.is_file() and ground_truth_file(path) is None:
         return f"ignored: {companion.name} (not a ground truth file of make-rooms)"
@@ -150,8 +150,8 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
-    low, high = (float(corner[2]) for corner in measured.bounds)
+def _scene(scan: Scan, extent: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
+    low, high = (float(corner[2]) for corner in extent.bounds)
     if scan.faces is not None:
         scan = shade_mesh(scan)
     colours, texture, normals = scan.colours, scan.texture, None
@@ -164,9 +164,9 @@ def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame
         scan.points,
         colours,
         scan.faces,
-        measured.floor,
-        measured.ceiling,
-        measured.bounds,
+        extent.floor,
+        extent.ceiling,
+        extent.bounds,
         path,
         scan.origin,
         texture=texture if texture is not None and texture.has_images else None,

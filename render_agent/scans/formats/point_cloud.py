@@ -80,18 +80,18 @@ def cell_means(
 def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
     """Estimate unit normals, (n, 3) with arbitrary sign, of points, (n, 3) in metres, from their neighbours."""
     sites: NDArray[Any] = points
-    shared: NDArray[np.intp] | None = None
+    cell_of_point: NDArray[np.intp] | None = None
     cell = MIN_SHARED_METRES
     while len(sites) > MAX_NORMALS:
         keys = cell_keys(points, cell)
-        _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, cell_of_point = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
         cell *= COARSER_FACTOR
     open3d = import_open3d("a point cloud without colours", SceneError)
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(sites.astype(np.float64)))
     cloud.estimate_normals(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
     normals = np.asarray(cloud.normals).astype(np.float32)
-    return normals if shared is None else normals[shared]
+    return normals if cell_of_point is None else normals[cell_of_point]
 
 
 def import_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:

@@ -146,9 +146,9 @@ def occlusion(
     if pieces is None:
         return np.zeros(len(places), np.float32)
     surface = np.concatenate([points, pieces.corners.mean(axis=1, dtype=np.float32)])
-    filled = np.zeros((size / cell).astype(int) + 2, np.float32)
-    filled[tuple(((surface - low) / cell).astype(int).T)] = 1
-    near = gaussian_filter(filled, BLUR_CELLS, mode="constant")
+    grid = np.zeros((size / cell).astype(int) + 2, np.float32)
+    grid[tuple(((surface - low) / cell).astype(int).T)] = 1
+    near = gaussian_filter(grid, BLUR_CELLS, mode="constant")
     before = (places + ASIDE_CELLS * cell * normals - low) / cell - 0.5
     shadow: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
     # Peak of the blurred occupancy of a single plane.
@@ -175,11 +175,11 @@ def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> ND
     first = 0
     for corners in face_corners(points, faces):
         areas, normals = areas_and_normals(corners)
-        weighted = normals * areas[:, None]
+        weighted_normals = normals * areas[:, None]
         for corner in range(3):
             at = faces[first : first + len(corners), corner]
             for axis in range(3):
-                sums[:, axis] += np.bincount(at, weighted[:, axis], minlength=len(points))
+                sums[:, axis] += np.bincount(at, weighted_normals[:, axis], minlength=len(points))
         first += len(corners)
     length = np.linalg.norm(sums, axis=1)
     return np.asarray(sums / np.maximum(length, 1e-20)[:, None], np.float32)

@@ -57,7 +57,7 @@ def triangle_corners(faces: NDArray[Any], points: NDArray[Any]) -> list[tuple[sl
         rows = slice(first, min(first + step, count))
         local = np.broadcast_to(fan, (rows.stop - first, *fan.shape))
         if num_corners > 3 and len(candidates := _not_convex(faces[rows], points)):
-            flat, is_concave = _flattened(points[faces[rows][candidates]].astype(np.float64))
+            flat, is_concave = _flatten(points[faces[rows][candidates]].astype(np.float64))
             if is_concave.any():
                 local = local.copy()
                 local[candidates[is_concave]] = _clip_ears(flat[is_concave])
@@ -80,7 +80,7 @@ def _not_convex(faces: NDArray[Any], points: NDArray[Any]) -> NDArray[np.intp]:
         return np.flatnonzero((turn < 0).any(axis=0))
 
 
-def _flattened(corners: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _flatten(corners: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Project polygons, (n, k, 3), along their normals to (n, k, 2), counter-clockwise; return which are concave."""
     with np.errstate(invalid="ignore", over="ignore"):
         local = corners - corners[:, :1]

@@ -48,9 +48,9 @@ def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, declared
         raise _impossible(size, path, metres, declared=declared)
 
 
-def refuse_impossible(measured: Extent, path: Path, metres: float, *, declared: bool) -> None:
+def refuse_impossible(extent: Extent, path: Path, metres: float, *, declared: bool) -> None:
     """Raise SceneError if no room can be this large or small; arguments as in `refuse_too_wide`."""
-    size = measured.bounds[1] - measured.bounds[0]
+    size = extent.bounds[1] - extent.bounds[0]
     min_size = MIN_DECLARED_METRES if declared else MIN_WIDTH_METRES
     if size.max() <= min_size or _too_large(size, declared=declared):
         raise _impossible(size, path, metres, declared=declared)

@@ -50,16 +50,16 @@ class CloudBuilder:
     ) -> None:
         """Add points, (k, 3) in any unit, with colours, (k, 3), and intensities, (k,), if available."""
         with np.errstate(invalid="ignore"):
-            good = (np.abs(points) < MAX_COORDINATE_METRES / 1e-3).all(axis=1)
-        values = np.full((int(good.sum()), 4), np.nan, np.float32)
-        self._num_points += len(good)
-        self._num_invalid += len(good) - len(values)
+            is_valid = (np.abs(points) < MAX_COORDINATE_METRES / 1e-3).all(axis=1)
+        values = np.full((int(is_valid.sum()), 4), np.nan, np.float32)
+        self._num_points += len(is_valid)
+        self._num_invalid += len(is_valid) - len(values)
         if colours is not None:
-            values[:, :3] = np.clip(colours[good], 0, MAX_VALUE)
+            values[:, :3] = np.clip(colours[is_valid], 0, MAX_VALUE)
             self._top = max(self._top, float(np.nan_to_num(values[:, :3]).max(initial=0.0)))
         if intensity is not None:
-            values[:, 3] = np.clip(intensity[good], -MAX_VALUE, MAX_VALUE)
-        self._parts.append((points[good].astype(np.float64), values))
+            values[:, 3] = np.clip(intensity[is_valid], -MAX_VALUE, MAX_VALUE)
+        self._parts.append((points[is_valid].astype(np.float64), values))
         self._count += len(values)
         if self._count > self.max_points:
             self._thin()

@@ -60,23 +60,23 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     from pye57 import ScanHeader
 
     scans = [ScanHeader(node) for node in file.root()["data3D"]]
-    declared = sum(scan.points.childCount() for scan in scans)
-    if declared > size * MAX_POINTS_PER_BYTE:
-        raise unreadable(path, f"it declares {declared:,} points, too many for {size:,} bytes")
-    filled = [scan for scan in scans if scan.points.childCount()]
-    have_limits = all(_red_limits(scan) for scan in filled)
+    num_points = sum(scan.points.childCount() for scan in scans)
+    if num_points > size * MAX_POINTS_PER_BYTE:
+        raise unreadable(path, f"it declares {num_points:,} points, too many for {size:,} bytes")
+    nonempty_scans = [scan for scan in scans if scan.points.childCount()]
+    have_limits = all(_red_limits(scan) for scan in nonempty_scans)
     cloud = CloudBuilder(bits=0 if have_limits else None)
     num_invalid = 0
-    declared = Declared(name for scan in filled for name in scan.point_fields)
+    declared = Declared(name for scan in nonempty_scans for name in scan.point_fields)
     declared.use(*BOOKKEEPING)
-    for scan in filled:
+    for scan in nonempty_scans:
         top = 1.0 if have_limits else 255.0
         num_invalid += _add(file, scan, cloud, path, declared, top=top)
     if file.root().isDefined("images2D") and file.root()["images2D"].childCount():
         declared.add("images")
     scan = cloud.scan()
-    marked = [f"{num_invalid:,} points marked as invalid were dropped"] if num_invalid else []
-    return replace(scan, notes=(*marked, *scan.notes, *declared.notes))
+    notes = [f"{num_invalid:,} points marked as invalid were dropped"] if num_invalid else []
+    return replace(scan, notes=(*notes, *scan.notes, *declared.notes))
 
 
 def _add(
@@ -108,20 +108,20 @@ def _add(
     num_invalid = 0
     while count := reader.read():
         part = {name: column[:count] for name, column in columns.items()}
-        good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
-        num_invalid += count - int(good.sum())
-        coordinates = np.column_stack([part[name] for name in axes])[good]
+        is_valid = part[invalid] == 0 if invalid in part else np.ones(count, bool)
+        num_invalid += count - int(is_valid.sum())
+        coordinates = np.column_stack([part[name] for name in axes])[is_valid]
         points = coordinates if axes is CARTESIAN else convert_spherical_to_cartesian(coordinates)
         levels = None
         if colours:
-            levels = np.column_stack([part[name] for name in colours])[good]
+            levels = np.column_stack([part[name] for name in colours])[is_valid]
             levels = (levels - low) * (top / (high - low))
             if INVALID_COLOUR in part:
-                levels[part[INVALID_COLOUR][good] != 0] = np.nan
+                levels[part[INVALID_COLOUR][is_valid] != 0] = np.nan
         cloud.add(
             points @ turn.T + shift,
             levels,
-            part["intensity"][good] if "intensity" in part else None,
+            part["intensity"][is_valid] if "intensity" in part else None,
         )
     reader.close()
     return num_invalid

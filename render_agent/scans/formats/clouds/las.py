@@ -41,8 +41,8 @@ ANGLES = ("degree", "grad", "radian", "arc")
 def read_las(path: Path, size: int) -> Scan:
     """Read a LAS or LAZ file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
-        compressed = _check_header(path, file.read(375), size)
-    return read_in_child(read_directly, path, size) if compressed else read_directly(path, size)
+        is_compressed = _check_header(path, file.read(375), size)
+    return read_in_child(read_directly, path, size) if is_compressed else read_directly(path, size)
 
 
 def _check_header(path: Path, header: bytes, size: int) -> bool:
@@ -52,21 +52,21 @@ def _check_header(path: Path, header: bytes, size: int) -> bool:
     version = header[24], header[25]
     header_size, start, records = struct.unpack_from("<HII", header, 94)
     point_format, length, points = struct.unpack_from("<BHI", header, 104)
-    extended = 0
+    num_extended = 0
     if version >= (1, 4) and len(header) >= 375:
-        first, extended, points_14 = struct.unpack_from("<QIQ", header, 235)
+        extended_start, num_extended, points_14 = struct.unpack_from("<QIQ", header, 235)
         points = points_14 or points
-        if extended and first > size:
+        if num_extended and extended_start > size:
             raise unreadable(path, "its extended records start after its end")
-    compressed = bool(point_format & 0x80)
-    if max(start, header_size) > size or 54 * records + 60 * extended > size:
+    is_compressed = bool(point_format & 0x80)
+    if max(start, header_size) > size or 54 * records + 60 * num_extended > size:
         raise unreadable(path, f"its header declares too many records for {size:,} bytes")
-    max_points = size * MAX_POINTS_PER_BYTE if compressed else (size - start) // max(length, 1)
+    max_points = size * MAX_POINTS_PER_BYTE if is_compressed else (size - start) // max(length, 1)
     if points > max_points:
         raise unreadable(
             path, f"its header declares {points:,} points, too many for {size:,} bytes"
         )
-    return compressed
+    return is_compressed
 
 
 def read_directly(path: Path, size: int) -> Scan:
@@ -120,13 +120,13 @@ def _units(path: Path, header: Any) -> tuple[float | None, float]:
             vertical = GEO_UNITS.get(keys.get(GEO_KEY_VERTICAL_UNIT, 0), vertical)
         elif text := getattr(record, "string", ""):
             horizontal, *heights = WKT_VERTICAL.split(text, 1)
-            found = _linear_units(horizontal)
+            units = _linear_units(horizontal)
             if re.search(r"\bGEOG", horizontal) and not re.search(r"\bPROJ", horizontal):
                 raise _geographic(path)
             # The unit of a projected system follows those of the systems it is based on.
-            metres = found[-1] if found else metres
-            found = _linear_units(heights[0]) if heights else []
-            vertical = found[-1] if found else vertical
+            metres = units[-1] if units else metres
+            units = _linear_units(heights[0]) if heights else []
+            vertical = units[-1] if units else vertical
     return metres, vertical / metres if vertical and metres else 1.0
 
 

@@ -41,13 +41,13 @@ def read_pcd(path: Path, size: int) -> Scan:
         fields, count, storage, header_size, declared = _header(path, start)
         file.seek(header_size)
         row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
-        left = size - header_size
-        limits = {"binary": left // row, "ascii": left + 1}
-        max_points = limits.get(storage, left * MAX_EXPANSION // row)
+        remaining = size - header_size
+        limits = {"binary": remaining // row, "ascii": remaining + 1}
+        max_points = limits.get(storage, remaining * MAX_EXPANSION // row)
         if count > max_points:
             raise unreadable(
                 path,
-                f"its header declares {count:,} points, more than fit in the remaining {left:,} bytes",
+                f"its header declares {count:,} points, more than fit in the remaining {remaining:,} bytes",
             )
         data = file.read()
     if storage == "ascii":
@@ -209,13 +209,13 @@ def _colours(
     return (), None, None
 
 
-def _packed_words(packed: NDArray[Any]) -> NDArray[np.uint32]:
+def _packed_words(channel: NDArray[Any]) -> NDArray[np.uint32]:
     """Return packed colours as integers; float fields contain their bits, or, from some writers, their value."""
-    if packed.dtype.kind == "f":
+    if channel.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
-            are_values = np.nanmax(packed, initial=0) >= 1 and bool(
-                ((packed >= 0) & (packed < 1 << 24) & (packed == np.rint(packed))).all()
+            are_values = np.nanmax(channel, initial=0) >= 1 and bool(
+                ((channel >= 0) & (channel < 1 << 24) & (channel == np.rint(channel))).all()
             )
         if not are_values:
-            return np.ascontiguousarray(packed, np.float32).view(np.uint32)
-    return np.ascontiguousarray(packed.astype(np.int64) & 0xFFFFFFFF, np.uint32)
+            return np.ascontiguousarray(channel, np.float32).view(np.uint32)
+    return np.ascontiguousarray(channel.astype(np.int64) & 0xFFFFFFFF, np.uint32)

@@ -61,16 +61,16 @@ Columns = dict[str, int]  # column index of x, y, z, r, g, b and i (intensity)
 def read_columns(path: Path, size: int) -> Scan:
     """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
-        first = file.read(START_BYTES)
-    _refuse_other_text(path, first)
-    lines = _lines(first.removeprefix(BOM), is_whole_file=size <= START_BYTES)
+        head_text = file.read(START_BYTES)
+    _refuse_other_text(path, head_text)
+    lines = _lines(head_text.removeprefix(BOM), is_whole_file=size <= START_BYTES)
     names = [line for line in lines if NON_NUMERIC.search(line)]
     points = [line for line in lines if _is_row(line)]
     if not points:
         first_line = short_repr(lines[0].decode("utf-8", "replace")) if lines else "missing"
         raise unreadable(path, f"it has no lines of numbers; its first line is {first_line}")
     decimal_comma = _has_decimal_comma(points)
-    num_columns = len(text_numbers(path, _separated(points[0], decimal_comma)))
+    num_columns = len(text_numbers(path, _normalise_separators(points[0], decimal_comma)))
     if not 3 <= num_columns <= MAX_COLUMNS:
         raise unreadable(path, f"its lines have {num_columns} numbers; x, y and z are required")
     words, columns = _columns_of_header(names, num_columns, decimal_comma)
@@ -79,13 +79,13 @@ def read_columns(path: Path, size: int) -> Scan:
         _refuse_degrees(path, names[:1])
         words = [f"column {at + 1}" for at in range(num_columns)]
         sample = _sample(path, size, points)
-        rows = [text_numbers(path, _separated(line, decimal_comma)) for line in sample]
+        rows = [text_numbers(path, _normalise_separators(line, decimal_comma)) for line in sample]
         table = np.array([row for row in rows if len(row) == num_columns])
         columns = _guess_columns(table, intensity_first=path.suffix.lower() == ".pts")
         roles = {at: ROLES[role] for role, at in columns.items()}
         assumed = ", ".join(roles.get(at, "?") for at in range(max(roles) + 1))
-        named = _unknown_header(lines[: lines.index(points[0])], num_columns)
-        source = f"the file names them {named}" if named else "not named in the file"
+        header_words = _unknown_header(lines[: lines.index(points[0])], num_columns)
+        source = f"the file names them {header_words}" if header_words else "not named in the file"
         notes.append(f"assumed the columns {assumed} ({source})")
     declared = Declared(words)
     declared.use(*(words[at] for at in columns.values()), *NORMALS)
@@ -196,7 +196,7 @@ def _is_row(line: bytes) -> bool:
     return len(re.split(rb"[\s,;]+", line.strip(b" \t,;"))) > 1 and not NON_NUMERIC.search(line)
 
 
-def _separated(text: bytes, decimal_comma: bool) -> bytes:
+def _normalise_separators(text: bytes, decimal_comma: bool) -> bytes:
     """Return the text with spaces as the only separators."""
     if decimal_comma:
         return text.translate(bytes.maketrans(b",;", b". "))
@@ -232,7 +232,10 @@ def _blocks(
                 text = COUNT.sub(b"", text)
             text = re.sub(rb"\n[ \t]*(?=\n)", b"", text.strip())
             if text:
-                yield text_numbers(path, _separated(text, decimal_comma)), text.count(b"\n") + 1
+                yield (
+                    text_numbers(path, _normalise_separators(text, decimal_comma)),
+                    text.count(b"\n") + 1,
+                )
             if not block:
                 return
 
@@ -294,10 +297,10 @@ def _colour_at(table: NDArray[np.float64], intensity_first: bool) -> int | None:
     has_normals = table.shape[1] > 5 and _are_normals(table[:, 3:6])
     starts = [at for at in ((6,) if has_normals else (3, 4, 6)) if at + 3 <= table.shape[1]]
     for are_16_bits in (False, True):
-        found = [at for at in starts if _is_colour(table[:, at : at + 3], are_16_bits)]
-        if found[:2] != [3, 4]:
-            if found:
-                return found[0]
+        candidates = [at for at in starts if _is_colour(table[:, at : at + 3], are_16_bits)]
+        if candidates[:2] != [3, 4]:
+            if candidates:
+                return candidates[0]
             continue
         # Either r g b and a label or opacity, or an intensity and r g b.
         first, last = table[:, 3], table[:, 6]
@@ -318,8 +321,8 @@ def _are_normals(table: NDArray[np.float64]) -> bool:
     """Return True if three columns, (n, 3), are unit vectors, or zero for points without a normal."""
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(table, axis=1)
-    filled = lengths > 0
-    return bool(filled.any() and (np.abs(lengths[filled] - 1) < 1e-2).all())
+    is_nonzero = lengths > 0
+    return bool(is_nonzero.any() and (np.abs(lengths[is_nonzero] - 1) < 1e-2).all())
 
 
 def _is_colour(table: NDArray[np.float64], are_16_bits: bool) -> bool:

@@ -83,9 +83,9 @@ def scan_of_geometry(geometry: Any) -> Scan:
     """
     import trimesh
 
-    loaded = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)
-    instances = [loaded.graph[node] for node in loaded.graph.nodes_geometry]
-    placed_geometries = [(loaded.geometry[name], matrix) for matrix, name in instances]
+    scene = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)
+    instances = [scene.graph[node] for node in scene.graph.nodes_geometry]
+    placed_geometries = [(scene.geometry[name], matrix) for matrix, name in instances]
     meshes = [entry for entry in placed_geometries if isinstance(entry[0], trimesh.Trimesh)]
     clouds = [entry for entry in placed_geometries if isinstance(entry[0], trimesh.PointCloud)]
     if sum(len(mesh.faces) for mesh, _ in meshes) > MAX_FACES:

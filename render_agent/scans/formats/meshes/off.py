@@ -103,9 +103,9 @@ def _faces(
             declared.add("colour map indices of the faces")
         elif rest.shape[1] > 4:
             declared.add("further numbers of the faces")
-    joined = np.concatenate(faces)
-    if sum(map(len, colours)) < len(joined) or not colours:
+    all_faces = np.concatenate(faces)
+    if sum(map(len, colours)) < len(all_faces) or not colours:
         if colours:
             declared.add("colours of some faces")
-        return joined, None
-    return joined, np.concatenate(colours)
+        return all_faces, None
+    return all_faces, np.concatenate(colours)

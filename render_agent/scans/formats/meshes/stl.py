@@ -27,12 +27,12 @@ def read_binary_stl(path: Path, size: int) -> Scan | None:
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
         count = int.from_bytes(header[80:84], "little")
-        needed = HEADER_BYTES + count * TRIANGLE.itemsize
+        min_bytes = HEADER_BYTES + count * TRIANGLE.itemsize
         is_text = b"facet" in (header + file.read(TEXT_BYTES)).lower()
         file.seek(HEADER_BYTES)
         if len(header) < HEADER_BYTES or is_text:
             return None
-        if needed > size:
+        if min_bytes > size:
             raise ValueError(f"it ends before the last of its {count:,} triangles")
         if not count:
             return None
@@ -42,8 +42,8 @@ def read_binary_stl(path: Path, size: int) -> Scan | None:
         declared.add("colour in the header")
     if triangles["attribute"].any():
         declared.add("attribute bytes of the triangles")
-    if needed < size:
-        declared.add(f"{size - needed:,} bytes after the last triangle")
+    if min_bytes < size:
+        declared.add(f"{size - min_bytes:,} bytes after the last triangle")
     points = triangles["corners"].reshape(-1, 3)
     unit = HEADER_UNIT.findall(header)
     return Scan(

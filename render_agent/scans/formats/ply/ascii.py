@@ -30,21 +30,21 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> dict[str, Rows]:
     """Return the vertices, faces and strips of an ASCII PLY file, with `file` positioned after its header."""
     numbers = text_numbers(path, file.read())
     tables: dict[str, Rows] = {}
-    for element in header.required():
+    for element in header.required_elements():
         if element.name in ("face", STRIPS):
             corner_list(path, element)
         if not element.has_lists:
-            used = element.count * len(element.properties)
-            if used > len(numbers):
+            num_numbers = element.count * len(element.properties)
+            if num_numbers > len(numbers):
                 raise cut_short(path, element)
             if element.name == "vertex":
-                columns = _cast_columns(element, numbers[:used].reshape(element.count, -1))
+                columns = _cast_columns(element, numbers[:num_numbers].reshape(element.count, -1))
                 tables[element.name] = Rows(columns)
         else:
-            spans, used = _equal_rows(element, numbers) or _walk(path, element, numbers)
+            spans, num_numbers = _equal_rows(element, numbers) or _walk(path, element, numbers)
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
-        numbers = numbers[used:]
+        numbers = numbers[num_numbers:]
     return tables
 
 
@@ -103,10 +103,10 @@ def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
             heads[i] = position
             position += int(numbers[position])
         position += 1
-    used = element.count * position
-    if used > len(numbers):
+    num_numbers = element.count * position
+    if num_numbers > len(numbers):
         return None
-    table = numbers[:used].reshape(element.count, position)
+    table = numbers[:num_numbers].reshape(element.count, position)
     if any((table[:, head] != table[0, head]).any() for head in heads.values()):
         return None
     rows = np.arange(element.count, dtype=np.int64) * position
@@ -114,19 +114,19 @@ def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
         i: (rows + head + 1, np.full(element.count, int(table[0, head]), np.int64))
         for i, head in heads.items()
     }
-    return spans, used
+    return spans, num_numbers
 
 
 def _walk(path: Path, element: Element, numbers: Floats) -> tuple[Spans, int]:
     """Locate the lists row by row, for rows of different lengths."""
     values = numbers.tolist()
     position = 0
-    found: list[tuple[list[int], list[int]] | None] = [
+    lists: list[tuple[list[int], list[int]] | None] = [
         ([], []) if column.count else None for column in element.properties
     ]
     try:
         for _ in range(element.count):
-            for entry in found:
+            for entry in lists:
                 if entry is not None:
                     length = int(values[position])
                     if length != values[position] or length < 0:
@@ -141,7 +141,7 @@ def _walk(path: Path, element: Element, numbers: Floats) -> tuple[Spans, int]:
         raise cut_short(path, element)
     spans: Spans = {
         i: (np.array(entry[0], np.int64), np.array(entry[1], np.int64))
-        for i, entry in enumerate(found)
+        for i, entry in enumerate(lists)
         if entry is not None
     }
     return spans, position

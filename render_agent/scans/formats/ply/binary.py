@@ -29,7 +29,7 @@ ENTRIES_PER_CHUNK = 3 << 20  # list entries gathered at a time, to bound memory
 def read_binary(path: Path, file: BinaryIO, header: Header, file_size: int) -> dict[str, Rows]:
     """Return the vertices, faces and strips of a binary PLY file, with `file` positioned after its header."""
     tables: dict[str, Rows] = {}
-    for element in header.required():
+    for element in header.required_elements():
         rows = _equal_rows(file, element, header.order, file_size - file.tell())
         if element.name in ("face", STRIPS):
             corner_list(path, element)
@@ -96,7 +96,9 @@ def binary_ply(
     return head + vertices.tobytes() + corners.tobytes()
 
 
-def _equal_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArray[Any] | None:
+def _equal_rows(
+    file: BinaryIO, element: Element, order: str, remaining: int
+) -> NDArray[Any] | None:
     """Return an element's rows if all are as long as the first; else return None and restore the file position.
 
     Property i is in field `v<i>`, with shape (n, length) for a list, whose length is in field `n<i>`.
@@ -119,7 +121,7 @@ def _equal_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDAr
             break
     file.seek(start)
     negative = any(field[2][0] < 0 for field in fields if len(field) > 2)
-    if negative or size > MAX_ROW_BYTES or element.count * size > left:
+    if negative or size > MAX_ROW_BYTES or element.count * size > remaining:
         return None
     rows = np.fromfile(file, np.dtype(fields), element.count)
     lists = [i for i, column in enumerate(element.properties) if column.count]

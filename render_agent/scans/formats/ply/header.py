@@ -87,11 +87,11 @@ class Header:
     size: int
     comments: tuple[str, ...] = ()
 
-    def required(self) -> tuple[Element, ...]:
+    def required_elements(self) -> tuple[Element, ...]:
         """The non-empty elements up to the last that is read."""
-        filled = tuple(element for element in self.elements if element.count)
-        last = max((i for i, e in enumerate(filled) if e.name in READ), default=-1)
-        return filled[: last + 1]
+        nonempty = tuple(element for element in self.elements if element.count)
+        last = max((i for i, e in enumerate(nonempty) if e.name in READ), default=-1)
+        return nonempty[: last + 1]
 
     def comment(self, pattern: str) -> tuple[str, ...]:
         """Return the first group of each comment that matches a pattern, ignoring case."""
@@ -117,8 +117,8 @@ def read_header(path: Path, start: bytes, file_size: int) -> Header:
     lines = re.split(r"\r\n|\n|\r", text.decode("utf-8", "replace"))
     order, elements = _parse(path, lines)
     comments = (re.match(r"\s*(?:comment|obj_info)\s+(.*\S)", line) for line in lines)
-    found = tuple(match[1] for match in comments if match)
-    header = Header(order, elements, min(end, file_size), found)
+    values = tuple(match[1] for match in comments if match)
+    header = Header(order, elements, min(end, file_size), values)
     _check_promises(path, header, file_size - header.size)
     return header
 
@@ -155,18 +155,18 @@ def _column(words: list[str]) -> Property | None:
     return None
 
 
-def _check_promises(path: Path, header: Header, left: int) -> None:
+def _check_promises(path: Path, header: Header, remaining: int) -> None:
     # The last number of an ASCII file needs no trailing space.
-    available = left if header.order else left + 1
+    available = remaining if header.order else remaining + 1
     for element in header.elements:
-        needed = element.count * element.least_bytes(bool(header.order))
-        if needed > available:
+        min_bytes = element.count * element.least_bytes(bool(header.order))
+        if min_bytes > available:
             raise unreadable(
                 path,
                 f"its header declares {element.count:,} rows of {truncate(element.name, 40)},"
-                f" more than fit in the remaining {left:,} bytes",
+                f" more than fit in the remaining {remaining:,} bytes",
             )
-        available -= needed
+        available -= min_bytes
 
 
 def cut_short(path: Path, element: Element) -> SceneError:

@@ -41,7 +41,7 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
     with path.open("rb") as file:
         header = read_header(path, file.read(MAX_HEADER_BYTES), size)
         file.seek(header.size)
-        declared = _declared(header)
+        declared = _declarations(header)
         if ply_splat.is_packed(header):
             scan = ply_splat.read_packed(path, file, header, declared)
             return _with_notes(scan, header, declared)
@@ -70,7 +70,7 @@ def _with_notes(scan: Scan, header: Header, declared: Declared) -> Scan:
     )
 
 
-def _declared(header: Header) -> Declared:
+def _declarations(header: Header) -> Declared:
     """Return what a PLY header declares; empty elements are of no interest."""
     names = []
     for element in header.elements:

@@ -50,7 +50,7 @@ def gather_rows(
         element: An element with at least one list property.
         spans: The position of each list.
         size: Returns the length of a type's numbers in the unit of the positions.
-        take: Returns as many entries of a property as given from each position, (n, length).
+        take: Returns a given number of entries of a property from each position, (n, length).
     """
     rows = Rows()
     first = min(spans)
@@ -65,8 +65,11 @@ def gather_rows(
         if column.name in GATHERED_LISTS and column.name not in rows.lists:
             groups: Lists = {}
             for length in np.unique(lengths):
-                chosen = np.flatnonzero(lengths == length)
-                groups[int(length)] = chosen, take(starts[chosen], int(length), column)
+                rows_of_length = np.flatnonzero(lengths == length)
+                groups[int(length)] = (
+                    rows_of_length,
+                    take(starts[rows_of_length], int(length), column),
+                )
             rows.lists[column.name] = groups
         at = starts + lengths * size(column.type)
     return rows

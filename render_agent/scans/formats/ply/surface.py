@@ -83,8 +83,8 @@ def add_surface(
         path, faces, scan.points, with_uv=bool(images) and "texcoord" in faces.lists
     )
     if triangles.uv is not None or vertex_uv is not None:
-        textured = _textured(path, images, scan, faces, triangles, vertex_uv, in_child=in_child)
-        if textured.texture is not None and textured.texture.has_images:
+        mesh = _apply_textures(path, images, scan, faces, triangles, vertex_uv, in_child=in_child)
+        if mesh.texture is not None and mesh.texture.has_images:
             declared.use(*(f"texture {name}" for name in images), "face texnumber")
             if scan.colours is not None:
                 declared.add("vertex colours (the texture is used)")
@@ -96,16 +96,16 @@ def add_surface(
                 declared.use(
                     *next(pair for pair in UV_NAMES if pair[0] in tables["vertex"].scalars)
                 )
-            return textured
-        scan = replace(scan, notes=textured.notes)
+            return mesh
+        scan = replace(scan, notes=mesh.notes)
     names, colours = colours_of(faces.scalars)
     if colours is not None and (scan.colours is None or _is_constant(scan.colours)):
         declared.use(*(f"face {name}" for name in (*names, *opaque_alpha(faces.scalars))))
         return _split(scan, triangles.faces, colours[triangles.rows].repeat(3, axis=0))
-    joined = triangles.faces
+    all_faces = triangles.faces
     if scan.faces is not None:
-        joined = np.concatenate([scan.faces, joined])
-    return replace(scan, faces=joined)
+        all_faces = np.concatenate([scan.faces, all_faces])
+    return replace(scan, faces=all_faces)
 
 
 def _is_constant(colours: NDArray[np.uint8]) -> bool:
@@ -157,7 +157,7 @@ def _vertex_uv(vertices: Rows) -> NDArray[np.float32] | None:
     return None
 
 
-def _textured(
+def _apply_textures(
     path: Path,
     images: tuple[str, ...],
     scan: Scan,

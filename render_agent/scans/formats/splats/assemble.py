@@ -39,12 +39,12 @@ def check_count(path: Path, count: int, coefficients: int = 1) -> None:
             f"it has {count:,} Gaussians, more than the supported {MAX_GAUSSIANS:,}",
             "reduce their number",
         )
-    needed = count * (BYTES_PER_GAUSSIAN + BYTES_PER_COEFFICIENT * coefficients)
+    num_bytes = count * (BYTES_PER_GAUSSIAN + BYTES_PER_COEFFICIENT * coefficients)
     _, free = available_memory()
-    if needed > free // 2:
+    if num_bytes > free // 2:
         raise unreadable(
             path,
-            f"its {count:,} Gaussians need {size(needed)} of memory, more than half of the {size(free)} that are free",
+            f"its {count:,} Gaussians need {size(num_bytes)} of memory, more than half of the {size(free)} that are free",
             "reduce their number, or free memory",
         )
 
@@ -74,16 +74,16 @@ def splat_scan(
     """
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(rotations, axis=1)
-        good = (np.abs(points) < MAX_COORDINATE_METRES).all(axis=1)
-        good &= ((scales >= 0) & (scales < MAX_GAUSSIAN_METRES)).all(axis=1)
-        good &= (lengths > 1e-6) & (lengths < 1e6) & (opacities >= 0) & (opacities <= 1)
-        good &= (np.abs(harmonics) < MAX_COEFFICIENT).all(axis=(1, 2))
-    if not good.any():
+        is_valid = (np.abs(points) < MAX_COORDINATE_METRES).all(axis=1)
+        is_valid &= ((scales >= 0) & (scales < MAX_GAUSSIAN_METRES)).all(axis=1)
+        is_valid &= (lengths > 1e-6) & (lengths < 1e6) & (opacities >= 0) & (opacities <= 1)
+        is_valid &= (np.abs(harmonics) < MAX_COEFFICIENT).all(axis=(1, 2))
+    if not is_valid.any():
         raise unreadable(path, "it has no Gaussians with finite coordinates")
     parts = points, scales, rotations, opacities, harmonics
-    if not good.all():
-        parts = tuple(part[good] for part in parts)
-        notes = (*notes, f"{int((~good).sum()):,} invalid Gaussians were dropped")
+    if not is_valid.all():
+        parts = tuple(part[is_valid] for part in parts)
+        notes = (*notes, f"{int((~is_valid).sum()):,} invalid Gaussians were dropped")
     at, scale, rotation, opacity, coefficients = (
         np.ascontiguousarray(part, np.float32) for part in parts
     )

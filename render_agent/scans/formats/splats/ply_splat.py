@@ -39,8 +39,8 @@ UP_COMMENT = r"(?:(?:up|vertical)[ _-]?axis|up)\s*[:=]?\s*([+-]?[xyz])"
 
 def up_comment(header: Header) -> Axis | None:
     """Return the up axis recorded in a header's comment, or None if there is none."""
-    found = header.comment(UP_COMMENT)
-    return found[0].lower().lstrip("+") if found else None  # type: ignore[return-value]
+    axes = header.comment(UP_COMMENT)
+    return axes[0].lower().lstrip("+") if axes else None  # type: ignore[return-value]
 
 
 def is_original(header: Header) -> bool:
@@ -63,14 +63,14 @@ def _names(header: Header, element: str) -> set[str]:
 def original_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     """Build the splat from a PLY file's vertex columns; raise SceneError if they are invalid."""
     check_count(path, len(columns.get("x", ())))
-    used = {"x", "y", "z", *NORMALS, *SHAPE, "scale_2"}
+    used_names = {"x", "y", "z", *NORMALS, *SHAPE, "scale_2"}
     harmonics = _harmonics(path, columns)
     # Coefficients beyond degree 3 are not rendered.
     varying = [name for name in columns if name.startswith("f_rest_")]
     if len(varying) > 3 * (COEFFICIENTS[-1] - 1):
         declared.add("spherical harmonics of degree 4")
-    used |= set(varying)
-    declared.use(*used, *(COLOUR if COLOUR[0] in columns else RGB))
+    used_names |= set(varying)
+    declared.use(*used_names, *(COLOUR if COLOUR[0] in columns else RGB))
     return splat_scan(
         path,
         _stack(columns, "x", "y", "z"),
@@ -211,20 +211,20 @@ def _rescale(
 
 def _rotations(words: NDArray[np.uint32]) -> NDArray[np.float32]:
     """Unpack quaternions, (n, 4): two bits for the index of the largest component, then the other three."""
-    others = (_split(words, (2, 10, 10, 10))[:, 1:] - 0.5) * np.float32(np.sqrt(2))
-    largest = (words >> np.uint32(30)).astype(np.intp)
-    return complete_quaternions(others, largest)
+    components = (_split(words, (2, 10, 10, 10))[:, 1:] - 0.5) * np.float32(np.sqrt(2))
+    largest_index = (words >> np.uint32(30)).astype(np.intp)
+    return complete_quaternions(components, largest_index)
 
 
 def complete_quaternions(
-    others: NDArray[np.float32], largest: NDArray[np.intp]
+    components: NDArray[np.float32], largest_index: NDArray[np.intp]
 ) -> NDArray[np.float32]:
     """Return unit quaternions, (n, 4), from three components, (n, 3), and the index of the omitted largest one, (n,)."""
-    quaternions = np.empty((len(others), 4), np.float32)
+    quaternions = np.empty((len(components), 4), np.float32)
     other_indices = np.array([[j for j in range(4) if j != i] for i in range(4)])
-    rows = np.arange(len(others))
-    quaternions[rows[:, None], other_indices[largest]] = others
-    quaternions[rows, largest] = np.sqrt(np.maximum(1 - (others**2).sum(axis=1), 0))
+    rows = np.arange(len(components))
+    quaternions[rows[:, None], other_indices[largest_index]] = components
+    quaternions[rows, largest_index] = np.sqrt(np.maximum(1 - (components**2).sum(axis=1), 0))
     return quaternions
 
 

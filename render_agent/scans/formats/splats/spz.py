@@ -123,14 +123,14 @@ def _read_stream(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
         header = _check_header(path, data, tuple(fields))
         if header.version > 3:
             raise unreadable(path, "it is SPZ version 4 in a gzip stream")
-        needed = sum(header.widths) * header.count
+        num_bytes = sum(header.widths) * header.count
         if is_packed:
-            content = stream.decompress(stream.unconsumed_tail, needed)
+            content = stream.decompress(stream.unconsumed_tail, num_bytes)
         else:
-            content = data[OLD_HEADER.size :][:needed]
+            content = data[OLD_HEADER.size :][:num_bytes]
     except zlib.error:
         raise unreadable(path, "its gzip stream is corrupt") from None
-    if len(content) < needed:
+    if len(content) < num_bytes:
         raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")
     parts, first = [], 0
     for width in header.widths:
@@ -166,13 +166,13 @@ def _read_zstd(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
     return header, [*parts, empty] if len(parts) < len(header.widths) else parts
 
 
-def _decompress_zstd(path: Path, packed: bytes, size: int) -> bytes:
+def _decompress_zstd(path: Path, data: bytes, size: int) -> bytes:
     """Decompress a zstd stream to `size` bytes; raise SceneError if it has fewer."""
     require_reader(path, "SPZ version 4", "zstandard")
     import zstandard
 
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
             content: bytes = reader.read(size)
     except zstandard.ZstdError:
         raise unreadable(path, "one of its zstd streams is corrupt") from None

@@ -25,7 +25,7 @@ from render_agent.util.reasons import short_repr
 
 # Limits in pixels.
 MAX_TEXELS = 1 << 26  # kept for all images of a scan together; larger images are downscaled
-MAX_PICTURE_PIXELS = 1 << 28  # one image before downscaling: 16,384 x 16,384
+MAX_IMAGE_PIXELS = 1 << 28  # one image before downscaling: 16,384 x 16,384
 MAX_WEBP_PIXELS = 1 << 26  # the same for WebP, whose decoder holds several copies
 MAX_DECODED_PIXELS = 1 << 29  # all images of a scan before downscaling
 MAX_PIXELS_HERE = 1 << 24  # the same when decoding outside a child process
@@ -91,7 +91,7 @@ class EncodedImage:
         except Exception as error:  # decoders raise arbitrary exceptions on malformed files
             raise ImageError("it is corrupt") from error
         width, height = image.size
-        _check_size((width, height), MAX_PICTURE_PIXELS)
+        _check_size((width, height), MAX_IMAGE_PIXELS)
         return cls(image, (width, height))
 
     @property
@@ -202,9 +202,9 @@ def decode_images(
     images: dict[Key, EncodedImage] = {}
     by_key: dict[Key, NDArray[np.uint8]] = {}
     notes: list[str] = []
-    for key, opened in sources.items():
+    for key, open_source in sources.items():
         try:
-            images[key] = opened()
+            images[key] = open_source()
         except ImageError as error:
             notes.append(_skip_note(key, error))
     if fit_images(list(images.values()), in_child=in_child):
@@ -298,13 +298,13 @@ def _similar_files(folder: Path, name: str) -> Iterator[Path]:
 def _similar_entry(folder: Path, name: str) -> Path | None:
     """Return the first entry of a folder whose name is the same apart from case and Unicode normal form."""
     try:
-        names = [entry.name for entry in folder.iterdir() if _folded(entry.name) == _folded(name)]
+        names = [entry.name for entry in folder.iterdir() if _fold(entry.name) == _fold(name)]
     except OSError:
         return None
     return folder / min(names) if names else None
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 

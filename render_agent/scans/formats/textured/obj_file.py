@@ -134,17 +134,17 @@ class _Parser:
         self.num_lines += len(lines.starts)
 
     def _add_rows(
-        self, to: list[Floats], lines: _Lines, rows: Integers, least: int, most: int
+        self, to: list[Floats], lines: _Lines, rows: Integers, min_count: int, max_count: int
     ) -> None:
         """Add rows of numbers as (n, most), missing ones as NaN."""
         widths = lines.words(rows) - 1
-        if len(widths) and int(widths.min()) < least:
-            raise ValueError(f"a vertex has fewer than {least} coordinates")
-        table = np.full((len(rows), most), np.nan)
+        if len(widths) and int(widths.min()) < min_count:
+            raise ValueError(f"a vertex has fewer than {min_count} coordinates")
+        table = np.full((len(rows), max_count), np.nan)
         for width in np.unique(widths).tolist():
             at = np.flatnonzero(widths == width)
             values = self._numbers(lines, rows[at], width)
-            table[at, : min(width, most)] = values[:, :most]
+            table[at, : min(width, max_count)] = values[:, :max_count]
         to.append(table)
 
     def _add_faces(
@@ -219,9 +219,9 @@ class _Parser:
             order = np.argsort(line, kind="stable")
             triangles, line = triangles[order], line[order]
         names = list(dict.fromkeys(name for _, name in self.uses))
-        used = np.array([-1, *(names.index(name) for _, name in self.uses)], np.int64)
+        used_numbers = np.array([-1, *(names.index(name) for _, name in self.uses)], np.int64)
         starts = np.array([number for number, _ in self.uses], np.int64)
-        materials = used[np.searchsorted(starts, line)]
+        materials = used_numbers[np.searchsorted(starts, line)]
         return ObjFile(points, colours, uv, triangles, names, materials, self.libraries)
 
 

@@ -131,16 +131,16 @@ def _materials(
     folder: Path, obj: ObjFile, declared: Declared, *, in_child: bool
 ) -> tuple[dict[str | None, Appearance], list[str]]:
     """Return the used materials by name, and notes about them."""
-    found: dict[str, MtlMaterial] = {}
+    definitions: dict[str, MtlMaterial] = {}
     notes = []
     for line in obj.libraries:
         library, library_notes = _read_libraries(folder, line)
-        found |= library
+        definitions |= library
         notes += library_notes
-    used = [obj.materials[number] for number in np.unique(obj.face_materials) if number >= 0]
-    entries = {name: found[name] for name in used if name in found}
+    used_names = [obj.materials[number] for number in np.unique(obj.face_materials) if number >= 0]
+    entries = {name: definitions[name] for name in used_names if name in definitions}
     if not notes:
-        for name in used:
+        for name in used_names:
             if name not in entries:
                 declared.add(f"material {name} (not found)")
     for entry in entries.values():
@@ -168,19 +168,19 @@ def _materials(
 
 def _read_libraries(folder: Path, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:
     """Return the materials of a `mtllib` statement, which is one name with spaces or several names, and notes."""
-    found: dict[str, MtlMaterial] = {}
-    missing: dict[str, ImageError] = {}
+    materials: dict[str, MtlMaterial] = {}
+    errors: dict[str, ImageError] = {}
     for name in dict.fromkeys([line, *line.split()]):
         try:
-            found |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
+            materials |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
         except ImageError as error:
-            missing[name] = error
+            errors[name] = error
         else:
             if name == line:
-                return found, []
-    is_one_name = missing.keys() >= set(line.split())
-    reasons = [error for name, error in missing.items() if (name == line) is is_one_name]
-    return found, [f"materials were skipped: {reason}" for reason in reasons]
+                return materials, []
+    is_one_name = errors.keys() >= set(line.split())
+    reasons = [error for name, error in errors.items() if (name == line) is is_one_name]
+    return materials, [f"materials were skipped: {reason}" for reason in reasons]
 
 
 def _decode(

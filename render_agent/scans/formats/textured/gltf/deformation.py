@@ -50,14 +50,16 @@ def skin(
     numbers, weights = _influences(gltf, primitive)
     if len(numbers) != len(points):
         raise ValueError("the numbers of its vertex attributes differ")
-    skinned = np.zeros_like(points)
+    result = np.zeros_like(points)
     for first in range(0, len(points), VERTICES_PER_CHUNK):
         rows = slice(first, first + VERTICES_PER_CHUNK)
         for number, weight in zip(numbers[rows].T, weights[rows].T, strict=True):
             matrices = joints[number]
-            moved = np.einsum("nij,nj->ni", matrices[:, :3, :3], points[rows]) + matrices[:, :3, 3]
-            skinned[rows] += weight[:, None] * moved
-    return skinned
+            positions = (
+                np.einsum("nij,nj->ni", matrices[:, :3, :3], points[rows]) + matrices[:, :3, 3]
+            )
+            result[rows] += weight[:, None] * positions
+    return result
 
 
 def _influences(gltf: GltfFile, primitive: Tree) -> tuple[NDArray[np.intp], FloatArray]:

@@ -161,10 +161,10 @@ class GltfFile:
 
 def extension(entry: Tree, name: str) -> Tree:
     """Return an extension of an object of the tree, or an empty one."""
-    found = (entry.get("extensions") or {}).get(name) or {}
-    if not isinstance(found, dict):
+    value = (entry.get("extensions") or {}).get(name) or {}
+    if not isinstance(value, dict):
         raise ValueError(f"{name} is not an object")
-    return found
+    return value
 
 
 def _check_version(path: Path, version: object) -> None:
@@ -191,8 +191,8 @@ def _chunks(path: Path, data: memoryview) -> tuple[memoryview, memoryview | None
             if offset + 8 + length > len(data):
                 break
         elif offset + 8 + length > len(data):
-            missing = offset + 8 + length - len(data)
-            raise unreadable(path, f"it is cut short: its last {missing:,} bytes are missing")
+            num_missing = offset + 8 + length - len(data)
+            raise unreadable(path, f"it is cut short: its last {num_missing:,} bytes are missing")
         else:
             chunks.append(data[offset + 8 : offset + 8 + length])
         offset += 8 + length

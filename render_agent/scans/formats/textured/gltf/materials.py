@@ -73,27 +73,27 @@ def read_materials(
 
 def _decode(
     gltf: GltfFile,
-    mapped: Mapping[int, tuple[Tree, Material]],
+    mappings: Mapping[int, tuple[Tree, Material]],
     notes: list[str],
     *,
     in_child: bool,
 ) -> dict[int | None, MappedMaterial]:
     """Return materials with their decoded images, given the mappings of their textures; add notes."""
     sources = dict.fromkeys(
-        mapping["source"] for mapping, _ in mapped.values() if mapping.get("source") is not None
+        mapping["source"] for mapping, _ in mappings.values() if mapping.get("source") is not None
     )
     images, image_notes = decode_images(
         {source: partial(_load_image, gltf, source) for source in sources}, in_child=in_child
     )
     notes += image_notes
     materials: dict[int | None, MappedMaterial] = {}
-    for number, (mapping, material) in mapped.items():
+    for number, (mapping, material) in mappings.items():
         image = images.get(mapping.get("source", -1))
         if image is None:
             materials[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
         else:
-            textured = replace(material, image=image, captured=True)
-            materials[number] = (textured, mapping["uv"], mapping["transform"])
+            decoded_material = replace(material, image=image, captured=True)
+            materials[number] = (decoded_material, mapping["uv"], mapping["transform"])
     return materials
 
 

@@ -160,19 +160,19 @@ def _mesh_scan(
             points = skin(gltf, graph, placement, primitive, part.points)
             parts.append(replace(part, points=points))
         else:
-            parts.append(_placed(part, list(placement.matrices(gltf))))
+            parts.append(_instantiate(part, list(placement.matrices(gltf))))
     if not sum(len(part.points) for part in parts):
         raise ValueError("it has no surface")
     return join_parts(parts, notes)
 
 
-def _placed(part: Part, matrices: Sequence[FloatArray]) -> Part:
+def _instantiate(part: Part, matrices: Sequence[FloatArray]) -> Part:
     """Return the instances of a part, each with its (4, 4) matrix, as one part."""
     size = len(part.points)
-    points = [part.points @ each[:3, :3].T + each[:3, 3] for each in matrices]
+    points = [part.points @ matrix[:3, :3].T + matrix[:3, 3] for matrix in matrices]
     faces = None
     if part.faces is not None:
-        is_flipped = [bool(np.linalg.det(each[:3, :3]) < 0) for each in matrices]
+        is_flipped = [bool(np.linalg.det(matrix[:3, :3]) < 0) for matrix in matrices]
         turned = [part.faces[:, [0, 2, 1]] if flip else part.faces for flip in is_flipped]
         faces = [corners + size * at if at else corners for at, corners in enumerate(turned)]
     if len(matrices) == 1:
@@ -194,11 +194,11 @@ def _names(tree: Tree) -> Iterator[str]:
     """Yield the names of what a file declares, apart from materials and vertex attributes."""
     yield from (str(name) for name in tree.get("extensionsUsed") or ())
     scenes = tree.get("scenes") or ()
-    shown = tree.get("scene", 0)
+    scene_number = tree.get("scene", 0)
     yield from (
         f"scene {scene.get('name', number)}"
         for number, scene in enumerate(scenes)
-        if number != shown and scene.get("nodes") != scenes[shown].get("nodes")
+        if number != scene_number and scene.get("nodes") != scenes[scene_number].get("nodes")
     )
     yield from (
         f"mesh {_mesh_name(tree, number)}" for number in range(len(tree.get("meshes") or ()))
@@ -242,11 +242,11 @@ def _check_promises(gltf: GltfFile) -> None:
         for entry in gltf.tree.get("accessors") or []
         if "bufferView" not in entry
     ]
-    compressed = {DRACO, *SPZ} & {str(name) for name in gltf.tree.get("extensionsUsed") or []}
-    declared = sum(max(0, int(count)) for count in counts)
+    compressions = {DRACO, *SPZ} & {str(name) for name in gltf.tree.get("extensionsUsed") or []}
+    num_values = sum(max(0, int(count)) for count in counts)
     # Draco and SPZ need at least two bits per vertex.
-    if declared > gltf.size * (32 if compressed else 1):
-        reason = f"it declares {declared:,} values that it does not have"
+    if num_values > gltf.size * (32 if compressions else 1):
+        reason = f"it declares {num_values:,} values that it does not have"
         raise unreadable(gltf.path, reason)
 
 

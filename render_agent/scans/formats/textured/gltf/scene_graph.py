@@ -59,8 +59,8 @@ class SceneGraph:
         scenes = tree.get("scenes") or [{"nodes": roots}]
         self.placements: list[Placement] = []
         self._matrices: dict[int, FloatArray] = {}
-        shown = scenes[tree.get("scene", 0)].get("nodes") or []
-        for number, is_visible in self._walk(tree, shown):
+        scene_nodes = scenes[tree.get("scene", 0)].get("nodes") or []
+        for number, is_visible in self._walk(tree, scene_nodes):
             node = nodes[number]
             if is_visible and "mesh" in node:
                 count = _instance_count(tree, node)

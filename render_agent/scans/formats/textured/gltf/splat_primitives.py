@@ -118,21 +118,21 @@ def _join(parts: Sequence[Scan]) -> Scan:
     if count > 1 and not all(np.allclose(each.harmonics_axes, axes) for each in gaussians):
         count = 1
         notes.append(COLOUR_NOTE)
-    joined = Gaussians(
+    all_gaussians = Gaussians(
         np.concatenate([each.scales for each in gaussians]),
         np.concatenate([each.rotations for each in gaussians]),
         np.concatenate([each.opacities for each in gaussians]),
-        np.concatenate([_padded(each.harmonics, count) for each in gaussians]),
+        np.concatenate([_pad(each.harmonics, count) for each in gaussians]),
         axes,
     )
     return replace(
         parts[0],
         points=np.concatenate([part.points for part in parts]),
         colours=np.concatenate([part.colours for part in parts if part.colours is not None]),
-        gaussians=joined,
+        gaussians=all_gaussians,
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _padded(harmonics: NDArray[Any], count: int) -> NDArray[Any]:
+def _pad(harmonics: NDArray[Any], count: int) -> NDArray[Any]:
     return np.pad(harmonics[:, :count], ((0, 0), (0, max(0, count - harmonics.shape[1])), (0, 0)))
