@@ -79,7 +79,7 @@ class Request:
         return tuple(distinct) * (self.num_samples // len(distinct))
 
     @property
-    def most_tokens(self) -> int:
+    def token_limit(self) -> int:
         """Token limit of one sample, including its thought and the marks around it."""
         return max_reply_tokens(self.max_new_tokens, self.thinking_budget)
 
@@ -338,7 +338,7 @@ CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
 def limit_reply(reply: Reply, request: Request) -> Reply:
     """Return the reply with its samples cut to the allowed length and secrets from the environment removed."""
     samples = tuple(
-        truncate_reply(redact_keys(text), request.most_tokens) for text in reply.samples
+        truncate_reply(redact_keys(text), request.token_limit) for text in reply.samples
     )
     error = None if reply.error is None else redact_keys(reply.error)
     blocks = tuple(

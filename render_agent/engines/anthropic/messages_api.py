@@ -98,7 +98,7 @@ class MessagesApi(ChatApi):
         for exchange in split_exchanges(request.messages)[1]:
             ids: list[str] = []
             if exchange.reply is not None:
-                blocks = sent_back(exchange.reply)
+                blocks = assistant_content(exchange.reply)
                 ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
                 messages.append({"role": "assistant", "content": blocks})
             shown = [
@@ -117,7 +117,7 @@ class MessagesApi(ChatApi):
         """Return the other fields of a request, with a cache breakpoint at the instructions."""
         system = split_exchanges(request.messages)[0]
         fields: dict[str, Any] = {
-            "max_tokens": request.most_tokens,
+            "max_tokens": request.token_limit,
             "temperature": request.temperature,
             "seed": seed,
             "system": [{"type": "text", "text": system, **CACHE}] if system else None,
@@ -207,7 +207,7 @@ def _job_result(line: Any) -> tuple[Any, int, Any]:
     return line["custom_id"], 200, result.get("message") or result.get("error") or fault
 
 
-def sent_back(reply: Message) -> list[dict[str, Any]]:
+def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the content of an assistant message: the blocks as received, or text and calls.
 
     The API rejects empty texts, and thoughts without a signature, which were cut off. A message must not end with a

@@ -70,7 +70,7 @@ class ImagePreprocessor:
         return {name: value for name, value in inputs.items() if name not in TEXT_OUTPUTS}
 
     def expand_placeholders(self, text: str, replacements: Sequence[str]) -> str:
-        """Replace the image placeholders of a prompt, in order, with `PictureCost.text` of each image."""
+        """Replace the image placeholders of a prompt, in order, with `ImageCost.text` of each image."""
         prompt: str = self.processor.get_text_with_replacements([text], list(replacements))[0][0]
         return prompt
 

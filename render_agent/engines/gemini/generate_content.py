@@ -109,7 +109,7 @@ class GenerateContent(ChatApi):
         for exchange in split_exchanges(request.messages)[1]:
             calls: list[Mapping[str, Any]] = []
             if exchange.reply is not None:
-                sent = sent_back(exchange.reply)
+                sent = assistant_content(exchange.reply)
                 calls = [mapping(c) for part in sent if (c := function_call(part)) is not None]
                 contents.append({"role": "model", "parts": sent})
             shown, images = [], []
@@ -139,7 +139,7 @@ class GenerateContent(ChatApi):
             "system_instruction": split_exchanges(request.messages)[0] or None,
             "temperature": request.temperature,
             "seed": seed % 2**31,
-            "max_output_tokens": request.most_tokens,
+            "max_output_tokens": request.token_limit,
             "thinking_config": self._thinking(request.thinking_budget),
         }
         if request.schema is not None:
@@ -241,7 +241,7 @@ def function_call(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return call if isinstance(call, Mapping) else None
 
 
-def sent_back(reply: Message) -> list[dict[str, Any]]:
+def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the parts of a reply: as received, with their signatures, or text and calls."""
     if parts := list(reply.get("blocks", ())):
         return parts

@@ -201,7 +201,7 @@ def request_fields(
     fields: dict[str, Any] = {
         "temperature": request.temperature,
         "seed": seed,
-        limit: request.most_tokens,
+        limit: request.token_limit,
         "top_p": options.top_p,
         "reasoning_effort": options.reasoning_effort,
         "thinking_token_budget": request.thinking_budget,

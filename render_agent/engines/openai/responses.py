@@ -59,7 +59,7 @@ class Responses(OpenAIApi):
 
         items: list[dict[str, Any]] = []
         for exchange in split_exchanges(request.messages)[1]:
-            sent = [] if exchange.reply is None else sent_back(exchange.reply)
+            sent = [] if exchange.reply is None else assistant_content(exchange.reply)
             ids = [item["call_id"] for item in sent if item.get("type") == "function_call"]
             items += sent
             items += [
@@ -78,7 +78,7 @@ class Responses(OpenAIApi):
         effort = self.options.reasoning_effort
         fields: dict[str, Any] = {
             "instructions": split_exchanges(request.messages)[0] or None,
-            "max_output_tokens": request.most_tokens,
+            "max_output_tokens": request.token_limit,
             "temperature": request.temperature,
             "seed": seed,
             "top_p": self.options.top_p,
@@ -137,7 +137,7 @@ class Responses(OpenAIApi):
         )
 
 
-def sent_back(reply: Message) -> list[dict[str, Any]]:
+def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the items of a reply: as received, or text and calls."""
     items: list[dict[str, Any]] = list(reply.get("blocks", ()))
     if not any(item.get("type") in ("message", "function_call") for item in items):

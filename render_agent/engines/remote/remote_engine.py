@@ -300,7 +300,7 @@ class RemoteEngine:
                 answer = self._read(text, request, server.endpoint)
             except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
                 error = ApiError.of(failure)
-                if self._adapted(server, error, fields, asked, applied):
+                if self._adapt_to_error(server, error, fields, asked, applied):
                     continue
                 if error.fault.is_temporary and retries < api.options.retries:
                     events.append("retried")
@@ -360,7 +360,7 @@ class RemoteEngine:
         LOG.info("%s: %s (%s); retry in %.1f s", url, error.fault.value, reason, delay)
         await asyncio.sleep(delay)
 
-    def _adapted(
+    def _adapt_to_error(
         self,
         server: Server,
         error: ApiError,

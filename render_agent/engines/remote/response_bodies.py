@@ -262,7 +262,7 @@ def _join_chunks(stream: bytes) -> bytes:
 
 
 def _events(stream: bytes) -> Iterator[dict[str, Any]]:
-    """Give the JSON objects of an event stream."""
+    """Yield the JSON objects of an event stream."""
     for line in stream.decode("utf-8", "replace").splitlines():
         name, _, data = line.partition(":")
         if name != "data":

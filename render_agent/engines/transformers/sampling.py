@@ -128,7 +128,7 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     """
     name = f"{request.seed}\0{request.dialogue_id}\0{request.turn}\0{sample}"
     chance = random.Random(hashlib.sha256(name.encode()).digest())
-    return [chance.getrandbits(24) / 2**24 for _ in range(request.most_tokens)]
+    return [chance.getrandbits(24) / 2**24 for _ in range(request.token_limit)]
 
 
 def choose_tokens(

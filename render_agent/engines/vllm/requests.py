@@ -166,7 +166,7 @@ class Sampling:
             top_p=self.top_p,
             repetition_penalty=self.repetition_penalty,
             seed=sample_seed(request, sample) if request.temperature else None,
-            max_tokens=request.most_tokens,
+            max_tokens=request.token_limit,
             **budget,
             logit_bias=dict.fromkeys(self.suppressed, SUPPRESSED_BIAS) or None,
             structured_outputs=structured_outputs,

@@ -83,7 +83,7 @@ class LoadedModel:
 
     def reply_limit(self, request: Request, tokens: int) -> int:
         """Return the token limit, including thoughts, of the reply to a prompt with this many tokens."""
-        limit = request.max_new_tokens if self.marks is None else request.most_tokens
+        limit = request.max_new_tokens if self.marks is None else request.token_limit
         return limit if self.max_len is None else min(limit, max(1, self.max_len - tokens))
 
     def prepare(self, request: Request, more: int = 0, retry: bool = True) -> PreparedPrompt | str:

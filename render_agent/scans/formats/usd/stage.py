@@ -59,25 +59,25 @@ class _Part:
     def placed(self, matrices: Floats) -> _Part:
         """Return the part in several places, given as matrices of row vectors, (k, 4, 4)."""
         count, size = len(matrices), len(self.points)
-        points = _joined([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
+        points = _concatenate([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
         if self.faces is None:
             return replace(self, points=points, primvars=self._repeated(count))
         flips = [np.linalg.det(each[:3, :3]) < 0 for each in matrices]
         turned = [self.faces[:, [0, 2, 1]] if flip else self.faces for flip in flips]
-        faces = _joined([part + size * at if at else part for at, part in enumerate(turned)])
+        faces = _concatenate([part + size * at if at else part for at, part in enumerate(turned)])
         return replace(
             self,
             points=points,
             faces=faces,
             primvars=self._repeated(count),
-            face_appearances=_joined([self.face_appearances] * count),
+            face_appearances=_concatenate([self.face_appearances] * count),
         )
 
     def _repeated(self, count: int) -> dict[str, Floats]:
-        return {name: _joined([values] * count) for name, values in self.primvars.items()}
+        return {name: _concatenate([values] * count) for name, values in self.primvars.items()}
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Concatenate arrays; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -386,7 +386,7 @@ def _triangles(
             polygons.append(np.repeat(rows[chunk], size - 2))
     if not triangles:
         return np.empty((0, 3), np.int64), np.empty(0, np.int64)
-    faces, face_of = _joined(triangles), _joined(polygons)
+    faces, face_of = _concatenate(triangles), _concatenate(polygons)
     if len(sizes) == 1:
         return faces, face_of
     order = np.argsort(face_of, kind="stable")
