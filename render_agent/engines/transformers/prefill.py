@@ -171,7 +171,7 @@ def prefill(
         cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
     )
     images = _image_inputs(model, entries)
-    inputs = concatenate(images, family.picture_axis) if images else {}
+    inputs = concatenate(images, family.image_axis) if images else {}
     with one_image_per_call(model, images) if shapes and images else nullcontext():
         logits = logits_of(model, call, ids, positions, last, **inputs)
     # MiniCPM-V ignores `logits_to_keep` and returns the logits of all tokens.
