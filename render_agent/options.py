@@ -313,7 +313,7 @@ class RunConfig:
     )
     feedback: str = _dialogue(
         "on",
-        "Tell the model what its moves did, and where it is; off only shows the next view.",
+        "Report the effect of each move and the position to the model; off only shows the next view.",
         metavar="on|off",
         choices=("on", "off"),
     )

@@ -25,7 +25,7 @@ FIELD_NAMES = {field.attribute: field.name for field in FIELDS}  # attribute of 
 
 
 class Outcome(Struct, frozen=True):
-    """What a move did, compared with what was requested.
+    """The effect of a move, compared with the request.
 
     Attributes:
         turned: Degrees of rotation before the move, positive to the left; with `look_at`, the turn towards the point.

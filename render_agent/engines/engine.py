@@ -15,10 +15,12 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.util.redact import redact_keys
 
-MAX_BYTES_PER_TOKEN = 64  # of a reply; words take 4 to 8 bytes per token, runs of spaces more
-REPLY_OVERHEAD_BYTES = 4096  # what an engine may write around the tokens of a reply
+MAX_BYTES_PER_TOKEN = (
+    64  # limit for a reply; words take 4 to 8 bytes per token, runs of spaces more
+)
+REPLY_OVERHEAD_BYTES = 4096  # maximum text that an engine adds around the tokens of a reply
 MAX_REPLY_BYTES = 4 << 20  # limit for any reply, because a turn must fit in one line of the log
-THOUGHT_MARK_TOKENS = 2  # the opening and the closing mark of a thought
+THOUGHT_MARK_TOKENS = 2  # tokens of the opening and the closing mark of a thought
 
 T = TypeVar("T")
 

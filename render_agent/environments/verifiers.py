@@ -60,7 +60,7 @@ class QuestionTaskset(vf.Taskset[QuestionTask, QuestionsConfig]):
 
 
 class EpisodeConfig(vf.EnvConfig):
-    """The agent is `player`: by default the plain chat loop, in a process of its own."""
+    """The agent is `player`: by default the plain chat loop, in a separate process."""
 
     player: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime=vf.SubprocessConfig())
 

@@ -43,7 +43,7 @@ def direction(entry: Mapping[str, Any]) -> str:
 
 
 def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
-    """Return a sentence that says whether run b is better or worse than run a.
+    """Return a sentence with the verdict: whether run b is better or worse than run a.
 
     Args:
         pair: The comparison.
@@ -71,9 +71,7 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
 
 
 def _resolution(pair: Pair) -> str:
-    """Return the end of a sentence that says how many scenes a comparison would need; empty if that cannot be
-    estimated.
-    """
+    """Return the end of a sentence with the number of scenes needed; empty if it cannot be estimated."""
     plan = pair.get("power")
     if plan is None:
         return "; there are too few scenes to estimate how many would be needed"

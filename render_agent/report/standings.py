@@ -73,7 +73,7 @@ def candidate_scores(evidence: Evidence) -> list[CandidateScore]:
 
 
 def explain_choice(evidence: Evidence) -> str:
-    """Return a sentence that says how the reply of a turn was chosen."""
+    """Return a sentence about how the reply of a turn was chosen."""
     verifiers = join_names([judgement.verifier for judgement in evidence.judgements])
     candidates = evidence.candidates
     count = len(candidates)

@@ -37,7 +37,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangedInput:
-    """An input file that differs from the one that a run started with.
+    """An input file that has changed since the run started.
 
     Attributes:
         section: Its key under `sha256` in `config.json`.

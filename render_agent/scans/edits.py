@@ -242,7 +242,7 @@ def _add_floor(
     torn_points: NDArray[np.float32],
     objects: NDArray[np.intp],
 ) -> Scene:
-    """Return the scene with floor added under a removed object, where none was scanned.
+    """Return the scene with the unscanned floor under a removed object filled in.
 
     The new floor takes the height and colour of the nearest existing floor.
 

@@ -69,7 +69,7 @@ REVSI_NUMBERS = (
     *REVSI_TASKS["room_size_estimation"],
 )
 
-# task -> its types; every other type is a task by itself
+# task -> its types; every other type is its own task
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
     **REVSI_TASKS,
     DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],

@@ -281,7 +281,7 @@ class MemberNetwork(nn.Module):
 def shared_moves(values: torch.Tensor, known: torch.Tensor) -> int:
     """Return the number of leading entries that are equal in all N histories, given (N, H, A) and (N, H).
 
-    Each history keeps at least one entry of its own.
+    At least one entry of each history is not counted.
     """
     is_equal = (values == values[:1]).all(-1).all(0) & (known == known[:1]).all(0)
     return min(int(is_equal.long().cumprod(0).sum()), int(values.shape[1]) - 1)

@@ -47,7 +47,7 @@ class Item:
         return self.direction(0, -1)
 
     def direction(self, right: float, back: float) -> Array:
-        """Return a direction of its own frame in the world frame, (2,)."""
+        """Transform a direction, (2,), from the item's frame to the world frame."""
         turned: Array = (rotation(self.turn) @ np.array([right, back, 0.0]))[:2]
         return turned
 

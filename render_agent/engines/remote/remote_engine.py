@@ -340,7 +340,7 @@ class RemoteEngine:
     async def _deliver(
         self, server: Server, request: Request, seed: int, messages: Messages, fields: Fields
     ) -> str:
-        """Send a request as it is, and return the body of the response."""
+        """Send a request unchanged, and return the body of the response."""
         return await self.api.send(server.client, messages, fields)
 
     async def _back_off(

@@ -10,20 +10,20 @@ from typing import Any
 
 from render_agent.util.safe_parse import parse_json
 
-SERVER_FAULT = 500  # status of a fault without a code of its own, which is retried
+SERVER_FAULT = 500  # status of a fault without a code; such requests are retried
 BAD_REQUEST = 400
-MAX_DEPTH = 6  # of the lists and objects around the message of an error
+MAX_DEPTH = 6  # maximum nesting of an error message in lists and objects
 
 # Keys of errors that contain their message, or an object with it.
 MESSAGES = "error detail message msg errors error_msg base_resp status_msg".split()
 
 LENGTH_LIMITS = frozenset("length max_tokens max_output_tokens max_length".split())
-"""Finish reasons, in lower case, of replies that their token limit cut off."""
+"""Finish reasons, in lower case, of replies cut off at the token limit."""
 
 CONTEXT_LIMITS = frozenset(
     "model_length model_context_window_exceeded context_window_exceeded context_length_exceeded".split()
 )
-"""Finish reasons of replies that the end of the context window cut off."""
+"""Finish reasons of replies cut off at the end of the context window."""
 
 FILTERS = frozenset(
     "content_filter content_filtered safety recitation prohibited_content blocklist spii"
@@ -54,7 +54,7 @@ TOO_LONG = re.compile(
     r"|too many (?:tokens|images)|at most [1-9]\d* image|\bimages?\b[^.]{0,30} exceed|maximum of \d+ images",
     re.IGNORECASE,
 )
-"""Errors of servers whose model cannot read so long a prompt, or so many images."""
+"""Errors of servers about prompts that are too long or have too many images."""
 
 NO_TOOLS = re.compile(
     r"(?:not|n't) support (?:the )?(?:tool|function)|support tool use|tools param requires|enable-auto-tool-choice"

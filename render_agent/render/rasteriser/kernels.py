@@ -72,7 +72,7 @@ def kernel(function: Function) -> Function:
 def inlined_kernel(function: Function) -> Function:
     """Compile `function` into each kernel that calls it.
 
-    For functions called once per pixel with so many arrays that passing them costs more than the work itself.
+    For functions that are called once per pixel and take many arrays, so that passing them dominates the cost.
     """
     return cast(Function, numba.njit(inline="always", **OPTIONS)(function))
 

@@ -30,7 +30,7 @@ CELL_METRES = 0.05  # side of the occupancy grid's cells; larger if there are mo
 MAX_CELLS = 8_000_000
 MAX_PIECES = 2_000_000
 
-# In cells: standard deviation of the blurred occupancy, and distance in front of the surface where it is sampled.
+# In cells: standard deviation of the blur, and distance of the sampled point in front of the surface.
 BLUR_CELLS, ASIDE_CELLS = 2.5, 3.0
 
 # Occupancy up to this multiple of a bare plane's causes no occlusion: a thin wall's other side counts, too.

@@ -103,7 +103,7 @@ class VisionCache:
 
 @contextmanager
 def one_image_per_call(model: Any, images: Sequence[Tensors]) -> Iterator[None]:
-    """Compute the features of every image in a call of its own, whose shape depends on the image alone."""
+    """Compute the features of every image in a separate call, whose shape depends only on the image."""
     inner = model.model
     original, compute = vars(inner).get("get_image_features"), inner.get_image_features
     parameters = signature(compute)

@@ -227,7 +227,7 @@ def _block(turn: Turn, plan: ScenePlan) -> Block | None:
 def _boxes(
     diagnosis: Diagnosis, plan: ScenePlan, area: _OccupiedArea, well_seen: frozenset[int]
 ) -> list[BoxMark]:
-    """Return the marks of the named boxes, with labels where there is room."""
+    """Return the marks of the named boxes, with labels if there is enough space."""
     marks = []
     for number, box in enumerate(diagnosis.boxes):
         name, outline = name_of(box, diagnosis.boxes), box_outline(box, plan)

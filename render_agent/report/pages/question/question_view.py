@@ -250,7 +250,7 @@ class QuestionView:
 
     @property
     def one_suffices(self) -> bool:
-        """True if a row of the table stands for several objects, one of which must be seen."""
+        """True if a row of the table is for several objects, one of which must be seen."""
         return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
 
     def _cell(

@@ -116,7 +116,7 @@ def read_columns(path: Path, size: int) -> Scan:
 
 @dataclass
 class Skipped:
-    """What is not read of a file: lines of text that are no comments, and the points that lines with a count declare."""
+    """Counts of skipped content: lines of text other than comments, and points declared by lines with a count."""
 
     text_lines: int = 0
     declared: int = 0
