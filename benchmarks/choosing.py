@@ -50,10 +50,10 @@ def load_or_explore(place: Path, *words: str, **options: Any) -> RunData:
 
 def rows_of(folder: RunData) -> dict[str, Row]:
     """Return the result of `measure_dialogues` for a run, cached next to the run folder."""
-    cached = folder.path.with_name("rows.json")
-    if not cached.is_file():
-        cached.write_text(json.dumps(measure_dialogues(folder)), "utf-8")
-    rows: dict[str, Row] = json.loads(cached.read_text("utf-8"))
+    cache_file = folder.path.with_name("rows.json")
+    if not cache_file.is_file():
+        cache_file.write_text(json.dumps(measure_dialogues(folder)), "utf-8")
+    rows: dict[str, Row] = json.loads(cache_file.read_text("utf-8"))
     return rows
 
 
@@ -96,8 +96,11 @@ def compare_moves(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[s
         worse[question_id]["moves"] - better[question_id]["moves"] for question_id in worse
     ]
     scenes = [worse[question_id]["scene"] for question_id in worse]
-    found = estimate(moves_saved, scenes) or {"mean": float(np.mean(moves_saved)), "interval": None}
-    return {**found, "p": permutation_p(moves_saved, scenes)}
+    result = estimate(moves_saved, scenes) or {
+        "mean": float(np.mean(moves_saved)),
+        "interval": None,
+    }
+    return {**result, "p": permutation_p(moves_saved, scenes)}
 
 
 def permutation_p(moves_saved: Sequence[float], scenes: Sequence[str]) -> float:
@@ -147,7 +150,7 @@ def main(
                 make_question_file(place / "fresh", fresh, FRESH_SEED, 4)
         verifiers = {name: name for name in ("random", "geometry:unnamed", "geometry")}
         verifiers["learned"] = f"learned:{head}"
-        found = {}
+        means = {}
         for label, verifier in verifiers.items():
             rows_of_seeds = []
             for seed in range(seeds):
@@ -157,9 +160,9 @@ def main(
                 )
                 rows_of_seeds.append(rows_of(run))
                 click.echo(f"{label}, seed {seed}: {len(rows_of_seeds[-1])} questions", err=True)
-            found[label] = over_seeds(rows_of_seeds)
+            means[label] = over_seeds(rows_of_seeds)
     lines = [
-        f"{len(found['random'])} questions about {'newly generated' if fresh else 'the bundled'} rooms, {seeds} seeds,"
+        f"{len(means['random'])} questions about {'newly generated' if fresh else 'the bundled'} rooms, {seeds} seeds,"
         f" views of {size} pixels, `--model seeker --agent lookahead:{candidates}`; `learned` was trained in"
         f" {training_rooms} other rooms. Moves: until the views had clearly shown every named object. 95 % confidence"
         " intervals are over rooms; p is from a permutation test over rooms. Renders and tokens are means per question."
@@ -169,7 +172,7 @@ def main(
             "`--verifier`|moves|all objects found (%)|decisions|renders|tokens|moves saved over random|95 % CI|p".split(
                 "|"
             ),
-            [table_row(name, rows, found["random"]) for name, rows in found.items()],
+            [table_row(name, rows, means["random"]) for name, rows in means.items()],
         ),
     ]
     publish(

@@ -98,7 +98,7 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
         envs.reset(seed=0)
         before = psutil.Process().memory_info().rss
         real = walk(envs, seconds)
-        grown = max(0, psutil.Process().memory_info().rss - before)
+        growth = max(0, psutil.Process().memory_info().rss - before)
         renderer = envs.world.viewer.renderer
         frame = renderer.draw(envs.envs[0].state.scene, Camera((0, 0, 1)), *_size(image_size))
         renderer.draw = lambda *_: frame
@@ -110,7 +110,7 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
         f"{undrawn.per_processor_second:.0f}",
         f"{min(16 * real.per_processor_second, undrawn.per_processor_second):.0f}",
         f"{100 * (1 - real.per_processor_second / undrawn.per_processor_second):.0f}",
-        f"{grown / episodes / 2**20:.1f}",
+        f"{growth / episodes / 2**20:.1f}",
     )
 
 

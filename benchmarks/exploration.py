@@ -42,9 +42,9 @@ def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: 
         verifier: Value of `--verifier`.
         options: Further run options.
     """
-    given = {"max_turns": 9, "image_size": (320, 240), **options, **SEEKER}
+    settings = {"max_turns": 9, "image_size": (320, 240), **options, **SEEKER}
     config = RunConfig(
-        benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **given
+        benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **settings
     )
     run = start_run(config)
     try:
@@ -75,10 +75,10 @@ def moves_until_found(state: QuestionState, visibility: QuestionVisibility) -> i
 
     0 if the opening views show them; `max_turns` if they were never shown. The question must name an object with a box.
     """
-    missing = visibility.things(state.question)
+    remaining = visibility.things(state.question)
     for turn in state.turns:
-        missing -= visibility.seen(state.question, turn.views)
-        if not missing:
+        remaining -= visibility.seen(state.question, turn.views)
+        if not remaining:
             return turn.number
     return state.max_turns
 
@@ -87,8 +87,8 @@ def estimate(values: ArrayLike, scenes: Sequence[str]) -> dict[str, Any] | None:
     """Return the mean of values (n,), its 95 % interval over scenes, and n. NaN values are ignored."""
     numbers = np.asarray(values, np.float64)
     is_known = np.isfinite(numbers)
-    estimated = ratio(numbers[is_known], np.asarray(scenes, object)[is_known].tolist())
-    if estimated is None:
+    ratio_estimate = ratio(numbers[is_known], np.asarray(scenes, object)[is_known].tolist())
+    if ratio_estimate is None:
         return None
-    interval, _ = estimated.interval_and_p(1)
-    return {"mean": float(estimated.mean), "interval": interval, "n": int(is_known.sum())}
+    interval, _ = ratio_estimate.interval_and_p(1)
+    return {"mean": float(ratio_estimate.mean), "interval": interval, "n": int(is_known.sum())}

@@ -53,8 +53,8 @@ ORDER = (
 Results = Mapping[str, Any]
 
 
-def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
-    """Generate `each` questions per bundled room; return their file, with links to the rooms next to it."""
+def ask_bundled(folder: Path, questions_per_room: int, seed: int = 1) -> Path:
+    """Generate questions about each bundled room; return their file, with links to the rooms next to it."""
     folder.mkdir(parents=True, exist_ok=True)
     truths = sorted(BUNDLED.glob("room*.json"))
     for truth in truths:
@@ -62,7 +62,10 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
             (folder / file.name).symlink_to(file.resolve())
     path = folder / "questions.jsonl"
     write_questions(
-        balanced_questions([read_ground_truth(truth) for truth in truths], seed, each), path
+        balanced_questions(
+            [read_ground_truth(truth) for truth in truths], seed, questions_per_room
+        ),
+        path,
     )
     return path
 
@@ -91,9 +94,9 @@ def compare_pairs(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]
     """Return the paired difference in points for every pair of ORDER."""
     entries = []
     for worse, better in ORDER:
-        both = compare(pool_seeds(worse, runs[worse]), pool_seeds(better, runs[better]))
-        entry = both["differences"][OFFICIAL]
-        entries.append({"worse": worse, "better": better, "n": both["n"], **entry})
+        comparison = compare(pool_seeds(worse, runs[worse]), pool_seeds(better, runs[better]))
+        entry = comparison["differences"][OFFICIAL]
+        entries.append({"worse": worse, "better": better, "n": comparison["n"], **entry})
     return entries
 
 
@@ -115,8 +118,8 @@ def seen_shares(views: str, size: tuple[int, int], count: int = 8) -> FloatArray
         context = ViewContext(scene, space, renderer, start, size)
         surface = Surface.of(scene, space, renderer)
         cameras = [start, *policy.further(question, context).cameras]
-        shown = [surface.seen(renderer.draw(scene, camera, *size), camera) for camera in cameras]
-        shares.append(np.logical_or.accumulate(shown).mean(axis=1))
+        masks = [surface.seen(renderer.draw(scene, camera, *size), camera) for camera in cameras]
+        shares.append(np.logical_or.accumulate(masks).mean(axis=1))
     renderer.close()
     means: FloatArray = np.mean(shares, axis=0)
     return means
@@ -152,7 +155,7 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
             return run_witness(questions, Path(scratch), **options)[1]
 
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
-    means = {views: np.mean([r["official"] for r in found]) for views, found in runs.items()}
+    means = {views: np.mean([r["official"] for r in results]) for views, results in runs.items()}
     lines = [
         f"The bundled rooms, {8 * each} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score (parsed answer)"
         " in percent.",

@@ -117,28 +117,30 @@ def scan_files(scans: tuple[Path, ...], folder: Path) -> Iterator[tuple[str, Pat
 def measure(path: Path) -> list[float]:
     """Return the figures of a scan in the order of HEAD."""
     viewer = Viewer(Rasteriser(), FULL_PIXELS, FIELD_OF_VIEW)
-    began = time.process_time()
+    started_at = time.process_time()
     scene = load_scene(path)
     space = FreeSpace.of(scene)
     space.start_position(EYE_HEIGHT_METRES)
-    read = time.process_time() - began
+    reading_seconds = time.process_time() - started_at
     starts = [
         start_camera(scene, viewer.renderer, space, rule, viewer.vertical_fov) for rule in RULES
     ]
     choice = min(seconds_to_choose(scene, viewer, space) for _ in range(3))
-    began = time.process_time()
+    started_at = time.process_time()
     viewer.ego(scene, starts[0])
     viewer.top(scene, starts[0])
-    turn = read + time.process_time() - began
+    turn = reading_seconds + time.process_time() - started_at
     surface = sample_surface(scene, SAMPLES, space.unmirrored_samples)
     places = [starts[0].at(place) for place in space.start_places(PLACES, EYE_HEIGHT_METRES)]
     best = max(
-        shown(scene, viewer, surface, camera)[0] for place in places for camera in headings(place)
+        measure_shown(scene, viewer, surface, camera)[0]
+        for place in places
+        for camera in headings(place)
     )
     row: list[float] = []
     for camera in starts:
-        area, covered = shown(scene, viewer, surface, camera)
-        here = [shown(scene, viewer, surface, other)[0] for other in headings(camera)]
+        area, covered = measure_shown(scene, viewer, surface, camera)
+        here = [measure_shown(scene, viewer, surface, other)[0] for other in headings(camera)]
         row += [
             1 + sum(other > area for other in here),
             100 * area / max(here),
@@ -151,9 +153,9 @@ def measure(path: Path) -> list[float]:
 
 def seconds_to_choose(scene: Scene, viewer: Viewer, space: FreeSpace) -> float:
     """Return the CPU time of choosing the start pose; the scene has been drawn before."""
-    began = time.process_time()
+    started_at = time.process_time()
     start_camera(scene, viewer.renderer, space, "best", viewer.vertical_fov)
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 def headings(camera: Camera) -> list[Camera]:
@@ -161,14 +163,16 @@ def headings(camera: Camera) -> list[Camera]:
     return [replace(camera, yaw=360.0 * number / HEADINGS - 180.0) for number in range(HEADINGS)]
 
 
-def shown(scene: Scene, viewer: Viewer, surface: FloatArray, camera: Camera) -> tuple[int, float]:
+def measure_shown(
+    scene: Scene, viewer: Viewer, surface: FloatArray, camera: Camera
+) -> tuple[int, float]:
     """Return the number of surface points that the full image shows, and the share of it that shows surface."""
     frame = viewer.renderer.draw(scene, camera, *viewer.size)
-    seen = np.zeros(len(surface), bool)
+    is_seen = np.zeros(len(surface), bool)
     focal = camera.focal(viewer.size[1])
     limits = np.inf, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-    mark_shown(seen, surface, camera.pose, frame.depth, focal, *limits)
-    return int(seen.sum()), float(np.isfinite(frame.depth).mean())
+    mark_shown(is_seen, surface, camera.pose, frame.depth, focal, *limits)
+    return int(is_seen.sum()), float(np.isfinite(frame.depth).mean())
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ HEAD = "questions|turns|seconds|ms per turn|rendering (ms)|CPU seconds|peak MB|f
 
 def measure_run(command: list[str], output: Path, *options: str) -> list[str]:
     """Run the program in its own process; return a row of the table."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     process = subprocess.Popen([*command, "--output", str(output), *options])
     _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started_at
     if os.waitstatus_to_exitcode(status):
         raise SystemExit(f"the run in {output} failed")
     (path,) = output.glob("*_batched")
@@ -66,15 +66,15 @@ def measure_restarts(command: list[str], output: Path, lines: int, kills: int = 
 
 def kill_after_lines(command: list[str], output: Path, lines: int) -> float:
     """Run until the log has N lines, then kill; return the seconds until the first new line."""
-    before, began, first = count_log_lines(output), time.perf_counter(), None
+    before, started_at, first = count_log_lines(output), time.perf_counter(), None
     process = subprocess.Popen(command)
-    while process.poll() is None and (now := count_log_lines(output)) < lines:
-        if first is None and now > before:
-            first = time.perf_counter() - began
+    while process.poll() is None and (num_lines := count_log_lines(output)) < lines:
+        if first is None and num_lines > before:
+            first = time.perf_counter() - started_at
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    return first if first is not None else time.perf_counter() - began
+    return first if first is not None else time.perf_counter() - started_at
 
 
 def count_log_lines(output: Path) -> int:
@@ -114,14 +114,14 @@ def main(
         rows.append(measure_run(command, folder / "whole"))
         rows.append(measure_run(command, folder / "blind", "--views", "none"))
         starts = measure_restarts(command, folder / "killed", count_log_lines(folder / "whole"))
-        same = outcome(folder / "whole") == outcome(folder / "killed")
+        is_same = outcome(folder / "whole") == outcome(folder / "killed")
     lines = [
         f"Rooms from the official annotations, views of {image_size}.",
         "",
         *table(HEAD, rows),
         "",
         f"Killed with SIGKILL {len(starts) + 1} times and resumed: transcripts and results are"
-        f" {'identical' if same else 'NOT identical'}; the first new turn came"
+        f" {'identical' if is_same else 'NOT identical'}; the first new turn came"
         f" {', '.join(f'{s:.1f}' for s in starts)} s after --continue.",
     ]
     publish(

@@ -233,11 +233,11 @@ class Measurement:
         name = self.only or name
         if self.model is None or self.model[:2] != (name, dtype):
             self.model = None
-            made = random_model(name, self.config.device, dtype)
-            self.model = (name, dtype, made)
-            said = model_summary(made, name)
-            rates = measure_rates(str(made.model.device), made.model.dtype)
-            self.found[f"{name}, {said['dtype']}"] = {**said, **asdict(rates)}
+            model = random_model(name, self.config.device, dtype)
+            self.model = (name, dtype, model)
+            summary = model_summary(model, name)
+            rates = measure_rates(str(model.model.device), model.model.dtype)
+            self.found[f"{name}, {summary['dtype']}"] = {**summary, **asdict(rates)}
         return self.model[2]
 
     def take(self, step: Step) -> None:
@@ -280,21 +280,21 @@ class Measurement:
         pretrained = self.load(model, "auto")
         engines = EngineFactory(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", 8)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         engine = engines.make(variant, self.config, [])
-        ready = time.perf_counter() - began
+        ready = time.perf_counter() - started_at
         firsts, turns = [], []
         for _ in range(3):
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             engine.generate([_request("first", [], 1)])
-            firsts.append(time.perf_counter() - began)
+            firsts.append(time.perf_counter() - started_at)
             engine.retire("first")
             dialogues: dict[str, list[Any]] = {"a": [], "b": []}
             for _ in range(6):
                 requests = [_request(*pair, 60) for pair in dialogues.items()]
-                began = time.perf_counter()
+                started_at = time.perf_counter()
                 engine.generate(requests)
-                turns.append(time.perf_counter() - began)
+                turns.append(time.perf_counter() - started_at)
                 for request in requests:
                     dialogues[request.dialogue_id] = [*request.messages, chat.assistant("x")]
             for name in dialogues:
@@ -315,7 +315,7 @@ class Measurement:
         waiting, failed, ended = list(range(count)), 0, 0
         turns: dict[str, list[Any]] = {}
         samples: list[tuple[float, float]] = []
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         while waiting or turns:
             while waiting and len(turns) < 128:
                 turns[str(waiting.pop())] = []
@@ -333,7 +333,7 @@ class Measurement:
                 if ended % (count // 10 or 1) == 0:
                     samples.append(_in_use(pretrained.model.device))
         self.found["1,000 dialogues"] = {
-            "seconds": round(time.perf_counter() - began, 1),
+            "seconds": round(time.perf_counter() - started_at, 1),
             "failed": failed,
             "gb_of_device_and_process_on_the_way": samples,
         }

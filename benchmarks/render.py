@@ -139,10 +139,10 @@ def cloud_room(count: int) -> Scene:
 
 def milliseconds(renderer: Renderer, scene: Scene, width: int, height: int) -> float:
     """Draw every view once; return the mean time per view."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for camera in VIEWS:
         renderer.draw(scene, camera, width, height)
-    return 1000 * (time.perf_counter() - began) / len(VIEWS)
+    return 1000 * (time.perf_counter() - started_at) / len(VIEWS)
 
 
 @click.command()
@@ -167,8 +167,14 @@ def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Pat
             runs = [
                 [milliseconds(one, scene, width, height) for one in drawing] for _ in range(rounds)
             ]
-            best = np.min(runs, axis=0)
-            rows.append([scene.id, image_size, *(f"{ms:.1f} ({ms / best[0]:.1f}×)" for ms in best)])
+            fastest_times = np.min(runs, axis=0)
+            rows.append(
+                [
+                    scene.id,
+                    image_size,
+                    *(f"{ms:.1f} ({ms / fastest_times[0]:.1f}×)" for ms in fastest_times),
+                ]
+            )
             click.echo(rows[-1], err=True)
     for renderer in drawing:
         renderer.close()

@@ -23,13 +23,13 @@ from render_agent.runs.read import RunData
 
 def measure_report(name: str, run: Path, *options: str) -> list[object]:
     """Write the report in its own process; return a row: name, wall-clock seconds, CPU seconds."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, started_at = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
     subprocess.run(command, check=True, capture_output=True)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started_at
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return [name, f"{seconds:.1f}", f"{used:.1f}"]
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return [name, f"{seconds:.1f}", f"{cpu_seconds:.1f}"]
 
 
 def measure_page_load(index: Path) -> str:
@@ -39,13 +39,13 @@ def measure_page_load(index: Path) -> str:
         return "not measured"
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page()
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         page.goto(index.resolve().as_uri())
         page.locator("#table tbody tr").first.wait_for()
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started_at
         browser.close()
     return f"{seconds:.2f} s"
 

@@ -75,12 +75,12 @@ class Opened:
 def main(
     folders: tuple[Path, ...], sheets: Path | None, rows: Path | None, output: Path | None
 ) -> None:
-    opened: list[Opened] = []
+    files_opened: list[Opened] = []
     tiles: list[Image.Image] = []
     for folder in folders:
         for path in scan_files(folder):
             result, view = open_file(path, folder)
-            opened.append(result)
+            files_opened.append(result)
             if rows is not None:
                 with rows.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(result)) + "\n")
@@ -90,18 +90,18 @@ def main(
                     _write_sheet(sheets, tiles)
     if sheets is not None and len(tiles) % (COLUMNS * ROWS):
         _write_sheet(sheets, tiles)
-    read = [each for each in opened if not each.reason]
-    others = sum(not each.is_room for each in read)
+    files_read = [each for each in files_opened if not each.reason]
+    others = sum(not each.is_room for each in files_read)
     lines = [
-        f"{len(opened):,} files: {len(read) - others:,} read, {others:,} read with `--unit m` because their size is"
-        f" impossible for a room, {len(opened) - len(read):,} refused,"
-        f" {sum(each.is_fault for each in opened)} faults (exceptions that are not an error message).",
+        f"{len(files_opened):,} files: {len(files_read) - others:,} read, {others:,} read with `--unit m` because their size is"
+        f" impossible for a room, {len(files_opened) - len(files_read):,} refused,"
+        f" {sum(each.is_fault for each in files_opened)} faults (exceptions that are not an error message).",
         "",
-        *table(HEAD, by_format(opened)),
+        *table(HEAD, by_format(files_opened)),
         "",
         "Reasons of the refusals:",
         "",
-        *table(("reason", "files", "examples"), by_reason(opened)),
+        *table(("reason", "files", "examples"), by_reason(files_opened)),
     ]
     publish(output, "Scans of other programs", lines, machine("trimesh", "laspy", "usd-core"))
 
@@ -116,7 +116,7 @@ def scan_files(folder: Path) -> Iterator[Path]:
 
 def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
     """Open a file and render its first view."""
-    name, began = str(path.relative_to(folder.parent)), time.perf_counter()
+    name, started_at = str(path.relative_to(folder.parent)), time.perf_counter()
     suffix = path.suffix.lower()
     file_format = next(each.name for each in FORMATS if suffix in each.suffixes)
     is_room = True
@@ -131,7 +131,7 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
         view = opened.view(_outside(opened.scene)).image.convert("RGB")
     except RenderAgentError as error:
         reason = str(error).partition(" cannot be read: ")[2] or str(error)
-        return Opened(name, file_format, reason, seconds=time.perf_counter() - began), None
+        return Opened(name, file_format, reason, seconds=time.perf_counter() - started_at), None
     except Exception as error:  # noqa: BLE001 - what this benchmark looks for
         reason = f"{type(error).__name__}: {error}"
         return Opened(name, file_format, reason, is_fault=True), None
@@ -141,7 +141,7 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
         name,
         file_format,
         is_room=is_room,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - started_at,
         kind=kind,
         size=tuple(round(float(side), 3) for side in np.ptp(scene.points, axis=0)),
         colour=tuple(int(level) for level in np.median(scene.colours, axis=0)),
@@ -178,7 +178,9 @@ def by_reason(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the table of reasons, most frequent first, without numbers and names."""
     reasons = {each.path: _general(each.reason) for each in opened if each.reason}
     for reason, count in Counter(reasons.values()).most_common():
-        examples = [Path(path).name for path, own in reasons.items() if own == reason]
+        examples = [
+            Path(path).name for path, reason_of_file in reasons.items() if reason_of_file == reason
+        ]
         yield reason, count, ", ".join(f"`{name}`" for name in examples[:MAX_EXAMPLES])
 
 

@@ -130,22 +130,22 @@ def within_site(place: str, page: Path, uri: str) -> str | None:
         raise PluginError(f"{page.relative_to(TREE)} links to {place}, which does not exist")
     target = target / "README.md" if target.is_dir() else target
     if target.is_relative_to(TREE / "docs"):
-        found = "index.md" if not target.exists() else target.relative_to(TREE / "docs").as_posix()
+        path = "index.md" if not target.exists() else target.relative_to(TREE / "docs").as_posix()
     elif target in set(outside_documents()):
-        found = uri_of(target)
+        path = uri_of(target)
     else:
         return None
-    relative = posixpath.relpath(found, posixpath.dirname(uri) or ".")
+    relative = posixpath.relpath(path, posixpath.dirname(uri) or ".")
     return f"{relative}#{anchor}" if anchor else relative
 
 
-def relinked(text: str, page: Path, uri: str) -> str:
+def rewrite_links(text: str, page: Path, uri: str) -> str:
     """Return a page's Markdown with links rewritten for the site, except in code blocks."""
 
-    def link(found: re.Match[str]) -> str:
-        label, place = found["label"], found["place"]
+    def link(match: re.Match[str]) -> str:
+        label, place = match["label"], match["place"]
         if "://" in place or place.startswith(("#", "mailto:")):
-            return found[0]
+            return match[0]
         inside = within_site(place, page, uri)
         return label.strip("![]") if inside is None else f"{label}({inside})"
 
@@ -157,7 +157,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Insert the generated parts and rewrite links to documents outside docs/."""
     uri = page.file.src_uri
     sources = {uri_of(path): path for path in outside_documents()}
-    text = relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri)
+    text = rewrite_links(markdown, sources.get(uri, TREE / "docs" / uri), uri)
     return re.sub(r"<!-- generated: (\w+) -->", lambda part: GENERATED[part[1]](), text)
 
 

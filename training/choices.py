@@ -146,9 +146,11 @@ def nearest(folder: Path) -> Iterator[TextExample]:
 def _partial_knowledge(knowledge: Knowledge, question: Question, rng: random.Random) -> Knowledge:
     """Return the knowledge without at least one of the objects asked about."""
     names = question_categories(question)
-    lost = set(rng.sample(names, rng.randint(1, len(names)))) if names else set()
+    lost_names = set(rng.sample(names, rng.randint(1, len(names)))) if names else set()
     boxes = {
-        name: boxes_of_name for name, boxes_of_name in knowledge.boxes.items() if name not in lost
+        name: boxes_of_name
+        for name, boxes_of_name in knowledge.boxes.items()
+        if name not in lost_names
     }
     return replace(knowledge, boxes=boxes)
 
@@ -158,11 +160,12 @@ def _mistaken_route(
 ) -> TextExample | None:
     """Return a route whose turns follow from wrong positions and match no option, None if none was found."""
     for _ in range(MAX_TRIES):
-        displaced = _displace(knowledge, question_categories(question), rng)
-        derived = make_reasoning(question, displaced, final=True).rest.rpartition(". ")[2]
+        wrong_knowledge = _displace(knowledge, question_categories(question), rng)
+        derived = make_reasoning(question, wrong_knowledge, final=True).rest.rpartition(". ")[2]
         if derived and canonical_answer(derived, question.answer_form, question.options) is None:
             return _answer_only(
-                question, "".join(final_reply(question, displaced, question.ground_truth or ""))
+                question,
+                "".join(final_reply(question, wrong_knowledge, question.ground_truth or "")),
             )
     return None
 

@@ -153,7 +153,7 @@ def main() -> None:
         image_dialogues[:split], text_dialogues, image_dialogues[split:], arguments.seed, choices
     )
     lesson = DialogueTrainer(model, tokenizer, seen, joint=arguments.joint)
-    began = time.monotonic()
+    started_at = time.monotonic()
     for step in range(first, arguments.steps):
         figures = lesson.gather(
             curriculum.dialogues(step, arguments.scenes, arguments.each) if arguments.scenes else []
@@ -163,7 +163,7 @@ def main() -> None:
         chosen = lesson.gather(curriculum.choices(step, arguments.chosen))
         norm = masters.step(rate_at(step, arguments.steps, arguments.rate))
         done_steps = step + 1
-        spent = hours + (time.monotonic() - began) / 3600
+        spent = hours + (time.monotonic() - started_at) / 3600
         if done_steps % 25 == 0:
             line = {
                 "step": done_steps,

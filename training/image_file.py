@@ -25,8 +25,8 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
     Matches what the engine passes to the processor; the processor's own resizing differs by at most one level.
     Raises ValueError if the model would see the image in another size.
     """
-    with Image.open(io.BytesIO(data)) as opened:
-        return resize(opened.convert("RGB"))
+    with Image.open(io.BytesIO(data)) as image:
+        return resize(image.convert("RGB"))
 
 
 def resize(picture: Image.Image) -> NDArray[np.uint8]:

@@ -122,8 +122,8 @@ def compute_dtype() -> Any:
     """
     import torch
 
-    supported = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return torch.bfloat16 if supported else torch.float32
+    is_supported = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if is_supported else torch.float32
 
 
 def save(checkpoint: Path, step: int, hours: float, state: Mapping[str, Any]) -> None:

@@ -179,7 +179,7 @@ def main() -> None:
         state = torch.load(checkpoint, weights_only=True)
         masters.restore(state["masters"])
         first, hours = state["step"], state.get("hours", 0.0)
-    began = time.monotonic()
+    started_at = time.monotonic()
     for step in range(first, arguments.steps):
         rng = np.random.default_rng((arguments.seed, step))
         seen = data.batch(data.draw(arguments.batch, rng))
@@ -187,7 +187,7 @@ def main() -> None:
         loss.backward()
         norm = masters.step(rate_at(step, arguments.steps, arguments.rate))
         step_count = step + 1
-        spent = hours + (time.monotonic() - began) / 3600
+        spent = hours + (time.monotonic() - started_at) / 3600
         if step_count % 25 == 0:
             line = {
                 "step": step_count,

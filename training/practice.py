@@ -81,18 +81,18 @@ def practise(folder: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
     """
     config = folder.config
     base = folder.path.resolve().relative_to(relative_to.resolve())
-    started = [state for state in folder.states if state.turns]
+    started_states = [state for state in folder.states if state.turns]
     with closing(expert(folder.questions, config.seed, config, strays=False)) as policy:
-        for state in started:
-            for corrected in corrections(state, expert_replies(state, policy)):
+        for state in started_states:
+            for correction in corrections(state, expert_replies(state, policy)):
                 yield {
                     "id": state.id,
                     "run": folder.name,
-                    "messages": [relocate(entry, base) for entry in corrected.messages],
+                    "messages": [relocate(entry, base) for entry in correction.messages],
                     "type": state.question.type,
                     "scene": state.question.scene,
                     "score": None,
-                    "learned": corrected.learned,
+                    "learned": correction.learned,
                 }
 
 

@@ -65,9 +65,9 @@ def mean_model(*checkpoints: Path) -> Any:
         name: sum(some[name] for some in checkpoints_weights) / len(checkpoints_weights)
         for name in checkpoints_weights[0]
     }
-    missing = load_weights(model, weights)
-    if missing:
-        raise KeyError(missing[0])
+    missing_names = load_weights(model, weights)
+    if missing_names:
+        raise KeyError(missing_names[0])
     return model.eval()
 
 

@@ -106,9 +106,9 @@ def main() -> None:
     checkpoint, *folders = map(Path, sys.argv[1:])
     model = new_model(small_tokenizer(), 0)
     weights = read_weights(checkpoint)
-    missing = [name for name in load_weights(model, weights) if name.startswith("visual.")]
-    if missing:
-        raise KeyError(missing[0])
+    missing_names = [name for name in load_weights(model, weights) if name.startswith("visual.")]
+    if missing_names:
+        raise KeyError(missing_names[0])
     model.to(compute_dtype())
     for folder in folders:
         print(folder, store_features(model, folder))
