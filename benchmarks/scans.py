@@ -93,7 +93,8 @@ def main(
     files_read = [each for each in files_opened if not each.reason]
     others = sum(not each.is_room for each in files_read)
     lines = [
-        f"{len(files_opened):,} files: {len(files_read) - others:,} read, {others:,} read with `--unit m` because their size is"
+        f"{len(files_opened):,} files: {len(files_read) - others:,} read,"
+        f" {others:,} read with `--unit m` because their size is"
         f" impossible for a room, {len(files_opened) - len(files_read):,} refused,"
         f" {sum(each.is_fault for each in files_opened)} faults (exceptions that are not an error message).",
         "",
