@@ -169,7 +169,7 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
         console.print(f"{folder.name} is complete. Nothing to resume.")
     else:
         console.print(
-            f"{folder.name} has {turns} turns of {len(states)} questions. It would resume {unfinished} of them"
+            f"{folder.name} has {count_noun(turns, 'turn')} of {count_noun(len(states), 'question')}. It would resume {unfinished} of them"
             + (f", {failed} of them failed" if failed else ""),
             soft_wrap=True,
         )

@@ -70,10 +70,10 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
 
     \b
     Examples:
-      render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
-      render-agent --device cuda judge a.png b.png --mode json --question "How wide is the bed?"
+      render-agent judge views/ --question "How many chairs?" --csv scores.csv
+      render-agent judge a.png b.png --mode json --question "How wide is the bed?"
 
-    Put other run options before the command. Exit code 1 if an image could not be judged.
+    Put other run options, such as --device, before the command. Exit code 1 if an image could not be judged.
     """
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 

@@ -158,11 +158,11 @@ def cli(
 
     \b
     Examples:
-      render-agent --batch --benchmark rooms --engine scripted    # run a benchmark
-      render-agent --ply SCAN.ply --question "How many chairs?"   # ask one question about one scan
-      render-agent --continue recent                              # resume a run
-      render-agent report recent                                  # write HTML pages about it
-      render-agent doctor                                         # check this machine
+      render-agent --batch --benchmark rooms --engine scripted   # run a benchmark
+      render-agent --ply SCAN.ply --question "How many chairs?"  # ask a question
+      render-agent --continue recent                             # resume a run
+      render-agent report recent                                 # write a report
+      render-agent doctor                                        # check a machine
     """
     _refuse_misspelt(options)
     _refuse_threads()

@@ -9,6 +9,7 @@ from render_agent.dialogue.events import BATCH_JOB
 from render_agent.options import AUTO, OPTIONS, RunConfig, flag_of
 from render_agent.runs.build import Parts
 from render_agent.score.tables import dollars
+from render_agent.util.display import count_noun
 
 GREEDY = "0 (greedy)"
 
@@ -49,7 +50,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         change = adaptations.pop(name, None)
         if change is None:
             return value
-        return f"{change['how']} in {change['turns']:,} turns; option: {value}"
+        return f"{change['how']} in {count_noun(change['turns'], 'turn')}; option: {value}"
 
     temperature = f"{config.temperature:g}" if config.temperature else GREEDY
     facts = {
@@ -67,9 +68,10 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"
     if config.batch_jobs:
         events = results.get("totals", {}).get("events", {})
-        facts["Batch jobs"] = f"{events.get(BATCH_JOB, 0):,} replies"
+        facts["Batch jobs"] = count_noun(events.get(BATCH_JOB, 0), "reply", "replies")
     other_adaptations = "; ".join(
-        f"{name} {how['how']} in {how['turns']:,} turns" for name, how in adaptations.items()
+        f"{name} {how['how']} in {count_noun(how['turns'], 'turn')}"
+        for name, how in adaptations.items()
     )
     if sight := results.get("sight_check"):
         facts["Sight check"] = sight

@@ -121,12 +121,12 @@ class Progress:
         num_failed, remaining = statuses[Status.FAILED], self.remaining_seconds()
         seconds = max(time.monotonic() - self._began, 1.0)
         parts = [
-            f"{len(self.states) - statuses[Status.ACTIVE]}/{len(self.states)} questions",
+            f"{len(self.states) - statuses[Status.ACTIVE]}/{count_noun(len(self.states), 'question')}",
             f"{num_failed} failed" if num_failed else "",
             "" if remaining is None else f"about {format_duration(remaining)} left",
             self._score_so_far(),
             self.place,
-            f"{self.taken} turns",
+            count_noun(self.taken, "turn"),
             f"{self.tokens / seconds:.0f} tok/s" if self.tokens else "",
             f"${self.cost:.2f}" if self.cost else "",
         ]

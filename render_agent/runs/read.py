@@ -49,7 +49,7 @@ from render_agent.util.safe_parse import convert, parse_json
 
 logger = logging.getLogger(__name__)
 
-NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR."  # remedy if there are no runs
+NO_RUNS = "Start one with --batch or --ply, or pass --output DIR."  # remedy if there are no runs
 
 
 class NoScenes:

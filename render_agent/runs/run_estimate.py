@@ -11,6 +11,7 @@ from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
 from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, image_tokens, text_tokens
 from render_agent.runs.build import Parts
+from render_agent.util.display import count_noun
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take about 40
 
@@ -100,7 +101,7 @@ def _judge_estimate(parts: Parts, questions: int, image: int) -> dict[str, Any]:
 def sentence(estimate: RunEstimate) -> str:
     """Describe an estimate."""
     text = (
-        f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
+        f"at most {count_noun(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} tokens read"
         f" ({estimate.cached_tokens:,} of them from a prefix cache, if the server has one) and"
         f" {estimate.reply_tokens:,} written (estimated at {CHARACTERS_PER_TOKEN} characters per token and the model's"
         " usual tokens per image)"
@@ -108,7 +109,7 @@ def sentence(estimate: RunEstimate) -> str:
     if estimate.judge_requests:
         model = "" if estimate.judge_model is None else f" {estimate.judge_model}"
         text += (
-            f"; plus at most {estimate.judge_requests:,} requests to the judge{model}, about"
+            f"; plus at most {count_noun(estimate.judge_requests, 'request')} to the judge{model}, about"
             f" {estimate.judge_prompt_tokens:,} tokens read and {estimate.judge_reply_tokens:,} written"
         )
     return text

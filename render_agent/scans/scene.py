@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from render_agent.scans.file_frame import FileFrame
 from render_agent.scans.gaussians import MIRROR, Gaussians
 from render_agent.scans.texture import Texture
+from render_agent.util.display import count_noun
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ class Scene:
             kind = f"splat, {count} Gaussians"
         elif self.faces is not None:
             mesh_kind = "textured mesh" if self.texture is not None else "mesh"
-            kind = f"{mesh_kind}, {len(self.faces):,} faces"
+            kind = f"{mesh_kind}, {count_noun(len(self.faces), 'face')}"
         return (f"{kind} ({self.frame.description})", *self.notes)
 
     @property

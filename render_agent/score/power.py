@@ -10,6 +10,7 @@ from typing import Any
 from render_agent.errors import UsageError
 from render_agent.score.intervals import CONFIDENCE, MIN_SCENES
 from render_agent.score.summary import OFFICIAL
+from render_agent.util.display import count_noun
 
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)  # assumed correlations between two runs over scenes
 
@@ -107,7 +108,7 @@ def plan(
     scenes = 0 if entry is None else entry["scenes"]
     if entry is None or scenes < MIN_PILOT_SCENES:
         raise UsageError(
-            f"cannot plan from {scenes} scenes: their variance is too uncertain. Use runs of at least"
+            f"cannot plan from {count_noun(scenes, 'scene')}: their variance is too uncertain. Use runs of at least"
             f" {MIN_PILOT_SCENES} scenes."
         )
     pilot_deviation = entry["error"] * math.sqrt(scenes)

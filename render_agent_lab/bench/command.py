@@ -92,7 +92,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
     \b
     Examples:
       render-agent bench --small
-      render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
+      render-agent --device cuda bench --random-weights Qwen/Qwen3-VL-8B-Instruct
     """
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json

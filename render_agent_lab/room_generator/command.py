@@ -106,7 +106,9 @@ def make_room(
 def make_rooms_command(
     folder: str, count: int, seed: int, questions_per_home: int, spacing: float, as_scan: bool
 ) -> None:
-    """Generate furnished rooms and flats with exact ground truth, and VSI-Bench questions about them.
+    """Generate furnished rooms and questions about them.
+
+    Rooms and flats have exact ground truth, and the questions have the types of VSI-Bench.
 
     \b
     Examples:

@@ -14,6 +14,7 @@ from factories import TREE
 from render_agent import registry
 from render_agent.cli.main import cli
 from render_agent.cli.shared_options import PANELS
+from render_agent.cli.short_help import USUAL_COMMANDS
 from render_agent.options import OPTIONS
 
 
@@ -64,6 +65,18 @@ def test_short_help_fits_a_screen():
     lines = help_of().splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 80
+
+
+def test_short_help_of_commands_is_a_whole_sentence():
+    page = help_of()
+    for name in USUAL_COMMANDS:
+        sentence = COMMANDS[f"render-agent {name}"].help.split("\n\n")[0]
+        assert f" {sentence.rstrip('.')}\n" in page, name
+
+
+def test_examples_fit_80_columns():
+    lines = [line.strip() for command in COMMANDS.values() for line in command.help.splitlines()]
+    assert max(len(line) for line in lines if line.startswith("render-agent ")) <= 76
 
 
 def test_help_all_lists_every_option_and_command():

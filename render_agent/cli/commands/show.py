@@ -37,6 +37,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
+    from render_agent.util.display import count_noun
     from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
@@ -51,7 +52,9 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
         return
     console = plain_console()
     if results is None:
-        console.print(f"{folder.name} is unfinished: {len(folder.turns)} turns so far.")
+        console.print(
+            f"{folder.name} is unfinished: {count_noun(len(folder.turns), 'turn')} so far."
+        )
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"Resume with: {line}", soft_wrap=True)
         return

@@ -40,9 +40,9 @@ DISPLAY = ("json", "quiet", "verbose")
 def sweep_command(
     context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
 ) -> None:
-    """Run a grid of options, one run per combination; print the scores in a table, and plot them.
+    """Run a grid of options, one run per combination.
 
-    Run the command again to resume an interrupted sweep.
+    Prints the scores in a table and plots them. Run the command again to resume an interrupted sweep.
 
     \b
     Examples:
@@ -139,14 +139,17 @@ def _run_cells(
 def _list_cells(plan: Sweep, console: Console) -> None:
     from render_agent.report.sweep.grid import find_cells, is_complete
     from render_agent.tasks.selection import choose_questions
+    from render_agent.util.display import count_noun
 
     runs_by_label = find_cells(plan)
     place = plan.cells[0].config.output
-    console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {place}", soft_wrap=True)
+    console.print(
+        f"sweep {plan.name}: {count_noun(len(plan.cells), 'run')} in {place}", soft_wrap=True
+    )
     for cell in plan.cells:
         folder = runs_by_label.get(cell.label)
         if folder is None:
-            status = f"{len(choose_questions(cell.config))} questions"
+            status = count_noun(len(choose_questions(cell.config)), "question")
         else:
             status = f"{'complete' if is_complete(folder) else 'unfinished'}: {folder.path}"
         base = " (baseline)" if cell.row == plan.baseline else ""

@@ -21,7 +21,7 @@ from render_agent.engines.remote.chat_api import Fields, FinishedJob, Messages, 
 from render_agent.engines.remote.remote_engine import RemoteEngine, RequestError, Server
 from render_agent.errors import EngineError
 from render_agent.util.atomic_files import read_lines, sync_folder, write_all, write_errors
-from render_agent.util.display import stage
+from render_agent.util.display import count_noun, stage
 from render_agent.util.safe_parse import decode_json, encode_line
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,9 @@ class BatchJobs(RemoteEngine):
         size = self._unqueued = len(requests)
         try:
             if self._has_api:
-                with stage(f"waiting for a batch job of {size:,} requests", announce=True):
+                with stage(
+                    f"waiting for a batch job of {count_noun(size, 'request')}", announce=True
+                ):
                     replies = super().generate(requests)
                 return [replace(r, batch_size=size, events=(*r.events, BATCH_JOB)) for r in replies]
         except EngineError:

@@ -57,13 +57,23 @@ def check_free(to: Path) -> None:
     """Check that a bundle can be written to `to`, before the report is built.
 
     Raises:
-        UsageError: `to` is a file that is not a zip, or a folder that is not empty.
+        UsageError: `to` is a file that is not a bundle, or a folder that is not empty.
     """
     if to.suffix == ".zip":
-        if to.exists() and not zipfile.is_zipfile(to):
-            raise UsageError(f"{to} exists and is not a zip file. Choose another name.")
+        if to.exists() and not _is_bundle(to):
+            raise UsageError(f"{to} exists and is not a bundle. Choose another name.")
     elif to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise UsageError(f"{to} already exists. Pass a new folder or a FILE.zip.")
+
+
+def _is_bundle(file: Path) -> bool:
+    """True if a file is a zip with the pages and the configuration of a run."""
+    if not zipfile.is_zipfile(file):
+        return False
+    with zipfile.ZipFile(file) as packed:
+        names = packed.namelist()
+    folder = names[0].partition("/")[0] if names else ""
+    return {f"{folder}/index.html", f"{folder}/config.json"} <= set(names)
 
 
 def _write_zip(run: RunData, pages: Path, to: Path) -> int:

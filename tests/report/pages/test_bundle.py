@@ -102,8 +102,15 @@ def test_existing_files_are_not_overwritten(run, tmp_path):
     with pytest.raises(UsageError, match="new folder"):
         bundle(run, pages, tmp_path / "there")
     shutil.copy(pages / "index.html", tmp_path / "page.zip")
-    with pytest.raises(UsageError, match="not a zip"):
-        bundle(run, pages, tmp_path / "page.zip")
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as other:
+        other.writestr("photos/index.html", "mine")
+    for name in ("page.zip", "photos.zip"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(UsageError, match="not a bundle"):
+            bundle(run, pages, tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+    for _ in range(2):  # its own bundle is replaced
+        bundle(run, pages, tmp_path / "run.zip")
 
 
 @pytest.mark.parametrize("new", [True, False])

@@ -13,6 +13,7 @@ from render_agent.scans.annotation_rooms.annotations import read_annotations
 from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.tasks.scan_folders import find_scan
 from render_agent.tasks.vsibench import load_vsibench
+from render_agent.util.display import count_noun
 
 PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
@@ -35,7 +36,7 @@ def _rooms() -> Check:
     if missing_scans or not questions:
         detail = f"{len(missing_scans)} of {len(scans)} rooms are missing: {', '.join(missing_scans[:3])}"
         return Check(PART, "bundled rooms", False, detail, remedy, needed=True)
-    detail = f"{len(questions)} questions about {len(scans)} rooms"
+    detail = f"{count_noun(len(questions), 'question')} about {count_noun(len(scans), 'room')}"
     return Check(PART, "bundled rooms", True, detail, needed=True)
 
 
@@ -46,7 +47,7 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Check]:
         yield Check(PART, "VSI-Bench", False, str(error))
         questions = []
     else:
-        yield Check(PART, "VSI-Bench", True, f"{len(questions)} questions")
+        yield Check(PART, "VSI-Bench", True, count_noun(len(questions), "question"))
     for dataset in DATASETS:
         if questions or options.get(dataset):
             yield _scans(dataset, options.get(dataset) or (), questions)
@@ -69,7 +70,7 @@ def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Che
     flag = f"--{dataset} DIR"
     scenes = {question.scene for question in questions if question.dataset == dataset}
     if not roots:
-        detail = f"{len(scenes)} scenes needed; no folder given"
+        detail = f"{count_noun(len(scenes), 'scene')} needed; no folder given"
         return Check(
             PART, dataset, False, detail, f"pass {flag}, or set RENDER_AGENT_{dataset.upper()}"
         )
