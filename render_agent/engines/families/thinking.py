@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from render_agent.dialogue.tools_protocol import TOOL_MARKS
@@ -118,11 +119,7 @@ def reply_text(
         )
         return text
 
-    kept_tokens = {
-        token: token_text.content
-        for token, token_text in tokenizer.added_tokens_decoder.items()
-        if token_text.special and token_text.content in TOOL_MARKS
-    }
+    kept_tokens = dict(_special_tool_marks(tokenizer))
     if marks is not None:
         kept_tokens |= {marks.open: THINK, marks.close: END_OF_THINK}
     text, start = "", 0
@@ -132,6 +129,15 @@ def reply_text(
             start = index + 1
     text += decode(ids[start:])
     return THINK + text if opened and marks is not None and marks.close not in ids else text
+
+
+@lru_cache(maxsize=1)  # a tokenizer can have thousands of added tokens
+def _special_tool_marks(tokenizer: Any) -> Mapping[int, str]:
+    return {
+        token: added.content
+        for token, added in tokenizer.added_tokens_decoder.items()
+        if added.special and added.content in TOOL_MARKS
+    }
 
 
 @dataclass(eq=False)
