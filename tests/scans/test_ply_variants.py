@@ -57,6 +57,26 @@ def known_notes(tmp_path, order):
     return load_scene(write(tmp_path, mesh_ply(POINTS, FACES, colours, order), "known.ply")).notes
 
 
+@pytest.mark.parametrize("order", FORMATS)
+def test_rows_beyond_the_declared_ones_are_noted(tmp_path, order):
+    points = sampled(POINTS, FACES, 60)
+    data = ply([("vertex", XYZ, [tuple(p) for p in points])], order)
+    lying = data.replace(b"element vertex 60", b"element vertex 50")
+    scene = load_scene(write(tmp_path, lying))
+    words = "30 numbers" if order == "ascii" else "120 bytes"
+    assert len(scene.points) == 50
+    assert f"ignored: {words} after the last row" in scene.notes
+    padded = load_scene(write(tmp_path, data + b"\n"))
+    assert not any("ignored" in note for note in padded.notes)
+
+
+@pytest.mark.parametrize("faces", [(), FACES])
+def test_file_without_vertices_is_named(tmp_path, faces):
+    elements = [("vertex", XYZ, []), ("face", CORNERS, [(face,) for face in faces])]
+    with pytest.raises(SceneError, match="it has no vertices"):
+        load_scene(write(tmp_path, ply(elements)))
+
+
 def test_many_unknown_properties_are_counted(tmp_path):
     extra = tuple(("uchar", f"scalar_{i}\x1b[2J") for i in range(40))
     data = ply([("vertex", XYZ + extra, [(*p, *[0] * 40) for p in sampled(POINTS, FACES, 50)])])

@@ -26,8 +26,11 @@ from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows
 Floats = NDArray[np.float64]
 
 
-def read_ascii(path: Path, file: BinaryIO, header: Header) -> dict[str, Rows]:
-    """Return the vertices, faces and strips of an ASCII PLY file, with `file` positioned after its header."""
+def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Rows], int]:
+    """Return the vertices, faces and strips of an ASCII PLY file, and the count of numbers after them.
+
+    `file` is positioned after the header.
+    """
     numbers = text_numbers(path, file.read())
     tables: dict[str, Rows] = {}
     for element in header.required_elements():
@@ -45,7 +48,7 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> dict[str, Rows]:
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[num_numbers:]
-    return tables
+    return tables, len(numbers)
 
 
 def text_numbers(path: Path, text: bytes) -> Floats:

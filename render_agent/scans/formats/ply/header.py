@@ -5,6 +5,7 @@ Format: Greg Turk, "The PLY Polygon File Format" (1994), plus the sized type nam
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,14 @@ class Header:
         nonempty = tuple(element for element in self.elements if element.count)
         last = max((i for i, e in enumerate(nonempty) if e.name in READ), default=-1)
         return nonempty[: last + 1]
+
+    def row_size(self) -> float:
+        """Minimum size of a row that could follow the required elements, in bytes or numbers; infinite if more are declared."""
+        required = self.required_elements()
+        if not required or required[-1] != [e for e in self.elements if e.count][-1]:
+            return math.inf
+        last = required[-1]
+        return last.least_bytes(binary=True) if self.order else len(last.properties)
 
     def comment(self, pattern: str) -> tuple[str, ...]:
         """Return the first group of each comment that matches a pattern, ignoring case."""

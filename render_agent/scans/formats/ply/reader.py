@@ -47,9 +47,14 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
             return _with_notes(scan, header, declared)
         if header.order:
             tables = read_binary(path, file, header, size)
+            surplus = size - file.tell()
         else:
-            tables = read_ascii(path, file, header)
-    columns = tables["vertex"].scalars if "vertex" in tables else {}
+            tables, surplus = read_ascii(path, file, header)
+    if surplus >= header.row_size():
+        declared.add(f"{surplus:,} {'bytes' if header.order else 'numbers'} after the last row")
+    if "vertex" not in tables:
+        raise unreadable(path, "it has no vertices")
+    columns = tables["vertex"].scalars
     if ply_splat.is_original(header):
         return _with_notes(ply_splat.original_scan(path, columns, declared), header, declared)
     scan = vertex_scan(path, columns, declared)
