@@ -36,7 +36,7 @@ def gains(**tasks):
                 "route_planning": (11, 0.001, 9),
                 "room_size_estimation": (7, 0.05, 9),
             },
-            ["Route plan is 11 points above", "room size is also above", "object count is below"],
+            ["Route plan is 11 points above", "room size is above", "object count is below"],
         ),
         ({"object_counting": (2, 0.3, 9), "route_planning": (50, None, 9)}, None),
         ({"object_counting": (30, 0.051, 9)}, None),
