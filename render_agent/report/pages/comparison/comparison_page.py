@@ -262,7 +262,7 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
         "stamps": banners(run),
         "page": q and _own_page(run, page_of(q.question.id), page_folder),
         "prefix": f"{letter.lower()}-",  # prefix of HTML ids
-        "pictures": f"{_relative_url(run.path, page_folder)}/",
+        "images": f"{_relative_url(run.path, page_folder)}/",
         "plans": f"../{_scene_set(run)}/",
     }
 
