@@ -39,13 +39,13 @@ class RenderAgentError(Exception):
         """Return the message, with long parts shortened."""
         message = re.sub(
             rf"\S{{{LONGEST_WORD + 1},}}",
-            lambda word: _shortened(word[0], LONGEST_WORD),
+            lambda word: _shorten(word[0], LONGEST_WORD),
             super().__str__(),
         )
-        return _shortened(message, LONGEST_MESSAGE)
+        return _shorten(message, LONGEST_MESSAGE)
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     """Shorten a text to `most` characters, keeping three quarters of them from its beginning."""
     if len(text) <= most:
         return text

@@ -501,7 +501,7 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
         if separator := declared.get("separator"):
             words = [word.strip() for text in words for word in text.split(separator)]
             words = list(dict.fromkeys(filter(None, words)))
-        return tuple(_checked(entry, word) for word in words)
+        return tuple(_validate(entry, word) for word in words)
     if isinstance(value, list | tuple | dict | set):
         raise ValueError(f"{short_repr(value)} is not one value")
     if entry.type == "bool":
@@ -514,10 +514,10 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
         return _parse_number(int, text, minimum, declared.get("maximum"))
     if str(entry.type).startswith("float"):
         return _parse_number(float, text, declared.get("minimum"), declared.get("maximum"))
-    return _checked(entry, text)
+    return _validate(entry, text)
 
 
-def _checked(entry: Field[Any], text: str) -> str:
+def _validate(entry: Field[Any], text: str) -> str:
     """Return a text if it is among the choices of an option and matches its pattern; otherwise raise ValueError."""
     choices, pattern = entry.metadata.get("choices"), entry.metadata.get("pattern")
     if choices and text not in choices:

@@ -75,14 +75,14 @@ def built_in(kind: Kind) -> Mapping[str, str]:
     return parts
 
 
-def brought(kind: Kind) -> list[str]:
+def package_names(kind: Kind) -> list[str]:
     """Return the names of parts that only packages provide, sorted."""
-    return sorted({entry.name for entry in _declared(kind)} - {*built_in(kind)})
+    return sorted({entry.name for entry in _entry_points(kind)} - {*built_in(kind)})
 
 
 def names(kind: Kind) -> list[str]:
     """Return the names of all parts of a kind, built-in ones first."""
-    return [*built_in(kind), *brought(kind)]
+    return [*built_in(kind), *package_names(kind)]
 
 
 def load(kind: Kind, name: str) -> Any:
@@ -152,7 +152,7 @@ def package_files(kind: Kind, name: str) -> dict[str, dict[str, Path]]:
 
 
 def _entry(kind: Kind, name: str) -> EntryPoint:
-    entries = [entry for entry in _declared(kind) if entry.name == name]
+    entries = [entry for entry in _entry_points(kind) if entry.name == name]
     if not entries:
         raise UsageError(unknown(kind, name))
     if len(entries) > 1:
@@ -163,7 +163,7 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
     return entries[0]
 
 
-def _declared(kind: Kind) -> EntryPoints:
+def _entry_points(kind: Kind) -> EntryPoints:
     """Return the entry points of a kind declared by installed packages."""
     group = GROUPS.get(kind)
     return EntryPoints(()) if group is None else _groups(tuple(sys.path))[group]

@@ -39,7 +39,7 @@ def dry_run(config: RunConfig) -> int:
     config = config.absolute()
     parts = build(config)
     parts = replace(parts, price=price_of(config, parts.model_name))
-    first_view = _previewed(parts)
+    first_view = _render_preview(parts)
     types = Counter(question.type for question in first_view.questions)
     missing = [] if parts.blind else missing_scans(first_view.questions)
     without = sum(entry.questions for entry in missing)
@@ -114,7 +114,7 @@ DRY_RUN = "render-agent-dry-run-"  # prefix of temporary folders
 KEPT_SECONDS = 3600.0  # age at which a later dry run deletes the images of an earlier one
 
 
-def _previewed(parts: Parts) -> Preview:
+def _render_preview(parts: Parts) -> Preview:
     """Render the first view and prompt of a run; images go to a new temporary folder, deleted on failure."""
     for earlier_folder in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
         with suppress(OSError):

@@ -177,7 +177,7 @@ class Session:
         if self._episode is not None and self._question is not None:
             if chosen not in (None, self._question.id):
                 raise UsageError(f"Question {self._question.id} is not over. Answer it first.")
-            return self._again(self._episode)
+            return self._repeat_messages(self._episode)
         self.log = self.log or self._record()
         question = self._question = self._next(chosen)
         try:
@@ -186,22 +186,28 @@ class Session:
             self._fail(str(error), error)
             raise
         del self._pending[question.id]
-        about = [f"Question {question.id}. After it: {self._left()}"] if self._several else []
-        return [*about, *self._shown(self._episode.new_messages)]
+        about = (
+            [f"Question {question.id}. After it: {self._format_remaining()}"]
+            if self._several
+            else []
+        )
+        return [*about, *self._to_blocks(self._episode.new_messages)]
 
     def _next(self, chosen: object) -> Question:
         if chosen is None:
             return next(iter(self._pending.values()))
         if (question := self._pending.get(str(chosen))) is None:
-            raise UsageError(f"There is no question {short_repr(chosen)} left, but: {self._left()}")
+            raise UsageError(
+                f"There is no question {short_repr(chosen)} left, but: {self._format_remaining()}"
+            )
         return question
 
-    def _again(self, episode: Episode) -> list[Block]:
+    def _repeat_messages(self, episode: Episode) -> list[Block]:
         """Return the opening and the newest messages of a question, for a client that lost them."""
         assert episode.request is not None, "the episode is not over"
         newest = episode.new_messages
         opening = episode.request.messages[:2] if episode.state.turns else []
-        return self._shown([*opening, *newest])
+        return self._to_blocks([*opening, *newest])
 
     def _advance(self, episode: Episode, reply: Reply) -> list[Block]:
         """Take a turn and return what the client sees next."""
@@ -216,7 +222,7 @@ class Session:
             self._fail(str(fault), fault)
             raise fault from error
         if not is_over:
-            return self._shown(episode.new_messages)
+            return self._to_blocks(episode.new_messages)
         self._episode = None
         said = ENDINGS[episode.state.answer is not None]
         if episode.state.status is Status.EXHAUSTED:
@@ -226,11 +232,11 @@ class Session:
     def _finish_question(self) -> str:
         """Return what is left, and end the session if nothing is."""
         if self._pending:
-            return f"{self._left()} Call start for the next."
+            return f"{self._format_remaining()} Call start for the next."
         self.close()
         return "No question is left: the session is over."
 
-    def _left(self) -> str:
+    def _format_remaining(self) -> str:
         if not self._pending:
             return "no question is left."
         ids = ", ".join([*self._pending][:MAX_LISTED])
@@ -270,7 +276,7 @@ class Session:
         logger.info("session of %s: %s", client["name"], log.log.path)
         return log
 
-    def _shown(self, messages: Iterable[Message]) -> list[Block]:
+    def _to_blocks(self, messages: Iterable[Message]) -> list[Block]:
         """Return the texts and images of messages."""
         self._shown_at = time.perf_counter()
         pieces = [piece for message in messages for piece in message["content"]]

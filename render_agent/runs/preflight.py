@@ -305,7 +305,9 @@ def _provided_parts(
     for verifier in parts.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views
-    if not parts.engine.uses_model and parts.model_name in registry.brought("scripted policy"):
+    if not parts.engine.uses_model and parts.model_name in registry.package_names(
+        "scripted policy"
+    ):
         yield "scripted policy", parts.model_name
 
 

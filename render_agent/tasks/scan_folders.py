@@ -192,7 +192,7 @@ def missing_text(
     for entry in missing:
         place = places.get(entry.dataset)
         more = f" ({place})" if place else ""
-        parts.append(f"{entry.dataset} {_listed(entry.scenes, max_named)}{more}")
+        parts.append(f"{entry.dataset} {_format_scenes(entry.scenes, max_named)}{more}")
     return (
         f"missing scans for {sum(len(entry.scenes) for entry in missing)} of {num_scenes} scenes and"
         f" {sum(entry.questions for entry in missing)} of {len(questions)} questions: {'; '.join(parts)}"
@@ -238,7 +238,7 @@ def _stand_ins(annotations: str) -> dict[str, Path]:
     return {scene: file.absolute() for file in files for scene in read_annotations(file)}
 
 
-def _listed(scenes: Sequence[str], max_named: int | None) -> str:
+def _format_scenes(scenes: Sequence[str], max_named: int | None) -> str:
     num_more = 0 if max_named is None else len(scenes) - max_named
     names = ", ".join(scenes[:max_named])
     return f"{names} and {num_more} more" if num_more > 0 else names

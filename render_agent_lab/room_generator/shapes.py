@@ -232,16 +232,16 @@ def ellipsoid(centre: Any, radii: Any, step: float, paint: Paint, squareness: fl
     theta = np.linspace(-math.pi / 2, math.pi / 2, across + 1)[:, None]
     phi = np.linspace(-math.pi, math.pi, around + 1)[None, :]
 
-    def bent(value: Array) -> Array:
+    def bend(value: Array) -> Array:
         rounded: Array = np.sign(value) * np.abs(value) ** squareness
         return rounded
 
-    cosine = bent(np.cos(theta))
+    cosine = bend(np.cos(theta))
     unit = np.stack(
         [
-            cosine * bent(np.cos(phi)),
-            cosine * bent(np.sin(phi)),
-            np.broadcast_to(bent(np.sin(theta)), (across + 1, around + 1)),
+            cosine * bend(np.cos(phi)),
+            cosine * bend(np.sin(phi)),
+            np.broadcast_to(bend(np.sin(theta)), (across + 1, around + 1)),
         ],
         -1,
     )

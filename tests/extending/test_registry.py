@@ -75,7 +75,7 @@ def test_unknown_name_lists_all_names(install_plugin):
 def test_duplicate_plugins_are_refused(install_plugin):
     for name in ("odd-parts", "even-parts"):
         install_plugin("renderer", "odd", "Part = dict", name=name)
-    assert registry.brought("renderer") == ["odd"]
+    assert registry.package_names("renderer") == ["odd"]
     with pytest.raises(SetupError, match=r"even-parts 2\.1 and odd-parts 2\.1"):
         make_renderer("odd")
 

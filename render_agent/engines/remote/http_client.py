@@ -128,7 +128,7 @@ async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     client = api.connect(endpoint, LOOK_UP_SECONDS)
     try:
         async with asyncio.timeout(LOOK_UP_SECONDS):
-            models = await _served(client, endpoint, api)
+            models = await _list_served_models(client, endpoint, api)
             version = await _version(client, endpoint)
     except TimeoutError:
         raise SetupError(
@@ -152,7 +152,9 @@ async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     }
 
 
-async def _served(client: Any, endpoint: Endpoint, api: ChatApi) -> dict[str, dict[str, Any]]:
+async def _list_served_models(
+    client: Any, endpoint: Endpoint, api: ChatApi
+) -> dict[str, dict[str, Any]]:
     """Return the models that a server lists, by name."""
     try:
         text = await api.list_models(client)

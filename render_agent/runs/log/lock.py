@@ -32,13 +32,13 @@ def check_unlocked(folder: Path) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked(folder, file) from None
+            raise _locked_error(folder, file) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
 
 
-def _locked(folder: Path, file: TextIO) -> RunLogError:
+def _locked_error(folder: Path, file: TextIO) -> RunLogError:
     file.seek(0)
     owner = escape_line(file.read(200).strip()) or "another process"
     return RunLogError(f"{folder} is being written by {owner}. Wait for it to finish, or stop it.")
@@ -73,7 +73,7 @@ class FolderLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked(self.folder, self._file) from None
+            raise _locked_error(self.folder, self._file) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise

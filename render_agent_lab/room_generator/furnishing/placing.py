@@ -68,7 +68,7 @@ class Placer:
         """
         low = self._ground(piece, where, turn) if height is None else height
         item = Item(piece, np.array([*where, low]), turn, room, support)
-        if not anywhere and not self._allowed(item):
+        if not anywhere and not self._is_allowed(item):
             return None
         if any(
             boxes_overlap(item.box.grown(MIN_GAP / 2), other.box.grown(MIN_GAP / 2))
@@ -101,7 +101,7 @@ class Placer:
             (float(rug.bounds[1, 2]) for rug in rugs if boxes_overlap(box, rug)), default=0.0
         )
 
-    def _allowed(self, item: Item) -> bool:
+    def _is_allowed(self, item: Item) -> bool:
         low, high = item.built.mesh.bounds
         u, v = (np.linspace(low[axis], high[axis], 7) for axis in (0, 1))
         grid = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)

@@ -113,7 +113,7 @@ class _Balancer:
             "options": None,
         }
         if draft.options:
-            options, letter = self._lettered(draft, rng)
+            options, letter = self._add_letters(draft, rng)
             listed = ", ".join(option[3:] for option in options)
             row |= {
                 "question": draft.text.replace("{listed}", listed),
@@ -122,7 +122,7 @@ class _Balancer:
             }
         self.rows.append(row)
 
-    def _lettered(self, draft: Draft, rng: np.random.Generator) -> tuple[list[str], str]:
+    def _add_letters(self, draft: Draft, rng: np.random.Generator) -> tuple[list[str], str]:
         count = len(draft.options)
         letters = [chr(ord("A") + index) for index in range(count)]
         order = [letters[int(index)] for index in rng.permutation(count)]

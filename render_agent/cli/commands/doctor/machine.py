@@ -99,7 +99,7 @@ def _version(package: str) -> str | None:
 def package_checks() -> Iterator[Check]:
     """Check that each plug-in of an installed package can be imported."""
     for kind in registry.GROUPS:
-        for name in registry.brought(kind):
+        for name in registry.package_names(kind):
             answer = run_probe(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
             remedy = "" if answer.explained else "fix or uninstall the package that provides it"
             if (detail := answer.error or answer.found["package"]) is None:  # render_agent_lab's

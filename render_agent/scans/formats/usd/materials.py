@@ -295,7 +295,7 @@ def build_materials(
         )
         notes.extend(image_notes)
         textures = {
-            image: _graded(decoded[image.asset], image)
+            image: _adjust_colours(decoded[image.asset], image)
             for image in images
             if image.asset in decoded
         }
@@ -325,19 +325,19 @@ def build_materials(
     return materials, list(dict.fromkeys(notes))
 
 
-def _graded(picture: NDArray[np.uint8], image: Image) -> NDArray[np.uint8]:
+def _adjust_colours(texels: NDArray[np.uint8], image: Image) -> NDArray[np.uint8]:
     """Return an image with the scale, bias and colour space of its texture applied, (h, w, 4)."""
     if image.levels == UNCHANGED and not image.is_raw:
-        return picture
+        return texels
     level = np.arange(256, dtype=np.uint8)
-    graded = picture.copy()
+    graded = texels.copy()
     for channel, (scale, bias) in enumerate(zip(*image.levels, strict=True)):
         if channel == 3:
             table = np.clip(np.rint(level * scale + 255 * bias), 0, 255).astype(np.uint8)
         else:
             light = level / 255 if image.is_raw else to_linear(level)
             table = to_srgb(light * scale + bias)
-        graded[..., channel] = table[picture[..., channel]]
+        graded[..., channel] = table[texels[..., channel]]
     return graded
 
 

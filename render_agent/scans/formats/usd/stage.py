@@ -56,12 +56,12 @@ class _Part:
     appearances: tuple[Appearance | None, ...] = (None,)
     face_appearances: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def placed(self, matrices: Floats) -> _Part:
+    def place(self, matrices: Floats) -> _Part:
         """Return the part in several places, given as matrices of row vectors, (k, 4, 4)."""
         count, size = len(matrices), len(self.points)
         points = _concatenate([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
         if self.faces is None:
-            return replace(self, points=points, primvars=self._repeated(count))
+            return replace(self, points=points, primvars=self._repeat_primvars(count))
         flips = [np.linalg.det(each[:3, :3]) < 0 for each in matrices]
         turned = [self.faces[:, [0, 2, 1]] if flip else self.faces for flip in flips]
         faces = _concatenate([part + size * at if at else part for at, part in enumerate(turned)])
@@ -69,11 +69,11 @@ class _Part:
             self,
             points=points,
             faces=faces,
-            primvars=self._repeated(count),
+            primvars=self._repeat_primvars(count),
             face_appearances=_concatenate([self.face_appearances] * count),
         )
 
-    def _repeated(self, count: int) -> dict[str, Floats]:
+    def _repeat_primvars(self, count: int) -> dict[str, Floats]:
         return {name: _concatenate([values] * count) for name, values in self.primvars.items()}
 
 
@@ -130,7 +130,7 @@ class _StageReader:
         self._transforms = UsdGeom.XformCache(self._time)
         self._size = {"vertices": 0, "corners": 0}
         self._skipped: list[str] = []
-        self.declared = Declared(_unresolved(stage))
+        self.declared = Declared(_unresolved_assets(stage))
         self._materials = Materials(self._time, self.declared)
 
     def parts(self) -> Iterator[_Part]:
@@ -183,7 +183,7 @@ class _StageReader:
                 self._skipped.append(f"{prim.GetPath()}: {reason_of(error)}")
                 continue
             if part is not None:
-                yield part.placed(matrices)
+                yield part.place(matrices)
 
     def _local(self, prim: Any, root: Any) -> Floats:
         """Return the matrix from a prim to the root of its range, for row vectors, (4, 4)."""
@@ -350,7 +350,7 @@ class _StageReader:
         return None, False
 
 
-def _unresolved(stage: Any) -> Iterator[str]:
+def _unresolved_assets(stage: Any) -> Iterator[str]:
     """Yield the files that the stage refers to and that are missing, and other failed references."""
     for error in stage.GetCompositionErrors():
         text = str(error)
