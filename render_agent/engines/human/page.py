@@ -177,7 +177,7 @@ class DialogueImage:
 def dialogue_of(request: Request) -> dict[str, Any]:
     """Return the template values of a request.
 
-    The keys that are not obvious: `entries` are the messages, each with `role`, `texts` and `images`; `images` are the
+    The keys that are not obvious: `entries` are the messages, each with `role`, `texts` and `images`; `now` are the
     images of this turn, `earlier` all other views, and `map` the latest map among these (None if this turn shows a
     map); `answer_form` is the required form of the answer; `feedback` is the text of the last message before its
     images.

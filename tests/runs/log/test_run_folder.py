@@ -484,7 +484,7 @@ def test_find_run(made, finished, tmp_path):
         find_run(runs, "nothing")
     with pytest.raises(RunLogError, match=f"did you mean '{finished.name}'"):
         find_run(runs, finished.name[:-1])
-    with pytest.raises(RunLogError, match=r"empty.*--runs"):
+    with pytest.raises(RunLogError, match=r"empty.*--output"):
         find_run(tmp_path / "empty", "recent")
 
 
