@@ -20,7 +20,7 @@ from render_agent.util.web.templates import environment
 def question_html(frame, part):
     """Render the page of a question to HTML."""
     template = environment("report/pages").get_template("question.html")
-    return template.render(frame, root="../", pictures="../../", q=part, before=None, after=None)
+    return template.render(frame, root="../", images="../../", q=part, before=None, after=None)
 
 
 def plan_of(report, scene):

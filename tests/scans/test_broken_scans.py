@@ -75,7 +75,7 @@ def test_file_without_permission_is_rejected(tmp_path, monkeypatch):
         (header("property float x"), "invalid line"),
         (header("element face 1", "property list float int vertex_indices"), "invalid line"),
         (header("element vertex 1", "property float x") + b"1234", "x, y and z"),
-        (header(), "x, y and z"),
+        (header(), "no vertices"),
         (mesh_ply(POINTS * 0 + 3, FACES), "coincide"),
         (ply([("vertex", XYZ, POINTS[:1])]), "coincide"),
         (mesh_ply(POINTS * 1000, FACES), "metres"),
