@@ -17,6 +17,7 @@ from render_agent.engines.remote.chat_api import (
     FinishedJob,
     Messages,
     job_fault,
+    job_field,
     make_reply,
     mapping,
     mappings,
@@ -171,11 +172,13 @@ class MessagesApi(ChatApi):
 
     async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
         """Create a message batch."""
-        return str((await client.messages.batches.create(requests=[*map(json.loads, requests)])).id)
+        batch = await client.messages.batches.create(requests=[*map(json.loads, requests)])
+        return job_field(batch, "id")
 
     async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
         """Return the results of a message batch."""
-        if (await client.messages.batches.retrieve(job)).processing_status != "ended":
+        batch = await client.messages.batches.retrieve(job)
+        if job_field(batch, "processing_status") != "ended":
             return None
         raw = await client.messages.batches.with_raw_response.results(job)
         return read_results(raw.http_response.text, _job_result), job_fault("no result")

@@ -19,6 +19,7 @@ from render_agent.engines.remote.chat_api import (
     FinishedJob,
     Messages,
     job_fault,
+    job_field,
     make_reply,
     mapping,
     mappings,
@@ -191,12 +192,12 @@ class GenerateContent(ChatApi):
         """Upload the input file and create a batch job."""
         content = BytesIO("\n".join(requests).encode())
         file = await client[0].files.upload(file=content, config={"mime_type": "jsonl"})
-        return str((await client[0].batches.create(model=self.model, src=file.name)).name)
+        return job_field(await client[0].batches.create(model=self.model, src=file.name), "name")
 
     async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
         """Return the results of a batch job, from its file."""
         batch = await client[0].batches.get(name=job)
-        state = "" if batch.state is None else batch.state.name
+        state = job_field(batch.state, "name")
         if not state.endswith(("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")):
             return None
         file = batch.dest and batch.dest.file_name

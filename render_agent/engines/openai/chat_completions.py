@@ -19,6 +19,7 @@ from render_agent.engines.remote.chat_api import (
     Messages,
     Results,
     job_fault,
+    job_field,
     make_reply,
     mapping,
     mappings,
@@ -69,12 +70,12 @@ class OpenAIApi(ChatApi):
         batch = await client.batches.create(
             input_file_id=file.id, endpoint=self.path, completion_window="24h"
         )
-        return str(batch.id)
+        return job_field(batch, "id")
 
     async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
         """Return the results of a batch: those in its output file and in its error file."""
         batch = await client.batches.retrieve(job)
-        if batch.status not in ("completed", "failed", "expired", "cancelled"):
+        if job_field(batch, "status") not in ("completed", "failed", "expired", "cancelled"):
             return None
         results: Results = {}
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):

@@ -209,6 +209,15 @@ def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Resu
     return results
 
 
+def job_field(batch: Any, name: str) -> str:
+    """Return a text of a batch job, as parsed by an SDK. Raises ApiError if the response does not describe a job."""
+    value = getattr(batch, name, None)
+    if not isinstance(value, str) or not value:
+        reason = f"the response does not describe a batch job: it has no {name}"
+        raise ApiError(reason, failure="unreadable")
+    return value
+
+
 def job_fault(text: str, status: int = 500) -> ApiError:
     """Return the error of a request in a batch job; by default, that of requests without a result."""
     status = GONE if status >= 500 and CANCELED.search(text) else status

@@ -244,6 +244,33 @@ def test_unreadable_job_stops_the_run_and_is_read_by_resuming(tmp_path, monkeypa
     assert len(server.paid) == QUESTIONS * TURNS
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_unrelated_responses_to_polls_stop_the_run(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{JOBS}.MAX_POLL_FAILURES", 2)
+    with BatchServer(name) as server:
+        shown, responses = server.jobs_api.shown, []
+
+        def show_first(job, _):
+            responses.append(job)
+            return shown(job, server) if len(responses) == 1 else {"object": "page"}
+
+        server.jobs_api.shown = show_first
+        with pytest.raises(EngineError):
+            play(tmp_path, server, name)
+    assert len(responses) == 1 + 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unrelated_responses_to_submissions_stop_the_run(name, tmp_path):
+    with BatchServer(name) as server:
+        server.jobs_api.shown = lambda job, _: {"object": "page"}
+        with pytest.raises(EngineError, match=server.base_url):
+            play(tmp_path, server, name)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert not (folder / "batch_jobs.jsonl").read_text()
+    assert not any(state.turns for state in RunData(folder).states)
+
+
 def test_lost_job_of_an_earlier_process_is_submitted_again(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{JOBS}.MAX_POLL_FAILURES", 2)
     with BatchServer("anthropic") as server:
