@@ -33,6 +33,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import Transformers
 from render_agent.engines.transformers import scheduler
+from render_agent.engines.transformers.fixed_shapes import SHAPES, fixed_shapes
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
@@ -88,6 +89,8 @@ class Step:
     """Turns if the model generates its own replies."""
     killed_after: tuple[int, ...] = ()
     """Numbers of turns after which the run is killed and resumed."""
+    call_tokens: int = 0
+    """Tokens per prefill call of a reproducible run; 0 for the program's choice."""
 
 
 def steps(many: int) -> list[Step]:
@@ -190,6 +193,11 @@ def reproducible_steps(many: int) -> list[Step]:
         ),
         Step("memory temporarily filled, reproducible", crowded=True, **fixed),
         Step("automatic rows", **own),
+        # Another size has other transcripts.
+        *[
+            Step(f"automatic rows, calls of {n} tokens", call_tokens=n, **fixed)
+            for n in (1024, 4096)
+        ],
         Step("default schedule", schedule="default", **own),
         Step("16 rows", wanted=16, **own),
         Step("5 rows", wanted=5, **own),
@@ -262,11 +270,15 @@ class Measurement:
         kind = Default if step.schedule == "default" else Variant
         variant = kind("transformers", step.schedule, step.reuse, step.wanted)
         with contextlib.ExitStack() as around:
+            device = pretrained.model.device.type
+            if step.call_tokens:
+                shapes = replace(fixed_shapes(pretrained.model, 0), tokens=step.call_tokens)
+                around.enter_context(mock.patch.dict(SHAPES, {device: shapes}))
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
-            monitor = GpuMonitor(pretrained.model.device.type == "cuda")
+            monitor = GpuMonitor(device == "cuda")
             trial = bench.measure(variant, config, step.killed_after)
-        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible}"
+        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible} {step.call_tokens}"
         reference = self.transcripts.setdefault(same, trial.work)
         row = summarize_trials([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
