@@ -13,7 +13,7 @@ from render_agent.errors import SetupError, os_errors
 if TYPE_CHECKING:
     from render_agent.scans.room_ground_truth import RoomGroundTruth
 
-COUNT, SEED, EACH, SPACING = 8, 1, 20, 0.07
+COUNT, SEED, QUESTIONS_PER_HOME, SPACING = 8, 1, 20, 0.07
 QUESTIONS = "questions.jsonl"
 
 
@@ -87,9 +87,9 @@ def make_room(
 )
 @option(
     "--questions",
-    "each",
+    "questions_per_home",
     type=click.IntRange(0),
-    default=EACH,
+    default=QUESTIONS_PER_HOME,
     help="Maximum number of questions per home.",
 )
 @option(
