@@ -44,12 +44,14 @@ _CONNECTIVE = re.compile(
 )
 
 _NEGATION_BEFORE = re.compile(
-    r"(?:\b(?:not|never|neither|nor|cannot|except|nicht|kein|pas|nunca)\b|n't\b|不|非)"
+    r"(?:\b(?:not|never|neither|nor|cannot|except|without|(?:anything|everything)\s+but|(?:rather|other)\s+than"
+    r"|instead\s+of|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing)\s+out|nicht|kein|pas|nunca)\b|n't\b|不|非|¬)"
     r"(?:(?!\bbut\b|[,.;!?\n。；，]).)*\Z",
     re.IGNORECASE,
 )
 _NEGATION_AFTER = re.compile(
-    r"[\W_]*\b(?:is|are|was|can|does|would)(?:n't|not|\s+(?:not|wrong|incorrect|impossible))\b",
+    r"[\W_]*\b(?:(?:is|are|was|ca|can|does|do|would|could|wo)(?:n't|not|\s+not)"
+    r"|(?:(?:is|are|was|seems?|looks?)\s+)?(?:wrong|incorrect|impossible|false|excluded|eliminated|ruled\s+out|out))\b",
     re.IGNORECASE,
 )
 
@@ -97,7 +99,9 @@ def bare(text: str) -> str:
 
 
 def _find_options(text: str, texts: Mapping[str, str]) -> set[str | None]:
-    """Return the options named in a part of an answer; None for an option that is ruled out or contradicted.
+    """Return the options named in a part of an answer; None for an option that is contradicted.
+
+    Options that are ruled out ("not A") do not count, unless all of them are.
 
     Labels such as "(B)" take precedence over letters in a sentence and over option texts. A letter at the start takes
     precedence over option texts.
@@ -114,11 +118,11 @@ def _find_options(text: str, texts: Mapping[str, str]) -> set[str | None]:
     elif not mentions:
         is_leading = bool(letters) and not bare(text[: letters[0].start])
         mentions = letters if is_leading else letters + _find_option_texts(text, texts)
+    possible = [mention for mention in mentions if not _is_negated(text, mention)]
+    if mentions and not possible:
+        return {None}
     return {
-        None
-        if _is_negated(text, mention) or _is_contradicted(text, mention, texts)
-        else mention.letter
-        for mention in mentions
+        None if _is_contradicted(text, mention, texts) else mention.letter for mention in possible
     }
 
 

@@ -6,6 +6,7 @@ Both letters and numbers are read by `read_stated`; docs/explanation/scores.md s
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -17,8 +18,10 @@ _SPACES = dict.fromkeys(
     " ",
 )
 _INVISIBLE = dict.fromkeys("\0\u00ad\u200b\u200c\u200d\u2060\ufeff", "")
+_ARABIC_SEPARATORS = {"٫": ".", "٬": ","}
 _ASCII = str.maketrans(
     {
+        **_ARABIC_SEPARATORS,
         **{chr(k): chr(v) for k, v in FULL_WIDTH.items()},
         **_BRACKETS,
         **_QUOTES,
@@ -35,6 +38,8 @@ _BOXED = re.compile(r"\\f?box(?:ed)?\s*\{([^{}]*)\}")
 _BOX = re.compile("⟦([^⟦⟧]*)⟧")
 _LATEX_TEXT = re.compile(r"\\(?:text|math|operatorname)[a-z]*\s*\{([^{}]*)\}")
 _LATEX_MARKS = re.compile(r"\\[()\[\]]|\$+")
+_LATEX_EXPONENT = re.compile(r"\^\s*\{([^{}]*)\}")
+_DIGIT = re.compile(r"(?![0-9])\d")  # decimal digits of other scripts
 _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=[0-9])\{,\}(?=[0-9])|~")
 _TAGS = re.compile(
     r"</?(?:[A-Za-z][\w-]+|[a-z])\s*/?>|<([A-Z])>(?=[^<]*</\1>)|</[A-Z]>"
@@ -54,6 +59,10 @@ _REASON = re.compile(
     r"\b(?:because|since|due to|given that|weil|parce que|porque|потому)\b|因为|因為|由于|由於|なぜなら",
     re.IGNORECASE,
 )
+_CORRECTION = re.compile(
+    r"\b(?:correction|scratch\s+that|on\s+second\s+thoughts?|wait,?\s+no|no,?\s+wait)\b",
+    re.IGNORECASE,
+)
 _SENTENCE_END = re.compile(
     r"\n|(?:(?<![^\W\d_])|(?<=\w[^\W\d_]))[.!?](?=\s|\Z)|[。！？;]"
 )  # not after a single letter
@@ -62,11 +71,13 @@ MAX_STATEMENTS = 20  # announcing phrases inspected per text
 
 
 def normalise(text: str) -> str:
-    """Replace full-width characters, typographic quotes and spaces by ASCII, and remove LaTeX and HTML markup.
+    """Replace full-width characters, digits of other scripts, typographic quotes and spaces by ASCII, and remove
+    LaTeX and HTML markup.
 
     LaTeX boxes become ⟦…⟧. Emphasis is kept.
     """
-    text = text.translate(_ASCII)
+    text = _DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text.translate(_ASCII))
+    text = _LATEX_EXPONENT.sub(r"^\1", text)
     text = _LATEX_SPACE.sub(lambda match: "," if "," in match[0] and "{" in match[0] else " ", text)
     for _ in range(3):  # nested markup
         text = _BOXED.sub(r" ⟦\1⟧ ", _LATEX_TEXT.sub(r"\1", text))
@@ -81,11 +92,17 @@ def read_stated(text: str, read_part: Callable[[str], set[str | None]]) -> str |
         read_part: Returns the answers in a part of the text; None stands for an answer that is invalid or ruled out.
 
     Returns:
-        The only answer in the first of these parts that contains any: the rest of a sentence after a phrase such as
-        "the answer is"; the text before the reason ("because"); the whole text. None if that part contains several
-        answers.
+        The only answer in the first of these parts that contains any: the text after "wait, no" or another correction;
+        the rest of a sentence after a phrase such as "the answer is"; the text before the reason ("because"); the whole
+        text. None if that part contains several answers.
     """
-    for parts in ([*_statements(text)], [_without_reason(text)], [text]):
+    *_, corrected = _CORRECTION.split(text)
+    for parts in (
+        [corrected] if corrected != text else [],
+        [*_statements(text)],
+        [_without_reason(text)],
+        [text],
+    ):
         answers = {answer for part in parts for answer in read_part(part)}
         if answers:
             return answers.pop() if len(answers) == 1 else None
