@@ -30,6 +30,7 @@ _STRUCTURE = {
     },  # full-width forms of ASCII characters
     **dict.fromkeys(map(ord, "、；;"), ","),
     **dict.fromkeys((0xFEFF, 0x200B, 0x2060), " "),
+    **dict.fromkeys((0x2212, 0x2010, 0x2011, 0x2013), "-"),  # minus sign, hyphens and en dash
 }
 _AFTER_STRING = frozenset(",:}])/#\"'“”‘＂「，：｝］）；;、`")
 _BEFORE_VALUE = frozenset("{[(,:")
