@@ -50,6 +50,11 @@ _SPECIAL_TOKEN = re.compile(r"<([|/｜]?[^\W\d][^<>\s]*)>")
 _BRACKETED_TOKEN = re.compile(  # Mistral's control tokens
     r"\[(/?(?:IMG|INST|THINK|TOOL|AVAILABLE|SYSTEM|MODEL|AUDIO)[A-Z_]*)\]"
 )
+# Marks around thoughts of Qwen, Seed, Magistral, Kimi and Gemma, and those of models that only imitate them.
+_THINK_MARK = re.compile(
+    r"(</?(?:seed:)?think(?:ing)?>|\[/?THINK\]|◁/?think▷|<\|channel>thought\b|<channel\|>)",
+    re.IGNORECASE,
+)
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -116,7 +121,7 @@ def without_thinking(reply: str) -> str:
 
 
 def split_thinking(reply: str) -> tuple[list[str], str]:
-    """Split a reply into its <think> blocks and the text outside them.
+    """Split a reply into its <think> blocks and the text outside them. Other models' marks count as <think>.
 
     A block that was opened in the prompt ends at the first </think>; a block that was cut off extends to
     the end of the reply.
@@ -124,10 +129,12 @@ def split_thinking(reply: str) -> tuple[list[str], str]:
     blocks: list[str] = []
     outside: list[str] = []
     is_thinking = False
-    for part in re.split("(</?think>)", reply):
-        if part == "</think>" and not is_thinking:
+    for index, part in enumerate(_THINK_MARK.split(reply)):
+        is_mark = index % 2 == 1
+        is_closing = is_mark and ("/" in part or part.endswith("|>"))
+        if is_closing and not is_thinking:
             blocks, outside = ["".join(outside)], []
-        elif part not in ("<think>", "</think>"):
+        elif not is_mark:
             (blocks if is_thinking else outside).append(part)
-        is_thinking = part == "<think>" or (is_thinking and part != "</think>")
+        is_thinking = (is_thinking or is_mark) and not is_closing
     return blocks, "".join(outside)
