@@ -183,12 +183,15 @@ TOOL_MARKS = frozenset(
     ' <|tool_call> <tool_call|> <|"|> <|tool_call_start|> <|tool_call_end|> <|tool_call_begin|>'
     " <|tool_call_argument_begin|>".split()
 )
-# Calls between special tokens: name and arguments of Gemma 4, of Kimi, and LFM2's list of calls in Python.
+# Calls between special tokens: name and arguments of Gemma 4, of Kimi, and LFM2's list of calls in Python. Then replies
+# that consist of calls in Python, as Llama 4 and Gemma 3 write them.
 _SPECIAL = re.compile(
     r"<\|tool_call>\s*call:([\w-]+)(\{(?:(?!<\|tool_call>).)*?\})\s*<tool_call\|>"
     r"|<\|tool_call_begin\|>\s*(?:functions\.)?([\w-]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>"
     r"((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>"
-    r"|<\|tool_call_start\|>((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>",
+    r"|<\|tool_call_start\|>((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>"
+    rf"|(?:\A|(?<=</think>))\s*+(?:<\|python_tag\|>|```(?:tool_code|python)\b)?\s*+\[?((?:{'|'.join(TOOLS)})\(.*\))\]?\s*+"
+    r"(?:```)?\s*+\Z",
     re.DOTALL,
 )
 # What differs from JSON in Gemma's arguments: strings between marks, and names without quotes; not strings in quotes.
@@ -196,18 +199,21 @@ _GEMMA = re.compile(r'<\|"\|>(.*?)<\|"\|>|([^\W\d][\w-]*)(?=\s*:)|"(?:[^"\\]|\\.
 
 
 def in_hermes(reply: str) -> str:
-    """Rewrite calls between special tokens (Gemma 4, Kimi, LFM2) in the syntax of Hermes."""
+    """Rewrite calls between special tokens (Gemma 4, Kimi, LFM2) and calls in Python in the syntax of Hermes."""
     return _SPECIAL.sub(_call_in_hermes, reply)
 
 
 def _call_in_hermes(match: re.Match[str]) -> str:
-    gemma, arguments, kimi, kimi_arguments, python = match.groups()
+    gemma, arguments, kimi, kimi_arguments, python_list, python = match.groups()
     if gemma is not None:
         return call_text(gemma, _GEMMA.sub(_gemma_token_in_json, arguments))
     if kimi is not None:
         return call_text(kimi, kimi_arguments)
     return (
-        "\n".join(call_text(call.name, call.arguments) for call in _python_calls(python))
+        "\n".join(
+            call_text(call.name, call.arguments)
+            for call in _python_calls(python_list or f"[{python}]")
+        )
         or match[0]
     )
 
@@ -249,7 +255,7 @@ def _literal(source: str) -> Any:
 def split_calls(reply: str) -> tuple[str, list[ToolCall]]:
     """Split a reply into the text outside its tool calls, and the calls.
 
-    Reads the syntax of Hermes and Qwen3-VL, Qwen3-Coder and Qwen3.5, GLM, Mistral, Gemma 4, Kimi, and LFM2. Takes time
+    Reads the syntax of Hermes and Qwen3-VL, Qwen3-Coder and Qwen3.5, GLM, Mistral, Gemma, Kimi, LFM2, and Llama 4. Takes time
     linear in its length.
     """
     reply = in_hermes(reply)

@@ -79,6 +79,11 @@ def test_slips_are_repaired(text):
     assert (action.answer, action.repaired) == ("B", True)
 
 
+@pytest.mark.parametrize("minus", ["-", "\u2212", "\u2010", "\u2013", "\uff0d"])
+def test_any_minus_sign_turns_right(minus):
+    assert action_of(f'{{"rotation_angle_degrees": {minus}45}}').rotation == -45
+
+
 def test_valid_replies_are_not_repaired():
     valid = '{"reasoning": "{\'answer\': \'A\',}", "answer": "B", "done": true}'
     assert action_of(valid) == Action(
@@ -273,6 +278,11 @@ def test_tool_calls_as_text(text):
 def test_parameters_of_tool_calls_may_be_json():
     text = "<function=look><parameter=look_at>[1, 2, 3]</parameter><parameter=answer>null</parameter></function>"
     assert action_of(text) == Action(look_at=(1, 2, 3), repaired=True)
+
+
+def test_json_in_function_tags():
+    text = '<function=answer>{"answer": "B", "done": true}</function>'
+    assert action_of(text) == Action(answer="B", answer_text="B", done=True)
 
 
 def test_reasoning_is_not_a_tool_call():

@@ -188,6 +188,20 @@ def test_tools_have_the_fields_of_the_run(form, names):
     assert all(name in Prompt(3, 75.0, protocol=ToolsProtocol()).instructions for name in names[:1])
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[answer(answer="B", done=True)]',
+        '<think>[look()]</think>\nanswer(answer="B", done=true)',
+        '```tool_code\nanswer(answer="B", done=True)\n```',
+        '<|python_tag|>answer(answer="B", done=True)',
+    ],
+)
+def test_calls_in_python(reply):
+    (call,) = split_calls(reply)[1]
+    assert (call.name, call.arguments) == ("answer", {"answer": "B", "done": True})
+
+
 @given(st.text(max_size=300))
 def test_splitting_never_raises_and_keeps_texts_without_calls(text):
     outside, calls = split_calls(text)

@@ -43,6 +43,8 @@ def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
             break
         position = len(text) if end < 0 else end
         body = text[call.end() : position]
+        if body.lstrip().startswith("{"):  # Llama's syntax, with JSON inside the tags
+            continue
         fields = merge_pairs((name, _json_or_text(value)) for name, value in parameters(body))
         calls.append((JsonObject(fields, call.start(), is_repaired=True), position))
     return calls
