@@ -8,7 +8,7 @@ from configparser import ConfigParser
 import pytest
 from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, walking_engine
 from packaging.requirements import Requirement
 
 from render_agent.cli.main import cli
@@ -66,7 +66,7 @@ def test_folder_with_the_name_of_a_module_does_not_count(monkeypatch, tmp_path):
     ],
 )
 def test_commands_report_missing_modules_before_writing(monkeypatch, tmp_path, words, module):
-    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking_engine(1))
     before = sorted(path.rglob("*"))
     monkeypatch.setitem(sys.modules, module, None)
     result = CliRunner().invoke(cli, [*words, "--output", str(path.parent)])

@@ -2,21 +2,27 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from factories.runs import (
     STEP,
-    choices,
-    cut,
-    go_on,
+    comparable_results,
+    evidence_by_turn,
     images,
     make_questions,
-    outcome,
     play,
+    resume,
     transcripts,
+    truncate_log,
 )
-from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_engine, options_of
+from factories.samples import (
+    AGENTS,
+    FreeRunning,
+    MixedReplies,
+    agent_options,
+    mixed_engine,
+    run_agent,
+)
 
 from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
@@ -43,7 +49,7 @@ def questions(folder):
 @pytest.fixture(scope="module")
 def whole(folder, questions):
     """A run without faults."""
-    return choose(folder, questions, AGENT, mixed_engine())[0]
+    return run_agent(folder, questions, AGENT, mixed_engine())[0]
 
 
 @pytest.fixture
@@ -51,26 +57,19 @@ def copy(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / "copy")
 
 
-def continued(path):
-    return go_on(path, mixed_engine())
-
-
-def assert_same(path, whole):
+def assert_same_turns(path, whole):
     assert transcripts(path) == transcripts(whole)
-    assert choices(path) == choices(whole)
-    assert outcome(path) == outcome(whole)
+    assert evidence_by_turn(path) == evidence_by_turn(whole)
     assert images(path) == images(whole)
 
 
-def failed(results):
+def failed_questions(results):
     return [row["question_id"] for row in results["questions"] if row["status"] == "failed"]
 
 
-def weighed(path):
+def find_weighed_turn(path):
     """Return (question id, turn) of a turn after the first in which moves were weighed."""
-    return next(
-        key for key, evidence in choices(path).items() if evidence["weighed"] and key[1] > 0
-    )
+    return next(key for key, e in evidence_by_turn(path).items() if e["weighed"] and key[1] > 0)
 
 
 class Faulty(ScriptedEngine):
@@ -80,30 +79,26 @@ class Faulty(ScriptedEngine):
         super().__init__(MixedReplies(), batch_size)
         self.failing = dialogue, turn
 
-    def _answer_one(self, request, given, batch_size):
+    def _answer_one(self, request, reply, batch_size):
         if (request.dialogue_id, request.turn) == self.failing:
-            return Reply(error="the picture is too large", events=("retried",))
-        return replace(super()._answer_one(request, given, batch_size), events=("mended",))
+            return Reply(error="the image is too large", events=("retried",))
+        return super()._answer_one(request, reply, batch_size)
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_failed_reply_fails_its_question_only(folder, questions, whole, batch_size):
-    place = weighed(whole)
-    engine = Faulty(*place, batch_size)
-    path, results = choose(folder, questions, AGENT, engine)
-    assert failed(results) == [place[0]]
+    question, turn = find_weighed_turn(whole)
+    path, results = run_agent(folder, questions, AGENT, Faulty(question, turn, batch_size))
+    assert failed_questions(results) == [question]
     (line,) = [line for line in RunData(path).lines() if line["error"]]
-    assert (line["question_id"], line["turn"]) == place
+    assert (line["question_id"], line["turn"]) == (question, turn)
     assert line["events"] == ["retried"]
     expected = transcripts(whole)
     actual = transcripts(path)
-    completed = actual.pop(place[0])
-    assert len(completed) == place[1]
-    assert actual == {name: turns for name, turns in expected.items() if name != place[0]}
-    continued(path)
-    assert transcripts(path) == transcripts(whole)
-    assert choices(path) == choices(whole)
-    assert images(path) == images(whole)
+    assert len(actual.pop(question)) == turn
+    assert actual == {name: turns for name, turns in expected.items() if name != question}
+    resume(path, mixed_engine())
+    assert_same_turns(path, whole)
 
 
 @pytest.mark.parametrize("engine_class", [ScriptedEngine, FreeRunning])
@@ -116,18 +111,19 @@ def test_each_dialogue_is_retired_once(folder, questions, engine_class):
         submit(requests)
 
     engine.submit = record
-    choose(folder, questions, AGENT, engine)
+    run_agent(folder, questions, AGENT, engine)
     assert sorted(retired) == sorted(submitted)
 
 
 def test_missing_candidate_images_are_rendered_again(folder, questions, whole, copy):
-    cut(copy, len(RunData(copy).lines()) // 2)
-    lost = [file for file in images(copy) if "candidate" in file or "scenes" in file]
-    assert len(lost) > 5
-    for file in lost:
+    truncate_log(copy, len(RunData(copy).lines()) // 2)
+    deleted = [file for file in images(copy) if "candidate" in file or "scenes" in file]
+    assert len(deleted) > 5
+    for file in deleted:
         (copy / file).unlink()
-    continued(copy)
-    assert_same(copy, whole)
+    resume(copy, mixed_engine())
+    assert_same_turns(copy, whole)
+    assert comparable_results(copy) == comparable_results(whole)
 
 
 def test_failed_preview_fails_its_question_only(folder, questions, whole, monkeypatch):
@@ -142,22 +138,20 @@ def test_failed_preview_fails_its_question_only(folder, questions, whole, monkey
                 raise RenderError("renderer out of memory")
             return draw(*args)
 
-        if state.id == place[0] and len(state.turns) == place[1]:
+        if (state.id, len(state.turns)) == (question, turn):
             monkeypatch.setattr(self.viewer, "draw", fail)
         try:
             return preview(self, state, look, candidates)
         finally:
             monkeypatch.setattr(self.viewer, "draw", draw)
 
-    place = weighed(whole)
+    question, turn = find_weighed_turn(whole)
     monkeypatch.setattr(FreeViews, "preview", failing)
-    path, results = choose(folder, questions, AGENT, mixed_engine(2))
+    path, results = run_agent(folder, questions, AGENT, mixed_engine(2))
     monkeypatch.undo()
-    assert failed(results) == [place[0]]
-    continued(path)
-    assert transcripts(path) == transcripts(whole)
-    assert choices(path) == choices(whole)
-    assert images(path) == images(whole)
+    assert failed_questions(results) == [question]
+    resume(path, mixed_engine())
+    assert_same_turns(path, whole)
 
 
 def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, whole, monkeypatch):
@@ -173,12 +167,13 @@ def test_failed_image_write_stops_the_run_without_data_loss(folder, questions, w
     monkeypatch.setattr(ImageStore, "_write", full)
     before = set((folder / "runs").iterdir())
     with pytest.raises(RunLogError, match="No space left on device"):
-        choose(folder, questions, AGENT, mixed_engine())
+        run_agent(folder, questions, AGENT, mixed_engine())
     monkeypatch.undo()
     (path,) = set((folder / "runs").iterdir()) - before
     assert RunData(path).saved_results is None
-    continued(path)
-    assert_same(path, whole)
+    resume(path, mixed_engine())
+    assert_same_turns(path, whole)
+    assert comparable_results(path) == comparable_results(whole)
 
 
 EDITS = {
@@ -212,7 +207,7 @@ class Repeated:
         return self.replies.reply(request)
 
 
-ODD = (
+UNREADABLE = (
     "",
     "{}",
     '{"forward_meters": ',
@@ -224,11 +219,11 @@ ODD = (
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_unreadable_samples_behave_as_with_a_single_reply(folder, questions, agent):
-    texts = [*ODD, STEP, json.dumps({"answer": "A", "done": True})]
-    quick = {**options_of(agent), "max_turns": len(texts), "kinds": ("ego",)}
-    path, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **quick)
-    single = {**quick, "agent": "single", "verifier": ()}
-    alone, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **single)
+    texts = [*UNREADABLE, STEP, json.dumps({"answer": "A", "done": True})]
+    options = {**agent_options(agent), "max_turns": len(texts), "kinds": ("ego",)}
+    path, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **options)
+    options |= {"agent": "single", "verifier": ()}
+    single, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **options)
 
     def summary(run):
         keys = ("reply", "action", "stood", "camera", "happened")
@@ -237,8 +232,8 @@ def test_unreadable_samples_behave_as_with_a_single_reply(folder, questions, age
             for name, turns in transcripts(run).items()
         }
 
-    assert summary(path) == summary(alone)
-    evidence, num_unreadable = choices(path), 0
+    assert summary(path) == summary(single)
+    evidence, num_unreadable = evidence_by_turn(path), 0
     for name, turns in transcripts(path).items():
         for turn in turns:
             if "malformed" in turn["action"]:
@@ -252,10 +247,10 @@ def test_ids_similar_to_side_dialogues_do_not_collide(folder, questions, tmp_pat
     rows += [rows[0] | {"id": f"0 turn 1 probe {number}"} for number in range(3)]
     all_questions = folder / "all.jsonl"
     all_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    batch, _ = choose(folder, all_questions, AGENT, mixed_engine(2))
+    batch, _ = run_agent(folder, all_questions, AGENT, mixed_engine(2))
     for row in rows[:1] + rows[-3:]:
         one_question = folder / "one.jsonl"
         one_question.write_text(json.dumps(row) + "\n")
-        single, _ = choose(folder, one_question, AGENT, mixed_engine())
+        single, _ = run_agent(folder, one_question, AGENT, mixed_engine())
         assert transcripts(single)[str(row["id"])] == transcripts(batch)[str(row["id"])]
-        assert choices(single).items() <= choices(batch).items()
+        assert evidence_by_turn(single).items() <= evidence_by_turn(batch).items()

@@ -1,8 +1,8 @@
 """Schedules do not change the replies, images, scores and choices of agents."""
 
 import pytest
-from factories.runs import choices, images, make_questions, transcripts
-from factories.samples import AGENTS, FreeRunning, choose, mixed_engine
+from factories.runs import evidence_by_turn, images, make_questions, transcripts
+from factories.samples import AGENTS, FreeRunning, mixed_engine, run_agent
 
 from render_agent.engines.scripted import ScriptedEngine
 
@@ -24,31 +24,23 @@ def invariants(run):
     path, results = run
     columns = ("question_id", "status", "answer", "score", "turns")
     rows = [{name: row[name] for name in columns} for row in results["questions"]]
-    return transcripts(path), choices(path), images(path), rows
+    return transcripts(path), evidence_by_turn(path), images(path), rows
 
 
 @pytest.fixture(scope="module", params=AGENTS)
 def reference(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     questions = make_questions(folder, COUNT)
-    return (
-        request.param,
-        folder,
-        questions,
-        invariants(choose(folder, questions, request.param, mixed_engine())),
-    )
+    run = run_agent(folder, questions, request.param, mixed_engine())
+    return request.param, folder, questions, invariants(run)
 
 
-@pytest.mark.parametrize(("engine_class", "batch_size", "batched", "together"), SCHEDULES)
-def test_schedule_does_not_change_choices(reference, engine_class, batch_size, batched, together):
-    agent, folder, questions, before = reference
+@pytest.mark.parametrize(("engine_class", "batch_size", "batched", "concurrent"), SCHEDULES)
+def test_schedule_does_not_change_choices(reference, engine_class, batch_size, batched, concurrent):
+    agent, folder, questions, expected = reference
     engine = mixed_engine(batch_size, engine_class)
-    run = choose(
-        *(folder, questions, agent, engine),
-        max_batched_turns=batched,
-        finish_together=together,
-    )
-    assert invariants(run) == before
+    schedule = {"max_batched_turns": batched, "finish_together": concurrent}
+    assert invariants(run_agent(folder, questions, agent, engine, **schedule)) == expected
 
 
 def test_reference_runs_cover_all_kinds_of_choices(reference):
@@ -57,12 +49,12 @@ def test_reference_runs_cover_all_kinds_of_choices(reference):
     candidates = [c for entry in evidence.values() for c in entry["candidates"]]
     assert any("malformed" in c["action"] for c in candidates)
     assert len({row["turns"] for row in rows}) > 1
-    drawn = {c["view"]["file"] for c in candidates if c["view"]}
-    assert drawn <= files.keys()
+    previews = {c["view"]["file"] for c in candidates if c["view"]}
+    assert previews <= files.keys()
     if agent == "best:3":
-        assert not drawn
+        assert not previews
     else:
-        assert any("candidate" in file for file in drawn)
+        assert any("candidate" in file for file in previews)
     if agent == "show:3":
         assert not weighed
     else:

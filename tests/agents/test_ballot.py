@@ -18,7 +18,7 @@ def question(wanted="number", kind="object_abs_distance"):
     [
         (["3"], "3", 1.0),
         (["3", "3", "4", "9"], "3", 2.6 / 4),
-        (["2", "3"], "2", 0.7),  # half right about 3
+        (["2", "3"], "2", 0.7),
         (["0", "0", "3"], "0", 2 / 3),
         (["2.1", "2.3", "2.35"], "2.3", 2.9 / 3),
         (["120", "130", "150", "300"], "130", 2.7 / 4),
@@ -53,6 +53,6 @@ def test_texts_are_compared_case_insensitively():
     assert result.agreement == result.expected == pytest.approx(2 / 3)
 
 
-def test_no_votes_no_winner():
+def test_ballot_without_votes_has_no_winner():
     assert ballot(question(), []) is None
     assert ballot(question(), [None, None]) is None

@@ -23,7 +23,7 @@ SCENES = TREE / "scenes"
 LOOKAHEAD = {"agent": "lookahead:2", "temperature": 1.0, "max_turns": 2, "model": "wanderer"}
 
 
-def room(folder):
+def copy_room(folder):
     """Copy one bundled room with its questions; return the question file."""
     for name in ("room07.ply", "room07.json"):
         shutil.copy(SCENES / name, folder / name)
@@ -57,7 +57,7 @@ def start_and_close(config):
     ids=str,
 )
 def test_privileged_verifiers_are_noted_in_results(tmp_path, options, note):
-    config = make_config(tmp_path, room(tmp_path), **{"limit": 2, **LOOKAHEAD, **options})
+    config = make_config(tmp_path, copy_room(tmp_path), **{"limit": 2, **LOOKAHEAD, **options})
     folder = start_and_close(config)
     record = folder.record["choosing"]
     assert (record["agent"], record["note"]) == (config.agent, note)
@@ -74,17 +74,17 @@ def test_geometry_without_boxes_has_no_note(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verifier", "refused"),
+    ("verifier", "uses_boxes"),
     [(("geometry",), True), (("random", "geometry"), True), (("geometry:unnamed",), False)],
 )
-def test_changed_boxes_prevent_resuming_if_used(tmp_path, verifier, refused):
+def test_changed_boxes_prevent_resuming_if_used(tmp_path, verifier, uses_boxes):
     folder = start_and_close(
-        make_config(tmp_path, room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier)
+        make_config(tmp_path, copy_room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier)
     )
     resume_run(folder, {}).close()
     truth = tmp_path / "room07.json"
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
-    if not refused:
+    if not uses_boxes:
         resume_run(RunData(folder.path), {}).close()
         return
     with pytest.raises(SetupError, match=r"room07\.json") as raised:
@@ -116,13 +116,13 @@ def test_changed_learned_verifier_prevents_resuming(tmp_path):
         **{**LOOKAHEAD, "agent": "best:2", "verifier": (f"learned:{learned}",)},
     ).absolute()
     parts = build(config)
-    recorded = input_hashes(parts, [])["verifiers"]
-    assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
+    hashes = input_hashes(parts, [])["verifiers"]
+    assert hashes.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
     folder = start_and_close(make_config(tmp_path, make_questions(tmp_path, 2)))
-    written = json.loads((folder.path / "config.json").read_text("utf-8"))
-    written["sha256"] |= {"verifiers": recorded, "prompt": prompt_digest(parts)}
-    written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
-    (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
+    record = json.loads((folder.path / "config.json").read_text("utf-8"))
+    record["sha256"] |= {"verifiers": hashes, "prompt": prompt_digest(parts)}
+    record |= {"config": config.to_json(), "fingerprint": config.fingerprint}
+    (folder.path / "config.json").write_text(json.dumps(record), "utf-8")
     resume_run(RunData(folder.path), {}).close()
     (learned / "README.md").write_text("edited")
     resume_run(RunData(folder.path), {}).close()
@@ -142,25 +142,21 @@ def run_wanderer(folder, questions, **options):
 
 def test_compare_reports_costs_and_different_options(tmp_path):
     questions = make_questions(tmp_path, 4)
-    one = run_wanderer(tmp_path, questions, **{**LOOKAHEAD, "agent": "single"})
-    two = run_wanderer(
-        tmp_path, questions, **{**LOOKAHEAD, "verifier": ("random",), "batch_size": "2"}
-    )
-    result = CliRunner().invoke(cli, ["compare", str(one), str(two), "--json"])
+    options = LOOKAHEAD | {"verifier": ("random",), "batch_size": "2"}
+    a = run_wanderer(tmp_path, questions, **LOOKAHEAD | {"agent": "single"})
+    b = run_wanderer(tmp_path, questions, **options)
+    result = CliRunner().invoke(cli, ["compare", str(a), str(b), "--json"])
     comparison = json.loads(result.stdout)
-    assert comparison["options"] == {
-        "agent": ["single", "lookahead:2"],
-        "verifier": [[], ["random"]],
-    }
-    work = [RunData(path).results["totals"]["per_question"] for path in (one, two)]
+    agents, verifiers = ["single", "lookahead:2"], [[], ["random"]]
+    assert comparison["options"] == {"agent": agents, "verifier": verifiers}
+    work = [RunData(path).results["totals"]["per_question"] for path in (a, b)]
     assert comparison["work"] == {"a": work[0], "b": work[1]}
 
 
 def test_results_count_renders_and_tokens_per_question(tmp_path):
     questions = make_questions(tmp_path, 4)
-    path = run_wanderer(
-        tmp_path, questions, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3}
-    )
+    options = LOOKAHEAD | {"verifier": ("random",), "max_turns": 3}
+    path = run_wanderer(tmp_path, questions, **options)
     folder = RunData(path)
     results = folder.saved_results
     lines = folder.lines()
@@ -176,6 +172,6 @@ def test_results_count_renders_and_tokens_per_question(tmp_path):
     means = totals["per_question"]
     assert means["renders"] == sum(row["renders"] for row in results["questions"]) / 4
     assert totals["renders"] == sum(row["renders"] for row in results["questions"]) - 3 * 2
-    shown = CliRunner().invoke(cli, ["show", str(path)]).output
-    assert "lookahead:2 by random" in shown
-    assert f"{means['renders']:.1f}" in shown
+    output = CliRunner().invoke(cli, ["show", str(path)]).output
+    assert "lookahead:2 by random" in output
+    assert f"{means['renders']:.1f}" in output

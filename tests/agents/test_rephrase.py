@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from factories.runs import choices, cut, go_on, make_questions, play, transcripts
+from factories.runs import evidence_by_turn, make_questions, play, resume, transcripts, truncate_log
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.agents.rephrase import best_of_best_group, read_wordings
@@ -23,7 +23,7 @@ OTHER = ["Left or right: where is the red box?", "On which side is the red box, 
 WORDINGS = json.dumps({"wordings": OTHER})
 
 
-def at_group(*groups):
+def candidates_of(*groups):
     """Return one candidate per entry, with these groups."""
     camera = Camera((0.0, 0.0, 1.5), 0.0, 0.0)
     return [Candidate(n, "", Action(), "", camera, group=group) for n, group in enumerate(groups)]
@@ -41,7 +41,7 @@ def at_group(*groups):
     ],
 )
 def test_best_candidate_of_the_group_with_the_best_mean(groups, values, chosen):
-    candidates = at_group(*groups)
+    candidates = candidates_of(*groups)
     assert best_of_best_group(candidates, np.array(values)).number == chosen
 
 
@@ -50,13 +50,13 @@ class RecordingPolicy:
 
     def __init__(self, wordings="no"):
         self.wordings = wordings
-        self.asked = []
+        self.requests = []
 
     def reply(self, request):
         return self.samples(request)[0]
 
     def samples(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         if request.temperature == 0:
             return [self.wordings]
         return mixed_engine().policy.samples(request)
@@ -67,17 +67,17 @@ class RecordingEngine(ScriptedEngine):
 
     def __init__(self, policy, batch_size=64):
         super().__init__(policy, batch_size)
-        self.asked, self.retired = [], []
+        self.requests, self.retired = [], []
 
     def answer(self, requests):
-        self.asked += requests
+        self.requests += requests
         return super().answer(requests)
 
     def retire(self, question_id):
         self.retired.append(question_id)
 
 
-def reworded(folder, wordings=WORDINGS, question=1, **options):
+def run_rephrase(folder, wordings=WORDINGS, question=1, **options):
     """Run a question; return its log lines and the engine."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines(keepends=True)[question])
@@ -86,15 +86,15 @@ def reworded(folder, wordings=WORDINGS, question=1, **options):
     return RunData(path).lines(), engine
 
 
-def words(message):
+def texts(message):
     return [piece["text"] for piece in message["content"] if piece["type"] == "text"]
 
 
 def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
-    lines, engine = reworded(tmp_path)
+    lines, engine = run_rephrase(tmp_path)
     wordings = [DIRECTION, *OTHER]
     assert len(lines) > 1
-    requests = [request for request in engine.asked if request.temperature]
+    requests = [request for request in engine.requests if request.temperature]
     turns = [requests[at : at + 3] for at in range(0, len(requests), 3)]
     assert len(turns) == len(lines)
     before = [[]] * 3
@@ -104,9 +104,9 @@ def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
         assert len({request.seed for request in groups}) == 3
         for wording, request, previous in zip(wordings, groups, before, strict=True):
             assert request.messages[: len(previous)] == previous
-            first, *other_texts = words(request.messages[1])
+            first, *other_texts = texts(request.messages[1])
             assert first.startswith(wording + "\n")
-            original_first, *original_others = words(groups[0].messages[1])
+            original_first, *original_others = texts(groups[0].messages[1])
             assert first.replace(wording, DIRECTION) == original_first
             assert other_texts == original_others
             assert request.messages[2:] == groups[0].messages[2:]
@@ -116,45 +116,45 @@ def test_dialogues_of_wordings_differ_in_the_question_only(tmp_path):
     assert lines[0]["messages"] == requests[0].messages, "the log has the original question text"
     assert lines[0]["evidence"]["wordings"] == list(wordings)
     assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
-    assert set(engine.retired) == {request.dialogue_id for request in engine.asked}
+    assert set(engine.retired) == {request.dialogue_id for request in engine.requests}
 
 
 def test_candidates_are_numbered_across_groups(tmp_path):
-    lines, _ = reworded(tmp_path, max_turns=9, seed=4)
+    lines, _ = run_rephrase(tmp_path, max_turns=9, seed=4)
     weighed = [line for line in lines if line["evidence"]["weighed"]]
     for line in weighed:
         evidence = line["evidence"]
         assert [c["number"] for c in evidence["candidates"]] == list(range(6))
         assert [c["group"] for c in evidence["candidates"]] == [0, 0, 1, 1, 2, 2]
         groups = {c["number"]: c["group"] for c in evidence["candidates"]}
-        places = at_group(*(groups[number] for number in evidence["weighed"]))
-        best = best_of_best_group(places, np.array(evidence["fused"]))
+        weighed_candidates = candidates_of(*(groups[number] for number in evidence["weighed"]))
+        best = best_of_best_group(weighed_candidates, np.array(evidence["fused"]))
         assert evidence["chosen"] == evidence["weighed"][best.number]
         assert line["reply"] == evidence["candidates"][evidence["chosen"]]["reply"]
     assert any(line["evidence"]["chosen"] > 1 for line in weighed)
 
 
 def test_wordings_are_requested_once(tmp_path):
-    lines, engine = reworded(tmp_path)
-    requests = [request for request in engine.asked if request.temperature == 0]
+    lines, engine = run_rephrase(tmp_path)
+    requests = [request for request in engine.requests if request.temperature == 0]
     assert [(request.question_id, request.turn, request.num_samples) for request in requests] == [
         ("1", 0, 1)
     ]
     assert requests[0].dialogue_id != "1"
     assert requests[0].schema["properties"]["wordings"]["maxItems"] == 2
-    assert DIRECTION in words(requests[0].messages[0])[0]
+    assert DIRECTION in texts(requests[0].messages[0])[0]
     assert lines[0]["evidence"]["wordings"] == [DIRECTION, *OTHER]
     assert len(lines) > 1
     assert [len({c["group"] for c in line["evidence"]["candidates"]}) for line in lines] == [
         3
     ] * len(lines)
     assert requests[0].dialogue_id in engine.retired
-    first = [request for request in engine.asked if request.turn == 0]
-    assert {words(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
-    num_read = sum(
-        r.num_samples * len(t.split()) for r in first for m in r.messages for t in words(m)
+    first = [request for request in engine.requests if request.turn == 0]
+    assert {texts(r.messages[1])[0].split("\n")[0] for r in first[1:]} == {DIRECTION, *OTHER}
+    num_tokens = sum(
+        r.num_samples * len(t.split()) for r in first for m in r.messages for t in texts(m)
     )
-    assert lines[0]["tokens"]["in"] == num_read, "tokens of the rephrase request are counted"
+    assert lines[0]["tokens"]["in"] == num_tokens, "tokens of the rephrase request are counted"
     assert lines[0]["events"] == []
 
 
@@ -162,7 +162,7 @@ def test_wordings_are_requested_once(tmp_path):
     ("reply", "groups"), [("no", 1), (json.dumps({"wordings": [OTHER[0], DIRECTION]}), 2)]
 )
 def test_fewer_wordings_give_fewer_groups(tmp_path, reply, groups):
-    lines, _ = reworded(tmp_path, reply)
+    lines, _ = run_rephrase(tmp_path, reply)
     assert len(lines[0]["evidence"]["wordings"]) == groups
     assert lines[0]["events"] == [FEWER_WORDINGS]
     assert len(lines) > 1
@@ -174,7 +174,7 @@ def invariants(run):
     path, results = run
     columns = ("question_id", "status", "answer", "score", "turns")
     rows = [{name: row[name] for name in columns} for row in results["questions"]]
-    return transcripts(path), choices(path), rows
+    return transcripts(path), evidence_by_turn(path), rows
 
 
 def test_schedule_does_not_change_choices(tmp_path):
@@ -187,43 +187,35 @@ def test_schedule_does_not_change_choices(tmp_path):
         )
 
     reference = run(ScriptedEngine, 64)
-    for engine_class, batch_size, batched, together in (
-        (ScriptedEngine, 1, 0, 1),
-        (FreeRunning, 5, 4, 1),
-    ):
-        schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert run(engine_class, batch_size, **schedule) == reference
+    schedule = {"max_batched_turns": 0, "finish_together": 1}
+    assert run(ScriptedEngine, 1, **schedule) == reference
+    assert run(FreeRunning, 5, **schedule | {"max_batched_turns": 4}) == reference
     assert len({row["turns"] for row in reference[2]}) > 1
 
 
 def test_resumed_run_keeps_its_wordings(tmp_path):
     questions = make_questions(tmp_path, 2)
-    wordings = json.dumps({"wordings": OTHER})
 
     def engine():
-        return RecordingEngine(RecordingPolicy(wordings))
+        return RecordingEngine(RecordingPolicy(WORDINGS))
 
     complete, results = play(tmp_path, questions, engine(), **REPHRASE)
     path, _ = play(tmp_path, questions, engine(), **REPHRASE)
-    cut(path, 3)
+    truncate_log(path, 3)
     resumed = engine()
-    assert invariants((path, go_on(path, resumed))) == invariants((complete, results))
-    assert resumed.asked
-    assert all(request.temperature for request in resumed.asked), "wordings come from the log"
+    assert invariants((path, resume(path, resumed))) == invariants((complete, results))
+    assert resumed.requests
+    assert all(request.temperature for request in resumed.requests), "wordings come from the log"
 
 
 QUESTION = "Which of the 2 lamps is nearer to the door than 1.5 m?"
-REWORDED = [
-    "Of the 2 lamps, which is nearer to the door than 1.5 m?",
-    "Nearer than 1.5 m: which of 2?",
-]
+FIRST = "Of the 2 lamps, which is nearer to the door than 1.5 m?"
+SECOND = "Nearer than 1.5 m: which of 2?"
+REWORDED = [FIRST, SECOND]
 
 
 def wordings_reply(*wordings):
     return json.dumps({"wordings": list(wordings)})
-
-
-FIRST, SECOND = REWORDED
 
 
 @pytest.mark.parametrize(

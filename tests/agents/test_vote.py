@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from factories.runs import choices, make_questions, play, transcripts
+from factories.runs import evidence_by_turn, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
@@ -27,13 +27,13 @@ class Samples:
 
     def __init__(self, *turns):
         self.turns = turns
-        self.asked = []
+        self.requests = []
 
     def reply(self, request):
         return self.samples(request)[0]
 
     def samples(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         entries = self.turns[min(request.turn, len(self.turns) - 1)]
         return [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
 
@@ -45,7 +45,7 @@ def vote(folder, *turns, question=0, **options):
     policy = Samples(*turns)
     path, results = play(folder, questions, ScriptedEngine(policy), **VOTING | options)
     (row,) = results["questions"]
-    return RunData(path).lines(), row, policy.asked
+    return RunData(path).lines(), row, policy.requests
 
 
 def test_most_frequent_move_is_made_and_fed_back(tmp_path):
@@ -127,12 +127,12 @@ def test_all_samples_with_an_answer_vote_in_the_last_turn(tmp_path):
     assert lines[1]["evidence"]["ballot"]["winner"] == row["answer"] == "B"
 
 
-@pytest.mark.parametrize(("views", "shown"), [("none", 0), ("four", 4)])
-def test_vote_without_moves(tmp_path, views, shown):
+@pytest.mark.parametrize(("views", "num_views"), [("none", 0), ("four", 4)])
+def test_vote_on_answers_without_moves(tmp_path, views, num_views):
     turns = [AHEAD, AHEAD, done("9"), GARBAGE, AHEAD], [done("2"), *[done("4")] * 4]
     lines, row, requests = vote(tmp_path, *turns, views=views, max_turns=3)
     assert (row["status"], row["answer"]) == ("answered", "4")
-    assert [len(line["views"]) for line in lines] == [shown, 0]
+    assert [len(line["views"]) for line in lines] == [num_views, 0]
     assert [request.num_samples for request in requests] == [5, 5]
 
 
@@ -141,15 +141,13 @@ def test_schedule_does_not_change_votes(tmp_path):
 
     def run(engine, **schedule):
         path, results = play(tmp_path, questions, engine, **QUICK | VOTING | schedule)
-        return transcripts(path), choices(path), results["questions"]
+        return transcripts(path), evidence_by_turn(path), results["questions"]
 
     reference = run(mixed_engine())
-    for engine_class, batch_size, batched, together in (
-        (ScriptedEngine, 1, 0, 1),
-        (FreeRunning, 5, 4, 1),
-    ):
-        schedule = {"max_batched_turns": batched, "finish_together": together}
-        assert run(mixed_engine(batch_size, engine_class), **schedule) == reference
+    schedule = {"max_batched_turns": 0, "finish_together": 1}
+    assert run(mixed_engine(1), **schedule) == reference
+    engine = mixed_engine(5, FreeRunning)
+    assert run(engine, **schedule | {"max_batched_turns": 4}) == reference
     _, evidence, _ = reference
     ballots = [entry["ballot"] for entry in evidence.values()]
     assert any(ballot and {"A", "B"} <= set(ballot["votes"]) for ballot in ballots)

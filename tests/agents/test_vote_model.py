@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from factories.models import small_model
-from factories.runs import NullObserver, choices, make_config, make_questions, transcripts
+from factories.runs import NullObserver, evidence_by_turn, make_config, make_questions, transcripts
 
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import general
@@ -73,7 +73,7 @@ def vote(folder, questions, **options):
     finally:
         run.close()
     assert results["counts"]["failed"] == 0
-    return transcripts(run.path), choices(run.path), calls
+    return transcripts(run.path), evidence_by_turn(run.path), calls
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from factories.runs import STEP, in_rooms, make_questions, play, walking
+from factories.runs import STEP, make_questions, play, spread_over_rooms, walking_engine
 from PIL import Image
 
 import render_agent
@@ -35,7 +35,7 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def parsed(html):
+def parse_tags(html):
     """Return the tags of HTML, which must be balanced."""
     parser = Balanced()
     parser.feed(html)
@@ -46,26 +46,24 @@ def parsed(html):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shown")
+    folder = tmp_path_factory.mktemp("hostile")
     questions = make_questions(folder, 2)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     rows[0]["question"] = HOSTILE
     rows[1]["options"] = [f"A. {HOSTILE}", "B. right"]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = json.dumps({"reasoning": HOSTILE, "answer": HOSTILE, "forward_meters": 0.3})
-    replies = ReplayPolicy({"*": [said, f"no JSON {HOSTILE}", STEP]})
+    hostile = json.dumps({"reasoning": HOSTILE, "answer": HOSTILE, "forward_meters": 0.3})
+    replies = ReplayPolicy({"*": [hostile, f"no JSON {HOSTILE}", STEP]})
     path, _ = play(folder, questions, ScriptedEngine(replies), max_turns=3)
     return render_agent.load_run(path)
 
 
-def shown_in(page, tmp_path, html):
-    file = tmp_path / "shown.html"
-    file.write_text(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>shown</title>{html}</html>',
-        "utf-8",
-    )
+def open_html(page, tmp_path, html):
+    """Open a complete HTML page around `html` in the browser."""
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>display</title>'
+    file = tmp_path / "display.html"
+    file.write_text(f"{head}{html}</html>", "utf-8")
     page.goto(file.as_uri())
-    return page
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -73,10 +71,10 @@ def test_dialogue_display_escapes_hostile_text(page, tmp_path, run, number):
     dialogue = run.dialogue(number)
     assert repr(dialogue).endswith(f", {len(dialogue)} turns>")
     html = dialogue._repr_html_()
-    tags = parsed(html)
+    tags = parse_tags(html)
     assert not {"script", "link", "iframe"} & {tag for tag, _ in tags}
-    assert not [name for _, given in tags for name in given if name.startswith("on")]
-    shown_in(page, tmp_path, html)
+    assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+    open_html(page, tmp_path, html)
     assert page.evaluate("window.stolen === undefined")
     text = page.inner_text("body")
     assert HOSTILE in text
@@ -94,28 +92,22 @@ def test_dialogue_display_escapes_hostile_text(page, tmp_path, run, number):
 
 def test_embedded_images_are_small_copies_of_the_views(run):
     dialogue = run.dialogue(0)
-    inside = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', dialogue._repr_html_())
-    shown = [
-        dialogue.map(),
-        *(dialogue.views[shown.number] for turn in dialogue.turns for shown in turn.views),
-    ]
-    assert len(inside) == len(shown)
-    for data, image in zip(inside, shown, strict=True):
+    embedded = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', dialogue._repr_html_())
+    views = [dialogue.views[view.number] for turn in dialogue.turns for view in turn.views]
+    for data, image in zip(embedded, [dialogue.map(), *views], strict=True):
         small = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"), int)
         assert small.shape[0] <= 320
         assert small.shape[1] <= 320
         assert np.abs(small - image.pixels).mean() < 6
-    big = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
-    assert Image.open(io.BytesIO(base64.b64decode(big.thumbnail().partition(",")[2]))).size == (
-        320,
-        240,
-    )
+    large = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
+    data = base64.b64decode(large.thumbnail().partition(",")[2])
+    assert Image.open(io.BytesIO(data)).size == (320, 240)
 
 
 def test_run_display_shows_labelled_scores(page, tmp_path, run):
     html = run._repr_html_()
-    parsed(html)
-    shown_in(page, tmp_path, html)
+    parse_tags(html)
+    open_html(page, tmp_path, html)
     text = page.inner_text("body")
     for name, result in run.results["types"].items():
         row = page.locator("tr", has_text=name).inner_text()
@@ -129,22 +121,22 @@ def test_run_display_shows_labelled_scores(page, tmp_path, run):
 
 
 def test_intervals_are_shown_with_enough_scenes(tmp_path):
-    questions = in_rooms(make_questions(tmp_path, 6), 6)
-    runs = [play(tmp_path, questions, walking(6, turns), max_turns=4)[0] for turns in (1, 2)]
-    one, other = map(render_agent.load_run, runs)
-    low, high = one.results["intervals"]["micro"]
-    assert f"<td>{low:.1f} … {high:.1f}</td>" in one._repr_html_()
-    compared = one.compare(other)
-    low, high = compared.found["differences"]["micro"]["interval"]
-    assert f"<td>{low:.1f} … {high:.1f}</td>" in compared._repr_html_()
+    questions = spread_over_rooms(make_questions(tmp_path, 6), 6)
+    runs = [play(tmp_path, questions, walking_engine(6, turns), max_turns=4)[0] for turns in (1, 2)]
+    first, second = map(render_agent.load_run, runs)
+    low, high = first.results["intervals"]["micro"]
+    assert f"<td>{low:.1f} … {high:.1f}</td>" in first._repr_html_()
+    comparison = first.compare(second)
+    low, high = comparison.found["differences"]["micro"]["interval"]
+    assert f"<td>{low:.1f} … {high:.1f}</td>" in comparison._repr_html_()
 
 
 def test_comparison_display_shows_differences(page, tmp_path, run):
-    compared = run.compare(run)
-    html = compared._repr_html_()
-    parsed(html)
-    shown_in(page, tmp_path, html)
-    assert compared.found["verdict"] in page.inner_text("body")
+    comparison = run.compare(run)
+    html = comparison._repr_html_()
+    parse_tags(html)
+    open_html(page, tmp_path, html)
+    assert comparison.found["verdict"] in page.inner_text("body")
     assert "same options" in page.inner_text("body")
     row = page.locator("tr", has_text="micro").locator("td").all_inner_texts()
     assert row[:3] == [f"{run.results['micro']:.1f}", f"{run.results['micro']:.1f}", "0.0"]
@@ -157,12 +149,12 @@ def test_scene_display_shows_the_map():
 
 def test_ipython_displays_images_and_html(run):
     formatters = pytest.importorskip("IPython.core.formatters")
-    shown = formatters.DisplayFormatter()
+    formatter = formatters.DisplayFormatter()
     view = run.dialogue(0).views[0]
-    data, _ = shown.format(view)
+    data, _ = formatter.format(view)
     assert data["image/png"] == view.png()
     assert data["text/plain"] == repr(view)
     for entry in (run, run.dialogue(0), run.compare(run)):
-        data, _ = shown.format(entry)
+        data, _ = formatter.format(entry)
         assert data["text/html"] == entry._repr_html_()
         assert data["text/plain"] == repr(entry)

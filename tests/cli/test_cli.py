@@ -1,3 +1,5 @@
+"""Options, usage errors and exit codes of the command line."""
+
 import importlib.util
 import os
 import signal
@@ -13,9 +15,6 @@ from render_agent.cli.commands import run as commands
 from render_agent.options import RunConfig
 from render_agent.runs.read import NO_RUNS
 
-ROOM = TREE / "scenes" / "room01.ply"
-
-
 SCAN = str(TREE / "scenes" / "room01.ply")
 
 
@@ -23,32 +22,31 @@ SCAN = str(TREE / "scenes" / "room01.ply")
 def call(type_in, monkeypatch, tmp_path):
     """Call the program with environment variables; return exit code, standard output and standard error."""
 
-    def called(*arguments, **environment):
-        monkeypatch.setattr(
-            sys, "stdout", sys.stdout
-        )  # the program replaces it after a broken pipe
+    def call_program(*arguments, **environment):
+        # The program replaces standard output after a broken pipe.
+        monkeypatch.setattr(sys, "stdout", sys.stdout)
         for name, value in environment.items():
             monkeypatch.setenv(f"RENDER_AGENT_{name}", value)
         return type_in(*arguments, folder=tmp_path)
 
-    return called
+    return call_program
 
 
 @pytest.fixture
-def resolved(monkeypatch, call):
+def resolve(monkeypatch, call):
     """Resolve the options of a run without running it."""
     configs = []
     monkeypatch.setattr(commands, "new_run", lambda config: configs.append(config) or 0)
 
-    def resolve(*arguments, **environment):
+    def resolve_options(*arguments, **environment):
         code, _, errors = call(*arguments, **environment)
         assert (code, len(configs)) == (0, 1), errors
         return configs.pop()
 
-    return resolve
+    return resolve_options
 
 
-def refused(code, output, errors):
+def usage_error(code, output, errors):
     """Assert that a usage error of one sentence was printed, and return the sentence."""
     assert (code, output) == (2, "")
     assert "Traceback" not in errors
@@ -57,31 +55,31 @@ def refused(code, output, errors):
     return sentence
 
 
-def test_defaults_match_the_configuration(resolved):
-    assert resolved("--batch") == RunConfig(batch=True)
+def test_defaults_match_the_configuration(resolve):
+    assert resolve("--batch") == RunConfig(batch=True)
 
 
-def test_precedence_of_flag_environment_file_and_default(resolved, tmp_path):
+def test_precedence_of_flag_environment_file_and_default(resolve, tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("max_turns: 5\nseed: 4\nfinish-together: 2\n")
-    from_file = resolved("--batch", "--config", file)
+    from_file = resolve("--batch", "--config", file)
     assert (from_file.max_turns, from_file.seed, from_file.finish_together) == (5, 4, 2)
-    mixed = resolved(
+    mixed = resolve(
         "--batch", "--config", file, "--finish-together", "7", MAX_TURNS="3", FINISH_TOGETHER="6"
     )
     assert (mixed.max_turns, mixed.seed, mixed.finish_together) == (3, 4, 7)
 
 
-def test_config_file_can_be_named_in_the_environment(resolved, tmp_path):
+def test_config_file_can_be_named_in_the_environment(resolve, tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("batch: true\nimage_size: [320, 240]\nkinds: [top, ego]\ntype: a\nid: [1, 2]\n")
-    config = resolved(CONFIG=str(file))
+    config = resolve(CONFIG=str(file))
     assert (config.batch, config.image_size, config.kinds) == (True, (320, 240), ("top", "ego"))
     assert (config.type, config.id) == (("a",), ("1", "2"))
 
 
-def test_options_can_be_set_in_the_environment(resolved):
-    config = resolved(
+def test_options_can_be_set_in_the_environment(resolve):
+    config = resolve(
         PLY="x.ply", QUESTION="Where?", OPTION="A. to the left;B. to the right", IMAGE_SIZE="64x48",
         KINDS="top, ego", BATCH_SIZE="auto", QUIET="1", TEMPERATURE="0.5",
     )  # fmt: skip
@@ -91,9 +89,9 @@ def test_options_can_be_set_in_the_environment(resolved):
     )  # fmt: skip
 
 
-def test_repeated_options(resolved):
-    assert resolved("--batch", "--type", "a", "--type", "b").type == ("a", "b")
-    assert resolved("--batch", "--view-types", "top,ego,top").kinds == ("top", "ego")
+def test_repeated_options(resolve):
+    assert resolve("--batch", "--type", "a", "--type", "b").type == ("a", "b")
+    assert resolve("--batch", "--view-types", "top,ego,top").kinds == ("top", "ego")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,9 @@ def test_repeated_options(resolved):
         (["--batch", "--field-of-view", "180"], "--field-of-view"),
         (["--batch", "--image-size", "640"], "'640'"),
         (["--batch", "--image-size", "9x9"], "32 to 4096"),
-        (["--batch", "--view-types", "ego,side"], "'side' is unknown"),
+        (["--batch", "--view-types", "ego,side"], "'side'"),
+        (["--batch", "--views", "nowhere"], "'nowhere'"),
+        (["--batch", "--limit", "0"], "--limit"),
         (["--batch", "--engine", "transfomers"], "'transformers'"),
         (["--batch", "--config", "missing.yaml"], "--config missing.yaml"),
         (["--nothing"], "--nothing"),
@@ -120,7 +120,7 @@ def test_repeated_options(resolved):
     ],
 )  # fmt: skip
 def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence):
-    assert sentence in refused(*call(*arguments))
+    assert sentence in usage_error(*call(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence)
         ("max_turn: 1", "'max_turns'"),
         ("max_turns: 3.7", "max_turns of --config"),
         ("max_turns: true", "max_turns of --config"),
-        ("kinds: [1]", "'1' is unknown"),
+        ("kinds: [1]", "'1'"),
         ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "wrong.yaml"),
@@ -137,19 +137,19 @@ def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence)
 )
 def test_invalid_config_file_is_a_usage_error(call, tmp_path, content, sentence):
     (tmp_path / "wrong.yaml").write_text(content)
-    assert sentence in refused(*call("--batch", "--config", "wrong.yaml"))
+    assert sentence in usage_error(*call("--batch", "--config", "wrong.yaml"))
 
 
 @pytest.mark.parametrize(("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps")])
 def test_invalid_environment_is_a_usage_error(call, name, value):
-    assert f"RENDER_AGENT_{name}" in refused(*call("--seed", "1", **{name: value}))
+    assert f"RENDER_AGENT_{name}" in usage_error(*call("--seed", "1", **{name: value}))
 
 
 def test_misspelt_environment_variable_is_reported(call):
     assert call(API_KEY="k", TEST_DATA="there", LS_OUTPUT="x")[0] == 0
-    sentence = refused(*call("--seed", "1", MAX_TURNZ="3"))
-    assert "RENDER_AGENT_MAX_TURNZ is not an option" in sentence
-    assert "RENDER_AGENT_MAX_TURNS?" in sentence
+    sentence = usage_error(*call("--seed", "1", MAX_TURNZ="3"))
+    assert "RENDER_AGENT_MAX_TURNZ" in sentence
+    assert "RENDER_AGENT_MAX_TURNS" in sentence
 
 
 def test_without_arguments_the_help_is_shown(call):
@@ -162,25 +162,16 @@ def test_without_arguments_the_help_is_shown(call):
     ("words", "sentence"),
     [
         (["batch"], "'batch'"),
-        (["reprot"], "did you mean 'report'?"),
+        (["reprot"], "'report'"),
         (["report", "recent", "--batch-size", "3"], "--batch-size"),
         (["ls", "--config", "c.yaml"], "--config"),
-        (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
-        (
-            "--batch --benchmark rooms --model small --engine-option quantization=int4".split(),
-            "4bit, 8bit",
-        ),
-        (
-            ["--batch", "--benchmark", "rooms", "--limit", "few"],
-            "'--limit': 'few'",
-        ),
-        (
-            ["audit", "rooms", "--folds", "1"],
-            "'--folds': 1",
-        ),
+        (["--ply", "scan.ply", "--question", "?", "--option", "left"], "--option"),
+        ("--batch --benchmark rooms --model small --engine-option quantization=int4".split(), "4bit, 8bit"),
+        (["--batch", "--benchmark", "rooms", "--limit", "few"], "'--limit': 'few'"),
+        (["audit", "rooms", "--folds", "1"], "'--folds': 1"),
         (["show", "--turn"], "--turn"),
     ],
-)
+)  # fmt: skip
 def test_invalid_arguments_are_refused_with_a_suggestion(call, tmp_path, words, sentence):
     (tmp_path / "scan.ply").touch()
     code, output, errors = call(*words)
@@ -216,12 +207,11 @@ def test_unwritable_output_is_reported_first(call, tmp_path, words):
     ("words", "sentence"),
     [
         (["--devices", "cpu,cuda:77"], "--devices cuda:77"),
-        (["--devices", "foo"], "--devices foo does not exist"),
-        (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
-        (
-            ["--engine-option", "attn_implementation=flash_attention_2"],
-            "needs the module flash_attn",
-        ),
+        (["--devices", "foo"], "--devices foo"),
+        (["--device", "cuda:99"], "cuda:99"),
+        (["--renderer", "missing"], "'missing'"),
+        (["--engine-option", "quantization=4bit"], "bitsandbytes"),
+        (["--engine-option", "attn_implementation=flash_attention_2"], "flash_attn"),
     ],
 )
 def test_missing_requirements_are_reported_before_the_run_starts(
@@ -233,29 +223,30 @@ def test_missing_requirements_are_reported_before_the_run_starts(
         lambda name: None if name in ("bitsandbytes", "flash_attn") else find(name),
     )
     code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)
-    assert code == 1
+    assert code == (2 if "--renderer" in words else 1)
     assert sentence in errors
     assert not (tmp_path / "experiment_logs").exists()
 
 
-@pytest.mark.parametrize("how", ["before", "environment", "file", "after"])
-def test_runs_folder_can_be_set_in_every_way(call, tmp_path, how):
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["--output", "elsewhere", "ls"], {}),
+        (["ls", "--output", "elsewhere"], {}),
+        (["--config", "options.yaml", "ls"], {}),
+        (["ls"], {"OUTPUT": "elsewhere"}),
+    ],
+)
+def test_runs_folder_can_be_set_by_flag_file_and_environment(call, tmp_path, words, environment):
     (tmp_path / "options.yaml").write_text("output: elsewhere\n")
-    ways = {
-        "before": ["--output", "elsewhere", "ls"],
-        "environment": ["ls"],
-        "file": ["--config", "options.yaml", "ls"],
-        "after": ["ls", "--output", "elsewhere"],
-    }
-    options = {"OUTPUT": "elsewhere"} if how == "environment" else {}
-    assert call(*ways[how], **options)[:2] == (0, f"no runs in elsewhere. {NO_RUNS}\n")
+    assert call(*words, **environment)[:2] == (0, f"no runs in elsewhere. {NO_RUNS}\n")
 
 
-def test_runs_folder_is_not_the_destination(call, tmp_path):
+def test_runs_folder_is_not_the_destination_of_other_commands(call, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     elsewhere = {"OUTPUT": "elsewhere", "QUESTIONS": "test.jsonl"}
     code, _, errors = call("train-verifier", "recent", "--output", "head", **elsewhere)
-    assert (code, "no runs in elsewhere" in errors) == (1, True)
+    assert (code, "elsewhere" in errors) == (1, True)
     for words in (["train-verifier", "recent"], ["make-rooms"]):
         code, _, errors = call(*words)
         assert (code, "'--to'" in errors) == (2, True)
@@ -277,8 +268,8 @@ def test_missing_required_option_is_reported_in_one_line(call):
         (("--max-turns", "3", "ask", SCAN, "?"), ("ask", SCAN, "?", "--max-turns", "3")),
     ],
 )  # fmt: skip
-def test_run_and_ask_are_synonyms(resolved, words, same):
-    assert resolved(*words, "--engine", "scripted") == resolved(*same, "--engine", "scripted")
+def test_run_and_ask_are_synonyms(resolve, words, same):
+    assert resolve(*words, "--engine", "scripted") == resolve(*same, "--engine", "scripted")
 
 
 @pytest.mark.parametrize("content", [b"hello", b"ply\nformat"])
@@ -287,20 +278,6 @@ def test_unreadable_scan_leaves_no_run_folder(call, tmp_path, content):
     code, _, errors = call("--ply", "scan.ply", "--question", "?", "--engine", "scripted")
     assert code == 1
     assert "scan.ply" in errors
-    assert not (tmp_path / "experiment_logs").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--device", "cuda:99", "--model", "small"], "CUDA devices"),
-        (["--renderer", "gone"], "'gone'"),
-    ],
-)
-def test_missing_hardware_leaves_no_run_folder(call, tmp_path, options, reason):
-    code, _, errors = call("--batch", "--benchmark", "rooms", *options)
-    assert code in (1, 2)
-    assert reason in errors
     assert not (tmp_path / "experiment_logs").exists()
 
 
@@ -323,10 +300,10 @@ def test_help_loads_no_heavy_library():
         "try:\n    c.main()\n"
         "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=TREE, check=True
     )
-    loaded = set(ran.stderr.split())
+    loaded = set(process.stderr.split())
     heavy = {"numpy", "scipy", "numba", "torch", "transformers", "open3d", "trimesh", "pyrender", "PIL", "OpenGL",
              "yaml", "matplotlib", "pandas", "msgspec"}  # fmt: skip
     assert "click" in loaded
@@ -347,7 +324,7 @@ def test_missing_run_is_one_sentence_with_exit_code_1(call, tmp_path):
         ["--ply", "none.ply", "--question", "?"],
         ["--continue", "recent"],
         ["show", "recent"],
-        ["show"],  # the newest run, like all that follow
+        ["show"],  # of the newest run, as below
         ["compare", "recent", "--power", "3"],
         ["export", "--format", "messages", "--to", "x.jsonl"],
     ):
@@ -362,16 +339,11 @@ def test_python_m_is_the_same_program(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RENDER_AGENT_")}
     command = [sys.executable, "-m", "render_agent", "--batch", "--ply", "x.ply"]
     path = os.pathsep.join(filter(None, [str(TREE), environment.get("PYTHONPATH", "")]))
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": path},
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: ")
+    process = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={**environment, "PYTHONPATH": path}
+    )  # fmt: skip
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("error: ")
 
 
 @pytest.mark.parametrize(
@@ -393,12 +365,12 @@ def test_signal_swallowed_by_an_import_still_ends_the_run(tmp_path, number, code
         "    return Done()\n"
     )
     options = "--batch --benchmark rooms --limit 1 --engine scripted --model policy.py".split()
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "render_agent", *options],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(TREE)},
     )  # fmt: skip
-    assert ran.returncode == code, ran.stderr
-    assert "Resume with: " in ran.stderr
+    assert process.returncode == code, process.stderr
+    assert "--continue" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -415,7 +387,7 @@ def test_exit_codes(call, monkeypatch, raised, code):
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-2", "1.5", ""])
-def test_invalid_thread_counts_are_refused_in_one_sentence(value, type_in, tmp_path, monkeypatch):
+def test_invalid_thread_count_is_refused_in_one_sentence(value, type_in, tmp_path, monkeypatch):
     """Regression test: numba printed a traceback, also in every child process."""
     monkeypatch.setenv("NUMBA_NUM_THREADS", value)
     code, out, err = type_in("ls", folder=tmp_path)

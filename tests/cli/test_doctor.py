@@ -1,4 +1,4 @@
-"""Checks of the doctor, and its robustness against crashes."""
+"""The checks of `render-agent doctor`, and its robustness against crashes."""
 
 import json
 import subprocess
@@ -18,29 +18,25 @@ from render_agent.engines.transformers.model.load import open_model
 from render_agent.util import system_libraries
 
 
-def only(findings, name):
+def find(findings, name):
+    """Return the only finding with this name."""
     (result,) = [finding for finding in findings if finding.name == name]
     return result
 
 
 @pytest.mark.parametrize(
-    ("call", "seconds", "said", "explained"),
+    ("call", "seconds", "reason", "is_explained"),
     [
         (("os", "abort"), 60, "signal 6", False),
         (("subprocess", "getoutput", "sleep 100"), 1, "1 seconds", False),
         (("os", "listdir", "/no/such/folder"), 60, "'/no/such/folder'", False),
-        (
-            ("render_agent.cli.commands.doctor.renderers", "draw_once", "crayon"),
-            60,
-            "'crayon'",
-            True,
-        ),
+        ((renderers.__name__, "draw_once", "crayon"), 60, "'crayon'", True),
     ],
 )
-def test_failed_probe_reports_the_reason(call, seconds, said, explained):
-    answer = run_probe(*call, seconds=seconds)
-    assert said in answer.error
-    assert bool(answer.explained) == explained
+def test_failed_probe_reports_the_reason(call, seconds, reason, is_explained):
+    result = run_probe(*call, seconds=seconds)
+    assert reason in result.error
+    assert bool(result.explained) == is_explained
 
 
 def test_default_renderer_reproduces_colours():
@@ -62,26 +58,26 @@ def test_optional_renderer_does_not_prevent_runs(monkeypatch):
 def test_missing_model_suggests_an_alternative(monkeypatch):
     monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult(error="no torch"))
     result = list(engines.engine_checks({"model": "nobody/nothing"}))
-    model = only(result, "model")
+    model = find(result, "model")
     assert not model.works
     assert "--engine scripted" in model.detail
-    assert only(result, "bundled model").works
-    assert only(result, "transformers").remedy
+    assert find(result, "bundled model").works
+    assert find(result, "transformers").remedy
 
 
 def test_missing_libraries_name_their_packages(monkeypatch):
     library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
     monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
     assert system_libraries.missing_libraries()[0] == library
-    result = only(machine.machine_checks(Path()), "system libraries")
+    result = find(machine.machine_checks(Path()), "system libraries")
     assert not result.works
     assert not result.prevents
-    assert "libnone.so.7 is missing" in result.detail
+    assert "libnone.so.7" in result.detail
     assert result.remedy.startswith("sudo apt-get install libnone7")
 
 
-def test_unwritable_output_prevents_runs(tmp_path):
-    result = only(machine.machine_checks(tmp_path / "not" / "there" / "yet"), "disk")
+def test_disk_of_a_missing_output_folder_is_checked(tmp_path):
+    result = find(machine.machine_checks(tmp_path / "not" / "there" / "yet"), "disk")
     assert result.works
     assert str(tmp_path) in result.detail
 
@@ -89,19 +85,19 @@ def test_unwritable_output_prevents_runs(tmp_path):
 def test_missing_required_package_prevents_runs(monkeypatch):
     assert machine._packages("").works
     monkeypatch.setattr(machine, "_version", lambda package: None)
-    for extra, named, prevents in (("report", "matplotlib", False), ("", "numpy", True)):
+    for extra, package, prevents in (("report", "matplotlib", False), ("", "numpy", True)):
         result = machine._packages(extra)
         assert not result.works
         assert result.prevents == prevents
-        assert named in result.detail
+        assert package in result.detail
 
 
 def test_bundled_rooms_are_complete():
-    result = only(data.data_checks({}), "bundled rooms")
+    result = find(data.data_checks({}), "bundled rooms")
     assert result.works, result.detail
 
 
-def test_missing_bundled_rooms_prevent_runs(tmp_path, monkeypatch, capsys):
+def test_missing_bundled_rooms_are_restored_by_the_doctor(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.tasks.rooms.BUNDLED", tmp_path)
     for part, check in (
         (renderers, "renderer_checks"),
@@ -135,37 +131,33 @@ def test_scans_are_counted_in_the_given_folders(tmp_path):
     scan.touch()
     options = {"questions": str(questions), "scannet": (str(tmp_path / "scannet"),)}
     result = list(data.data_checks(options))
-    assert only(result, "VSI-Bench").detail == "3 questions"
-    assert only(result, "scannet").detail.startswith("1 of 2 scans found")
-    assert not only(result, "scannet").works
-    assert "RENDER_AGENT_ARKITSCENES" in only(result, "arkitscenes").remedy
+    assert find(result, "VSI-Bench").detail == "3 questions"
+    assert find(result, "scannet").detail.startswith("1 of 2 scans found")
+    assert not find(result, "scannet").works
+    assert "RENDER_AGENT_ARKITSCENES" in find(result, "arkitscenes").remedy
 
 
 @pytest.mark.slow
 def test_all_checks_as_json():
     command = [sys.executable, "-m", "render_agent", "doctor", "--json"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    output = json.loads(asked.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    output = json.loads(process.stdout)
     assert output["ready"] is True
-    assert asked.returncode == 0
+    assert process.returncode == 0
     works = {finding["name"]: finding["works"] for finding in output["findings"]}
-    assert works["Python"]
-    assert works["rasteriser"]
-    assert works["scripted"]
-    assert works["transformers"]
-    assert works["bundled rooms"]
+    for name in ("Python", "rasteriser", "scripted", "transformers", "bundled rooms"):
+        assert works[name]
     assert {"model", "memory", "disk", "system libraries", "VSI-Bench"} <= works.keys()
-    assert "Traceback" not in asked.stdout + asked.stderr
+    assert "Traceback" not in process.stdout + process.stderr
 
 
 def test_annotations_are_counted_in_the_given_folder(tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     options = {"questions": str(folder / "test.jsonl"), "annotations": str(folder)}
-    result = only(data.data_checks(options), "annotations")
+    result = find(data.data_checks(options), "annotations")
     assert result.works
-    assert result.detail.startswith("288 of 288 scenes are annotated in")
-    none = only(data.data_checks(options | {"annotations": str(tmp_path)}), "annotations")
-    assert not none.works
+    assert result.detail.startswith("288 of 288 ")
+    assert not find(data.data_checks(options | {"annotations": str(tmp_path)}), "annotations").works
 
 
 def test_probe_of_a_correct_model():
@@ -173,29 +165,27 @@ def test_probe_of_a_correct_model():
     assert result["batch"] is None
     assert result["reuse"] is None
     assert result["reproducible"] is None
-    told = engines.probe_check("small", result)
-    assert told.works
-    assert "batch = single, reuse = recompute" in told.detail
-    assert "--reproducible on" in told.detail
+    finding = engines.probe_check("small", result)
+    assert finding.works
+    assert "--reproducible on" in finding.detail
 
 
-def test_probe_detects_that_the_composition_of_a_batch_changes_results(monkeypatch):
+def test_probe_detects_results_that_depend_on_batch_composition(monkeypatch):
     """The run works, but `--reproducible on` would be refused."""
     linear = functional.linear
 
-    def shape_dependent(given, weight, bias=None):
-        return linear(given, weight, bias) * (1 + given.numel() % 61 * 1e-6)
+    def shape_dependent(inputs, weight, bias=None):
+        return linear(inputs, weight, bias) * (1 + inputs.numel() % 61 * 1e-6)
 
     monkeypatch.setattr(FixedShapes, "sizes", lambda self, *sizes: sizes)
     loaded = open_model(str(small_model()), device="cpu", dtype="float32")
     monkeypatch.setattr(functional, "linear", shape_dependent)
-    why = model_probe._why_not_reproducible(loaded)
-    assert "does not hold on cpu" in why
-    told = engines.probe_check(
-        "small", {"batch": None, "reuse": None, "reproducible": why, "seconds": 1.0}
-    )
-    assert told.works
-    assert why in told.detail
+    reason = model_probe._why_not_reproducible(loaded)
+    assert "cpu" in reason
+    result = {"batch": None, "reuse": None, "reproducible": reason, "seconds": 1.0}
+    finding = engines.probe_check("small", result)
+    assert finding.works
+    assert reason in finding.detail
 
 
 def test_probe_detects_batch_differences(monkeypatch):

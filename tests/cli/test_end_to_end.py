@@ -18,6 +18,7 @@ from render_agent.runs.read import list_runs
 from render_agent.tasks.rooms import BUNDLED
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")
+ROOMS = ("--batch", "--benchmark", "rooms")
 
 
 def command(*arguments):
@@ -33,7 +34,7 @@ def start_process(*arguments, folder):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
+def test_batch_over_the_bundled_rooms_is_run_shown_and_reported(type_in, tmp_path):
     code, out, err = type_in(
         "--batch", "--benchmark", "rooms", "--limit", 3, *QUICK, folder=tmp_path
     )
@@ -90,8 +91,8 @@ def test_json_is_the_only_standard_output(tmp_path):
 )
 def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
     ply = test_data("scenes", scan)
-    asked = ("--ply", ply, "--question", "How many chairs are in this house?")
-    code, _, err = type_in(*asked, *QUICK, folder=tmp_path)
+    question = ("--ply", ply, "--question", "How many chairs are in this house?")
+    code, _, err = type_in(*question, *QUICK, folder=tmp_path)
     assert code == 0
     assert "answer: " in err
     (run,) = list_runs(tmp_path / "experiment_logs")
@@ -118,7 +119,7 @@ def test_stopped_run_prints_the_command_that_resumes_it(type_in, tmp_path, numbe
         "class Held:\n"
         "    replies = 0\n"
         "    def reply(self, request):\n"
-        "        self.replies += 1  # the third is held: by then there are turns\n"
+        "        self.replies += 1  # the third reply waits, when there are turns already\n"
         "        while self.replies == 3 and not Path(os.environ.get('HELD_UNTIL', '.')).exists():\n"
         "            time.sleep(0.05)\n"
         '        return \'{"answer": "A", "done": true}\' if request.turn else \'{"view": "top"}\'\n'
@@ -165,38 +166,32 @@ def test_failed_question_gives_exit_code_1_and_no_score(type_in, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "named"),
     [
-        (
-            ("--batch", "--benchmark", "rooms", "--model", "no/such"),
-            1,
-            f"or use {suggest_models()}",
-        ),
-        (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
-        (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
-        (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),
-        (("--ply", "no.ply", "--question", "?", *QUICK), 1, "no.ply"),
-        (("--batch", "--benchmark", "rooms", "--base-url", "http://h:1/v1"), 2, "--engine openai"),
-        (("--ply", 300 * "a" + ".ply", "--question", "?", *QUICK), 1, "the name is too long"),
-        (("--batch", "--benchmark", "rooms", "--model", 300 * "a"), 1, "the name is too long"),
-        (("--batch", "--benchmark", "rooms", "--model", "~no-user/x"), 1, "unknown user"),
-        (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
-        (("--batch", "--benchmark", ".", *QUICK), 1, "is a folder"),
-        (("--batch", "--benchmark", "rooms", *QUICK, "--model", "explorr"), 1, "'explorer'"),
+        ((*ROOMS, "--model", "no/such"), 1, suggest_models()),
+        ((*ROOMS, "--model", "."), 1, "--engine scripted"),
+        ((*ROOMS, *QUICK, "--model", "no"), 1, "explorer, random"),
+        ((*ROOMS, *QUICK, "--model", "explorr"), 1, "'explorer'"),
+        ((*ROOMS, "--model", 300 * "a"), 1, "too long"),
+        ((*ROOMS, "--model", "~no-user/x"), 1, "no-user"),
+        ((*ROOMS, "--base-url", "http://h:1/v1"), 2, "--engine openai"),
+        ((*ROOMS, *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
+        (("--batch", "--benchmark", ".", *QUICK), 1, "folder"),
+        (("--ply", 300 * "a" + ".ply", "--question", "?", *QUICK), 1, "too long"),
     ],
 )
-def test_invalid_run_is_refused_without_a_run_folder(type_in, tmp_path, arguments, code, said):
-    got, out, err = type_in(*arguments, folder=tmp_path)
-    assert (got, out) == (code, "")
-    assert said in err
+def test_invalid_run_is_refused_without_a_run_folder(type_in, tmp_path, arguments, code, named):
+    exit_code, out, err = type_in(*arguments, folder=tmp_path)
+    assert (exit_code, out) == (code, "")
+    assert named in err
     assert not list(tmp_path.glob("experiment_logs/*/config.json"))
 
 
 @pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
 def test_selection_options_are_refused_with_ply(type_in, tmp_path, flag):
-    one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
-    got, _, err = type_in(*one, folder=tmp_path)
-    assert got == 2
+    question = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
+    code, _, err = type_in(*question, folder=tmp_path)
+    assert code == 2
     assert f"--{flag}" in err
     assert "--ply" in err
 
@@ -210,11 +205,11 @@ def test_ask_refuses_and_hides_benchmark_options(type_in, tmp_path, words):
     assert "--unit" in out
 
 
-def test_idle_environment_options_are_accepted(type_in, tmp_path, monkeypatch):
+def test_environment_options_that_do_not_apply_are_ignored(type_in, tmp_path, monkeypatch):
     make_questions(tmp_path)
     monkeypatch.setenv("RENDER_AGENT_LIMIT", "2")
-    one = ("--ply", "room.ply", "--question", "?", *QUICK, "--dry-run")
-    assert type_in(*one, folder=tmp_path)[0] == 0
+    question = ("--ply", "room.ply", "--question", "?", *QUICK, "--dry-run")
+    assert type_in(*question, folder=tmp_path)[0] == 0
 
 
 def test_environment_applies_to_commands_and_resuming(type_in, tmp_path, monkeypatch):
@@ -222,10 +217,10 @@ def test_environment_applies_to_commands_and_resuming(type_in, tmp_path, monkeyp
     assert type_in("ls", folder=tmp_path)[:2] == (0, "[]\n")
     monkeypatch.setenv("RENDER_AGENT_CONTINUE", "nothere")
     code, _, err = type_in(folder=tmp_path)
-    assert (code, "there is no run 'nothere'" in err) == (1, True)
+    assert (code, "'nothere'" in err) == (1, True)
 
 
-def test_command_flags_are_not_run_options(type_in, tmp_path, monkeypatch):
+def test_environment_sets_no_command_flag_of_the_same_name(type_in, tmp_path, monkeypatch):
     monkeypatch.setenv("RENDER_AGENT_PROBE", "map")
     assert type_in("doctor", "--help", folder=tmp_path)[0] == 0
 
@@ -235,13 +230,13 @@ def test_dry_run_shows_the_first_prompt_and_writes_nothing(type_in, tmp_path):
         *("--batch", "--benchmark", "rooms", "--dry-run", "--json", *QUICK), folder=tmp_path
     )
     assert code == 0
-    shown = json.loads(out)
-    assert shown["questions"] == sum(shown["types"].values()) >= 100
-    system, user = shown["messages"]
+    plan = json.loads(out)
+    assert plan["questions"] == sum(plan["types"].values()) >= 100
+    system, user = plan["messages"]
     assert system["role"] == "system"
     files = [piece["image"] for piece in user["content"] if piece["type"] == "image"]
     assert len(files) == 2
-    assert all((Path(shown["pictures"]) / file).is_file() for file in files)
+    assert all((Path(plan["pictures"]) / file).is_file() for file in files)
     assert not (tmp_path / "experiment_logs").exists()
 
 
@@ -250,13 +245,12 @@ def test_options_that_affect_results_are_refused_when_resuming(type_in, tmp_path
     type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
     code, _, err = type_in("--continue", "recent", "--max-turns", 3, folder=tmp_path)
     assert code == 2
-    assert "--max-turns cannot change" in err
+    assert "--max-turns" in err
     code, _, _ = type_in("--continue", "recent", "--batch-size", 3, folder=tmp_path)
     assert code == 0
 
 
-def test_start_outside_the_scan_is_moved_and_said_on_the_terminal(type_in, tmp_path):
-    """The same for --batch and --ply."""
+def test_start_outside_the_scan_is_moved_and_noted(type_in, tmp_path):
     scan = BUNDLED / "room00.ply"
     batch = ("--batch", "--benchmark", "rooms", "--scene", "room00", "--limit", 2)
     for run in (batch, ("--ply", scan, "--question", "How many chairs?")):

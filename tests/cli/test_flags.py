@@ -49,31 +49,32 @@ def test_empty_file_has_no_options(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "named"),
+    ("content", "reason"),
     [
         ("nothing: 1", "'nothing'"),
-        ("max_turns", "must contain options"),
-        ("max_turns: 9\n\tseed: 1", r"line 2"),
-        ("? [a]\n: b", "is not YAML"),
+        ("max_turns", "options"),
+        ("max_turns: 9\n\tseed: 1", "line 2"),
+        ("? [a]\n: b", "YAML"),
         ("max_turns: [1]", "max_turns"),
         ("max_turns: {a: 1}", "max_turns"),
         ("start: 2020-01-01", "start"),
         ("type: [[a]]", "type"),
     ],
 )
-def test_invalid_file_is_refused(tmp_path, content, named):
-    with pytest.raises(UsageError, match=named):
+def test_invalid_file_is_refused(tmp_path, content, reason):
+    with pytest.raises(UsageError, match=reason):
         options_of_file(write_file(tmp_path, content))
 
 
 def test_unreadable_file_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"cannot read .* No such file"):
-        options_of_file(str(tmp_path / "none.yaml"))
-    with pytest.raises(UsageError, match=r"cannot read .* Is a directory"):
-        options_of_file(str(tmp_path))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(UsageError, match="is not YAML"):
-        options_of_file(str(tmp_path / "bytes.yaml"))
+    for path, reason in (
+        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "bytes.yaml", "YAML"),
+    ):
+        with pytest.raises(UsageError, match=rf"{path}.*{reason}"):
+            options_of_file(str(path))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -84,7 +85,7 @@ def test_flag_defaults_match_declarations(name):
 
 
 @pytest.mark.parametrize(
-    ("typed", "value"),
+    ("words", "value"),
     [
         (["--view-types", "top,ego"], {"kinds": "top,ego"}),
         (["--scene", "a", "--scene", "b"], {"scene": ["a", "b"]}),
@@ -95,19 +96,7 @@ def test_flag_defaults_match_declarations(name):
         (["--views", "tour"], {"views": "tour"}),
     ],
 )
-def test_flags_are_parsed_like_keywords(typed, value):
+def test_flags_are_parsed_like_keywords(words, value):
     names, settings = declaration(OPTIONS[next(iter(value))])
-    context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", typed)
+    context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", words)
     assert context.params == parse_options(value)
-
-
-@pytest.mark.parametrize(
-    ("option", "typed"),
-    [("views", "nowhere"), ("engine", "trasformers"), ("kinds", "side"), ("limit", "0")],
-)
-def test_invalid_flag_values_are_refused(option, typed):
-    names, settings = declaration(OPTIONS[option])
-    command = click.Command("x", params=[click.Option(names, **settings)])
-    with pytest.raises(click.BadParameter) as refused:
-        command.make_context("x", [names[0], typed])
-    assert names[0] in refused.value.format_message()

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from conftest import test_data
 from factories import states
-from factories.replies import read, reply_schema
+from factories.replies import parse_reply, reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -177,7 +177,7 @@ def test_example_reply_is_valid(kinds):
     instructions = Prompt(9, 75.0, kinds).instructions
     shown = instructions[instructions.index("{") : instructions.index("}") + 1]
     jsonschema.validate(json.loads(shown), reply_schema(kinds))
-    assert read(shown, "letter", ("A. x", "B. y")) == Action(
+    assert parse_reply(shown, "letter", ("A. x", "B. y")) == Action(
         view=kinds[0], reasoning=json.loads(shown)["reasoning"]
     )
     for name in reply_schema(kinds)["properties"]:
@@ -300,7 +300,7 @@ VALID = some.fixed_dictionaries(
 @given(VALID, some.sampled_from(["letter", "number", "text"]))
 def test_replies_that_match_the_schema_are_parsed(reply, wanted):
     jsonschema.validate(reply, SCHEMA)
-    action = read(json.dumps(reply), wanted, ("A. left", "B. right"))
+    action = parse_reply(json.dumps(reply), wanted, ("A. left", "B. right"))
     if isinstance(action, Malformed):
         assert re.fullmatch(
             "it requests nothing.*|the answer .* is not valid: it must be .*",

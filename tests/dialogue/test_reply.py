@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import mostly_slow
 from factories import states
-from factories.replies import read
+from factories.replies import parse_reply
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -37,13 +37,13 @@ WANTED = some.sampled_from(["letter", "number", "text"])
 
 
 def asked(text, wanted="letter"):
-    action = read(text, wanted, OPTIONS)
+    action = parse_reply(text, wanted, OPTIONS)
     assert isinstance(action, Action), action
     return action
 
 
 def fault(text, wanted="letter", finish_reason="stop"):
-    malformed = read(text, wanted, OPTIONS, finish_reason=finish_reason)
+    malformed = parse_reply(text, wanted, OPTIONS, finish_reason=finish_reason)
     assert isinstance(malformed, Malformed), malformed
     return malformed.reason
 
@@ -207,7 +207,7 @@ def test_unreadable_answer_with_a_move_is_noted():
 
 @pytest.mark.parametrize("beside", ["", ', "forward_meters": 1', ', "view": "top"'])
 def test_unreadable_answer_with_done_is_malformed(beside):
-    malformed = read(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
+    malformed = parse_reply(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
     assert malformed == Malformed(
         'the answer "AB" is not valid: it must be one letter, A, B or C', "AB"
     )
@@ -240,7 +240,7 @@ def test_answer_text_and_canonical_answer(answer, wanted, canonical):
 
 def test_lone_surrogates_and_nuls_are_replaced():
     text = '{"reasoning": "\\ud800\\u0000", "answer": "\\udfff", "view": "\\ud800"}'
-    malformed = read(text, "letter", OPTIONS)
+    malformed = parse_reply(text, "letter", OPTIONS)
     assert "\ufffd" in malformed.reason
     encode_line(malformed).decode()
     assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
@@ -260,7 +260,7 @@ MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000,
 @pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::5]), ids=range(len(MEGABYTES)))
 def test_a_megabyte_of_any_text_is_parsed_quickly(text):
     for wanted in ("letter", "number", "text"):
-        assert read(text, wanted, OPTIONS)
+        assert parse_reply(text, wanted, OPTIONS)
 
 
 def test_a_megabyte_of_reasoning_is_parsed():
@@ -286,7 +286,7 @@ def test_any_reply_is_an_action_or_malformed(text, wanted):
 
 def check(text, wanted):
     """Parse a reply and assert the invariants of all replies."""
-    action = read(text, wanted, OPTIONS)
+    action = parse_reply(text, wanted, OPTIONS)
     if isinstance(action, Malformed):
         assert action.reason.strip()
     else:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from factories import TREE, states
-from factories.replies import read, reply_schema
+from factories.replies import parse_reply, reply_schema
 from factories.scans import as_scene, room
 from msgspec import structs
 
@@ -54,8 +54,8 @@ def test_moves_are_clamped_to_the_declared_limits():
 
 
 def test_new_field_is_parsed_requested_explained_and_described(new_field):
-    assert read('{"stride_meters": "-1.5 m"}') == Action(forward=-1.5)
-    assert "stride_meters must be a number" in read('{"stride_meters": "far"}').reason
+    assert parse_reply('{"stride_meters": "-1.5 m"}') == Action(forward=-1.5)
+    assert "stride_meters must be a number" in parse_reply('{"stride_meters": "far"}').reason
     assert reply_schema()["properties"]["stride_meters"]["maximum"] == 3
     assert "stride_meters" not in reply_schema(())["properties"]
     instructions = Prompt(9, 75.0).instructions
@@ -103,7 +103,7 @@ def test_docs_have_every_field():
     page = (TREE / "docs" / "reference" / "reply-protocol.md").read_text("utf-8")
     assert "<!-- generated: fields -->" in page
     example = json.loads(page.split("```json\n")[1].split("```")[0])
-    assert isinstance(read(json.dumps(example)), Action)
+    assert isinstance(parse_reply(json.dumps(example)), Action)
     explained = [f.name for fields, _ in ReplyForm(image_size=(9, 9)).meanings() for f in fields]
     assert explained == [field.name for field in FIELDS if field.name != "reasoning"]
     assert not [name for name in (*explained, "reasoning") if name not in page and name in example]
@@ -138,5 +138,5 @@ def test_example_reply_equals_the_default_action():
     """Sending back the example requests the default view and nothing else."""
     form = ReplyForm(image_size=(640, 480))
     example = {field.name: field.example(form) for field in form.requested_fields}
-    action = read(json.dumps(example), measures=True)
+    action = parse_reply(json.dumps(example), measures=True)
     assert structs.replace(action, reasoning="") == Action(view=KINDS[0])

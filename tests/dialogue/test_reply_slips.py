@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from factories.replies import read
+from factories.replies import parse_reply
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -14,13 +14,13 @@ OPTIONS = ("A. left", "B. right", "C. back")
 
 
 def action_of(text, wanted="letter", **more):
-    action = read(text, wanted, OPTIONS if wanted == "letter" else (), **more)
+    action = parse_reply(text, wanted, OPTIONS if wanted == "letter" else (), **more)
     assert isinstance(action, Action), action
     return action
 
 
 def reason_of(text, **more):
-    malformed = read(text, "letter", OPTIONS, **more)
+    malformed = parse_reply(text, "letter", OPTIONS, **more)
     assert isinstance(malformed, Malformed), malformed
     return malformed.reason
 
@@ -98,9 +98,11 @@ def test_valid_replies_are_not_repaired():
      '{"answer": "B", "done": tr', "<function=step><parameter=answer>B</parameter>"],
 )  # fmt: skip
 def test_truncated_reply_is_not_completed(text):
-    assert isinstance(read(text, "letter", OPTIONS, finish_reason="length"), Malformed)
+    assert isinstance(parse_reply(text, "letter", OPTIONS, finish_reason="length"), Malformed)
     assert (
-        read("{\"answer\": 'B',} and\n" + text, "letter", OPTIONS, finish_reason="length").answer
+        parse_reply(
+            "{\"answer\": 'B',} and\n" + text, "letter", OPTIONS, finish_reason="length"
+        ).answer
         == "B"
     )
 
@@ -110,7 +112,7 @@ def test_truncated_reply_is_not_completed(text):
     ['{"answer": "B', '{"answer": "B", "done": tr', '{"answer": "B", "done"', '{"answer": "B", "done":', "{'answer': 'B"],
 )  # fmt: skip
 def test_unfinished_values_are_not_completed(text):
-    assert isinstance(read(text, "letter", OPTIONS), Malformed)
+    assert isinstance(parse_reply(text, "letter", OPTIONS), Malformed)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_unfinished_values_are_not_completed(text):
     ],
 )
 def test_repair_never_chooses_between_two_readings(text):
-    assert isinstance(read(text, "letter", OPTIONS), Malformed)
+    assert isinstance(parse_reply(text, "letter", OPTIONS), Malformed)
 
 
 def test_equal_or_empty_duplicates_are_one_value():
@@ -142,7 +144,7 @@ def test_repair_is_bounded():
     reasoning = "x" * 9_000
     assert action_of(f'{{"reasoning": "{reasoning}", "answer": "B",}}').answer == "B"
     assert isinstance(
-        read(f'{{"reasoning": "{reasoning * 2}", "answer": "B",}}', "letter"), Malformed
+        parse_reply(f'{{"reasoning": "{reasoning * 2}", "answer": "B",}}', "letter"), Malformed
     )
 
 
@@ -174,7 +176,7 @@ def test_repair_returns_the_object_or_nothing(fields):
 @given(some.text("{}[]()\"'“”:,/*#\\ \nansweB1t<>`", max_size=60))
 def test_any_slip_is_an_action_or_malformed(text):
     for reply in (text, '{"answer": ' + text, text + '{"answer": "B"}'):
-        assert isinstance(read(reply, "letter", OPTIONS), Action | Malformed)
+        assert isinstance(parse_reply(reply, "letter", OPTIONS), Action | Malformed)
 
 
 @pytest.mark.parametrize(
@@ -236,14 +238,14 @@ def test_objects_that_agree_are_one_step(text, action):
 )
 def test_different_answers_contradict_each_other(text):
     assert "different answers" in reason_of(text)
-    malformed = read(text, "letter", OPTIONS)
+    malformed = parse_reply(text, "letter", OPTIONS)
     assert malformed.answer is None
 
 
 def test_texts_that_differ_in_case_agree():
     assert action_of('{"answer": "Red"}\n{"answer": "red", "done": true}', "text").done
     assert isinstance(
-        read('{"answer": "red"}\n{"answer": "blue", "done": true}', "text"), Malformed
+        parse_reply('{"answer": "red"}\n{"answer": "blue", "done": true}', "text"), Malformed
     )
     assert action_of('{"answer": 3}\n{"answer": "3.0 m", "done": true}', "number").answer == "3"
 

@@ -6,10 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from factories.models import TOOLS_TEMPLATE, small_model, small_tokenizer
-from factories.models import with_tools as add_tools
+from factories.models import TOOLS_TEMPLATE, add_tools_template, small_model, small_tokenizer
 from factories.runs import make_questions
-from factories.servers import StubServer, by_rule, model_server
+from factories.servers import StubServer, chat_answers, model_server
 
 import render_agent
 from render_agent.dialogue.chat import image_piece, message, text
@@ -25,9 +24,9 @@ from render_agent.runs.read import RunData
 
 
 @pytest.fixture(scope="module")
-def with_tools(tmp_path_factory):
+def model_with_tools(tmp_path_factory):
     """A small model whose chat template has tools."""
-    return add_tools(tmp_path_factory.mktemp("tools") / "model", small_model())
+    return add_tools_template(tmp_path_factory.mktemp("tools") / "model", small_model())
 
 
 def processor_of(folder):
@@ -37,8 +36,8 @@ def processor_of(folder):
 TOOLS = ToolsProtocol().tools(ReplyForm())
 
 
-def test_a_template_without_tools_is_refused_before_the_run(tmp_path, with_tools):
-    check_tools("it", processor_of(with_tools), TOOLS)
+def test_a_template_without_tools_is_refused_before_the_run(tmp_path, model_with_tools):
+    check_tools("it", processor_of(model_with_tools), TOOLS)
     check_tools("it", processor_of(small_model()), None)
     with pytest.raises(SetupError, match="--reply-protocol"):
         check_tools("it", processor_of(small_model()), TOOLS)
@@ -54,15 +53,15 @@ def test_a_template_without_tools_is_refused_before_the_run(tmp_path, with_tools
 @pytest.mark.parametrize(
     "lost", ["<|vision_start|><|image_pad|><|vision_end|>", "{{ tool | tojson }}"]
 )
-def test_a_template_that_drops_images_or_tools_is_noticed(with_tools, lost):
-    processor = processor_of(with_tools)
+def test_a_template_that_drops_images_or_tools_is_noticed(model_with_tools, lost):
+    processor = processor_of(model_with_tools)
     processor.chat_template = TOOLS_TEMPLATE.replace(lost, "")
     with pytest.raises(SetupError):
         check_tools("it", processor, TOOLS)
 
 
-def test_prompts_only_grow_and_contain_calls_and_images(with_tools):
-    builder = PromptBuilder(processor_of(with_tools), "qwen3_vl")
+def test_prompts_only_grow_and_contain_calls_and_images(model_with_tools):
+    builder = PromptBuilder(processor_of(model_with_tools), "qwen3_vl")
     protocol, form = ToolsProtocol(), ReplyForm()
     messages = [
         message("system", text("You explore.")),
@@ -86,12 +85,12 @@ def test_prompts_only_grow_and_contain_calls_and_images(with_tools):
         assert after.count("<|im_end|>") == 2 + 3 * (turn + 1)
 
 
-def test_batches_give_the_transcripts_of_single_questions(tmp_path, with_tools):
+def test_batches_give_the_transcripts_of_single_questions(tmp_path, model_with_tools):
     questions = make_questions(tmp_path, 3)
     runs = [
         render_agent.run(
             benchmark=questions,
-            model=with_tools,
+            model=model_with_tools,
             reply_protocol="tools",
             max_turns=2,
             max_new_tokens=12,
@@ -134,7 +133,7 @@ def test_a_server_gets_tools_and_results(tmp_path, as_object):
             return chat_with_calls(*calls, content="I go on.")
         return chat_with_calls(("answer", write({"answer": "3", "done": True})))
 
-    with StubServer(by_rule(reply)) as server:
+    with StubServer(chat_answers(reply)) as server:
         results = render_agent.run(
             benchmark=make_questions(tmp_path, 1),
             engine="openai",
@@ -165,8 +164,8 @@ def test_a_server_gets_tools_and_results(tmp_path, as_object):
 
 
 @pytest.mark.slow
-def test_a_real_server_takes_the_dialogue(tmp_path, with_tools):
-    with model_server(with_tools) as server:
+def test_a_real_server_takes_the_dialogue(tmp_path, model_with_tools):
+    with model_server(model_with_tools) as server:
         results = render_agent.run(
             benchmark=make_questions(tmp_path, 1),
             engine="openai",

@@ -4,7 +4,8 @@ import json
 import re
 
 import pytest
-from factories.packages import PAGES, install_page
+from factories.documentation import DOCS
+from factories.packages import install_page
 
 from render_agent import registry
 from render_agent.runs.read import RunData, list_runs
@@ -17,14 +18,14 @@ def words(tmp_path, monkeypatch):
 
 
 def test_every_entry_point_group_is_documented():
-    told = {page: page.read_text("utf-8") for page in PAGES.glob("*.md")}
+    pages = {page.name: page.read_text("utf-8") for page in (DOCS / "extending").glob("*.md")}
     for group in registry.GROUPS.values():
-        assert any(f"`{group}`" in text or f'"{group}"' in text for text in told.values()), group
-    named = set(re.findall(r"`(render_agent\.\w+)` \|", told[PAGES / "add-a-choice.md"]))
-    assert named <= set(registry.GROUPS.values())
+        assert any(f"`{group}`" in text or f'"{group}"' in text for text in pages.values()), group
+    documented = set(re.findall(r"`(render_agent\.\w+)` \|", pages["add-a-choice.md"]))
+    assert documented <= set(registry.GROUPS.values())
 
 
-def test_plugins_are_run_recorded_and_noted(tmp_path, words, type_in):
+def test_plugins_run_and_are_recorded(tmp_path, words, type_in):
     code, _, output = type_in(*words, folder=tmp_path)
     assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
@@ -41,16 +42,11 @@ def test_plugins_are_run_recorded_and_noted(tmp_path, words, type_in):
 
 
 def test_verifier_plugin_chooses_moves(tmp_path, words, type_in):
-    given = ("--engine", "scripted", "--model", "wanderer", "--temperature", "1")
-    asked = [
-        *words[: words.index("--engine")],
-        *given,
-        "--agent",
-        "best:2",
-        "--verifier",
-        "shortest",
-    ]
-    code, _, output = type_in(*asked, folder=tmp_path)
+    options = (
+        "--engine scripted --model wanderer --temperature 1 --agent best:2 --verifier shortest"
+    )
+    arguments = [*words[: words.index("--engine")], *options.split()]
+    code, _, output = type_in(*arguments, folder=tmp_path)
     assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
@@ -66,8 +62,8 @@ def test_reply_protocol_plugin(tmp_path, words, type_in):
     replies = tmp_path / "replies.jsonl"
     texts = ["rotation_angle_degrees: 45\nview: top", "answer: 7\ndone: yes"]
     replies.write_text(json.dumps({"id": "*", "replies": texts}))
-    asked = [*words[: words.index("--engine")], "--engine", "scripted", "--model", str(replies)]
-    code, _, output = type_in(*asked, "--reply-protocol", "lines", folder=tmp_path)
+    arguments = [*words[: words.index("--engine")], "--engine", "scripted", "--model", str(replies)]
+    code, _, output = type_in(*arguments, "--reply-protocol", "lines", folder=tmp_path)
     assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)

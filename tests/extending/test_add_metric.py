@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from factories.packages import blocks, install_page, shown
+from factories.documentation import blocks
+from factories.packages import install_page
 
 from render_agent import bundled_rooms
 from render_agent.agents.vote import ballot
@@ -16,7 +17,7 @@ from render_agent.tasks.question_files import load_questions
 
 def questions(folder):
     """Copy the question file and the scan of the page to a folder."""
-    (row,) = blocks(shown("add-a-metric")[0], "json")
+    (row,) = blocks("extending/add-a-metric.md", "json")
     path = folder / "questions.jsonl"
     path.write_text(json.dumps(json.loads(row)), "utf-8")
     (folder / "hall.ply").symlink_to(bundled_rooms()["room07"].resolve())

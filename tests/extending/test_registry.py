@@ -5,7 +5,8 @@ from configparser import ConfigParser
 from importlib.metadata import EntryPoints
 
 import pytest
-from factories.packages import PAGES, install
+from factories import TREE
+from factories.packages import install
 from factories.runs import make_config, make_questions
 
 from render_agent import bundled_rooms, registry
@@ -163,7 +164,7 @@ def test_doctor_lists_plugins(install_plugin, monkeypatch, tmp_path):
     install_plugin("renderer", "whole", "Part = dict")
     install_plugin("engine", "torn", "import no_such_library", name="torn-parts")
     places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
-    monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(PAGES.parents[1])]))
+    monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(TREE)]))
     torn, whole = package_checks()
     assert (whole.name, whole.works, whole.detail) == ("renderer whole", True, "odd-parts 2.1")
     assert (torn.name, torn.works, torn.needed) == ("engine torn", False, False)
@@ -182,7 +183,7 @@ def test_built_in_parts_can_be_loaded(kind, name):
 
 def test_lab_parts_can_be_loaded():
     settings = ConfigParser()
-    settings.read(PAGES.parents[1] / "setup.cfg", "utf-8")
+    settings.read(TREE / "setup.cfg", "utf-8")
     declared = settings["options.entry_points"]
     for kind, group in registry.GROUPS.items():
         for line in declared.get(group, "").strip().splitlines():

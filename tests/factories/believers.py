@@ -105,10 +105,10 @@ class Believer:
         if self.eyes is None or question.scene not in self.eyes.facts:
             return json.dumps(belief)
         forgot = request.turn > self._since.get(question.id, request.turn)
-        belief |= self._known(question, request, forgot=forgot)
+        belief |= self._beliefs(question, request, forgot=forgot)
         return json.dumps({key: belief[key] for key in probe.keys if key in belief})
 
-    def _known(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
+    def _beliefs(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
         assert self.eyes is not None
         room = self.eyes.room(question)
         seen = clearly_visible_boxes(question, room, request.views, self.eyes.renderer)
@@ -118,15 +118,14 @@ class Believer:
         unseen = [name for name in names if name not in {room.labels[n] for n in seen}]
         counts = {name: sum(thing["category"] == name for thing in things) for name in names}
         all_seen = {*named_boxes(question, room)} <= seen
-        if (
-            all_seen and not forgot and not self.fault.misperceives
-        ):  # annotated counts may differ from the number of boxes
+        if all_seen and not forgot and not self.fault.misperceives:
+            # Annotated counts may differ from the number of boxes.
             counts = {name: room.facts.counts.get(name, counts[name]) for name in names}
         objects = [{"category": name, "count": count} for name, count in counts.items()]
-        known: dict[str, Any] = {"objects": things, "counts": objects, "unseen": unseen}
+        beliefs: dict[str, Any] = {"objects": things, "counts": objects, "unseen": unseen}
         if not names and not forgot:
-            known["floor_square_meters"] = round(self._large(room.facts.room_size), 1)
-        return known
+            beliefs["floor_square_meters"] = round(self._scaled(room.facts.room_size), 1)
+        return beliefs
 
     def _thing(self, label: str, box: OrientedBox) -> dict[str, Any]:
         x, y = (float(value) for value in box.centre[:2])
@@ -136,11 +135,11 @@ class Believer:
             "category": label,
             "position": [round(x, 3), round(y, 3)],
             "sure": 100,
-            "length_meters": round(self._large(float(box.size.max())), 3),
+            "length_meters": round(self._scaled(float(box.size.max())), 3),
         }
 
-    def _large(self, metres: float) -> float:
-        return metres * SIZE_FACTOR if self.fault.misperceives else metres
+    def _scaled(self, length: float) -> float:
+        return length * SIZE_FACTOR if self.fault.misperceives else length
 
     def _knows_all(self, question: Question, request: Request) -> bool:
         if self.eyes is None:
@@ -148,19 +147,17 @@ class Believer:
         return bool(shown_facts(self.eyes, question, request.views).shown)
 
     def close(self) -> None:
-        """Give back what it looks with."""
+        """Release the renderer."""
         self._witness.close()
 
 
 def wrong_answer(question: Question, answer: str) -> str:
-    """Return an answer that scores 0 against the truth and differs from the given one."""
-    right = {answer, question.ground_truth}
+    """Return an answer that scores 0 and differs from `answer`."""
+    avoided = {answer, question.ground_truth}
     if question.options:
-        return next(
-            (letter for letter in options_by_letter(question.options) if letter not in right),
-            answer,
-        )
-    largest = max((float(text) for text in right if text and is_number(text)), default=1.0)
+        letters = options_by_letter(question.options)
+        return next((letter for letter in letters if letter not in avoided), answer)
+    largest = max((float(text) for text in avoided if text and is_number(text)), default=1.0)
     return f"{10 * max(largest, 1.0):.0f}"
 
 
@@ -170,10 +167,7 @@ def believer(
     config: RunConfig | None = None,
     fault: Fault = Fault(),
 ) -> Believer:
-    """Return a believer with one fault, or none; without options of a run it sees nothing.
-
-    Errors: QuestionsError where a file of truths is in no known format.
-    """
+    """Return a believer with at most one fault; without `config` it sees nothing."""
     parts = config and build(config)
     eyes = QuestionVisibility.of(parts, questions) if parts and parts.faithful else None
     walks = parts is None or parts.free
@@ -191,13 +185,13 @@ FAULTS = {
 }
 
 
-def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
-    """Run a policy over the bundled rooms; return its questions by diagnosed cause, and how many causes are right.
+def run_policy(name: str, output: Path, **options: Any) -> dict[str, Any]:
+    """Run a policy over the bundled rooms; return its diagnosed causes, and how many of them are correct.
 
-    Questions that the policy without a fault had to guess are left out: it saw too little, or no box answers them.
+    Questions that the policy without a fault had to guess are excluded: it saw too little, or no box answers them.
     """
-    given = {"batch": True, "benchmark": "rooms", "image_size": (160, 120), "probe": ("map",)}
-    config = RunConfig(engine="scripted", output=str(output / name), **given | options)
+    defaults = {"batch": True, "benchmark": "rooms", "image_size": (160, 120), "probe": ("map",)}
+    config = RunConfig(engine="scripted", output=str(output / name), **defaults | options)
     fault, branch = FAULTS[name]
 
     def make(config: RunConfig, questions: Any) -> ScriptedEngine:

@@ -16,7 +16,7 @@ FREQUENCY = {
 }
 
 
-def some_rows(folder: Path, scenes: int = 12, each: int = 4) -> Path:
+def write_rows(folder: Path, scenes: int = 12, each: int = 4) -> Path:
     """Write `each` questions of two types per scene, half of them pruned; return the file."""
     rows = []
     for scene in range(scenes):

@@ -8,15 +8,15 @@ WAY = rf"{NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER}"
 
 
 def answer_of(question, derived):
-    """Return the answer that follows from a derivation's numbers; None if it does not reach an answer."""
+    """Return the answer that follows from the numbers of a derivation, or None if it has no answer."""
     kind = question.type
     if "direction" in kind:
         ahead, there, turn, word = re.fullmatch(
             rf".+ {WAY} ({NUMBER}), .+ {WAY} ({NUMBER}), turn ({NUMBER} {NUMBER} {NUMBER}): ([a-z-]+)",
             derived,
         ).groups()
-        assert turn == turn_said(ahead, there)
-        assert word == called(kind, ahead, there)
+        assert turn == turn_text(ahead, there)
+        assert word == direction_name(kind, ahead, there)
         return word
     if kind == "object_rel_distance":
         said, nearest = derived.rsplit(": ", 1)
@@ -34,13 +34,16 @@ def answer_of(question, derived):
     return derived.removesuffix(" seen") if kind == "object_counting" else None
 
 
-def turn_said(ahead, there):
+def turn_text(ahead, there):
     """Return the expected wording of the difference between two bearings."""
     return f"{ahead} {there} {float(there) - float(ahead):.1f}".replace("-0.0", "0.0")
 
 
-def called(kind, ahead, there):
-    """Return the name that a question type gives to a turn between two bearings, in tenths of a full turn."""
+def direction_name(kind, ahead, there):
+    """Return a question type's word for the direction at bearing `there`, seen along bearing `ahead`.
+
+    Bearings are in units of 36 degrees.
+    """
     degrees = (round(36 * (float(there) - float(ahead)), 1) + 180) % 360 - 180
     side = "left" if degrees > 0 else "right"
     if kind.endswith("hard"):

@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from factories.models import speckled_file
+from factories.models import load_random_image
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
@@ -20,13 +20,13 @@ class Dialogues:
     Question i has `turns` turns, or one less if i is odd, so that sequences end at different times.
     """
 
-    def __init__(self, count=5, turns=3, instructions="Explore the room. " * 12, **more):
+    def __init__(self, count=5, turns=3, instructions="Explore the room. " * 12, **options):
         self.ids = [f"q{number}" for number in range(count)]
         self.turns = {name: turns - number % 2 for number, name in enumerate(self.ids)}
         self.messages = {
             name: [chat.message("system", chat.text(instructions))] for name in self.ids
         }
-        self.more = {"max_new_tokens": 14} | more
+        self.options = {"max_new_tokens": 14} | options
         self.replies = {name: [] for name in self.ids}
 
     def request(self, name):
@@ -39,20 +39,20 @@ class Dialogues:
         asked = chat.text(f"This is {name}. " + "Where is the chair? " * chance.randint(1, 5))
         shown = map(chat.image_piece, files)
         self.messages[name] = [*self.messages[name], chat.message("user", asked, *shown)]
-        limit = self.more["max_new_tokens"] - chance.randrange(5)
-        more = self.more | {"max_new_tokens": limit}
-        return Request(name, turn, self.messages[name], speckled_file, seed=3, **more)
+        limit = self.options["max_new_tokens"] - chance.randrange(5)
+        options = self.options | {"max_new_tokens": limit}
+        return Request(name, turn, self.messages[name], load_random_image, seed=3, **options)
 
-    def lead(self, engine, together=None):
+    def run(self, engine, max_concurrent=None):
         """Run all dialogues to completion independently; return self."""
         waiting = list(self.ids)
-        under_way = 0
-        while waiting or under_way:
-            while waiting and under_way < (together or len(self.ids)):
+        in_flight = 0
+        while waiting or in_flight:
+            while waiting and in_flight < (max_concurrent or len(self.ids)):
                 engine.submit([self.request(waiting.pop(0))])
-                under_way += 1
+                in_flight += 1
             for request, reply in engine.ready():
-                under_way -= 1
+                in_flight -= 1
                 name = request.dialogue_id
                 self.replies[name].append(reply)
                 answered = chat.assistant(reply.text if reply.error is None else "nothing")
@@ -64,8 +64,8 @@ class Dialogues:
         return self
 
     @property
-    def said(self):
-        """The texts of all replies, or their errors."""
+    def texts(self):
+        """The texts of all samples by dialogue, or the error of a failed reply."""
         return {
             name: [reply.error or reply.samples for reply in replies]
             for name, replies in self.replies.items()
@@ -73,20 +73,20 @@ class Dialogues:
 
     @property
     def tokens(self):
-        """Total prompt tokens, those new in each turn, and those from the cache."""
-        read = seen = cached = 0
+        """Totals of prompt tokens: all, new in each turn, and from the cache."""
+        total = new = cached = 0
         for replies in self.replies.values():
             before = 0
             for reply in replies:
-                read += reply.tokens.prompt
-                seen += reply.tokens.prompt - before
+                total += reply.tokens.prompt
+                new += reply.tokens.prompt - before
                 cached += reply.tokens.cached
                 before = reply.tokens.prompt + reply.tokens.reply
-        return read, seen, cached
+        return total, new, cached
 
     @property
     def events(self):
-        """All events, unordered."""
+        """The events of all replies, sorted."""
         return sorted(
             event
             for replies in self.replies.values()
@@ -100,7 +100,7 @@ def load(folder, dtype="float32"):
     return open_model(str(folder), dtype=dtype, device="cpu")
 
 
-def library_engine(model, *, batch_size=None, memory=None, options=None, **named):
+def load_transformers_engine(model, *, batch_size=None, memory=None, options=None, **named):
     """Return an engine that calls transformers' `generate`, with a model directory or name."""
     loaded = open_model(model, options=options, **named)
     return TransformersEngine(loaded, batch_size=batch_size, memory=memory, options=options)

@@ -28,14 +28,14 @@ def blocks(page, *languages):
     return [text for language, text in BLOCK.findall(read(page)) if language in languages]
 
 
-def shown_commands(page):
+def commands_in(page):
     """Return the `render-agent` commands in a page's code blocks."""
     lines = [line for text in blocks(page, "", "sh") for line in text.replace("\\\n", " ").splitlines()]  # fmt: skip
     commands = [line.removeprefix("$ ").removeprefix(".venv/bin/") for line in lines]
     return [line for command in commands for line in command.split(" && ") if line.startswith("render-agent ")]  # fmt: skip
 
 
-def understand(line):
+def parse_command(line):
     """Parse a command line; click raises if it is invalid."""
     words = shlex.split(line, comments=True)[1:]
     context = cli.make_context("render-agent", words)

@@ -22,7 +22,7 @@ REPLIES = {
 
 RIGHT = ["0", "1"]
 
-NUMBERS = count()
+_run_numbers = count()
 
 
 def make_run(folder: Path, **options) -> Path:
@@ -31,7 +31,7 @@ def make_run(folder: Path, **options) -> Path:
         folder, make_questions(folder, 4), ScriptedEngine(ReplayPolicy(REPLIES), 64), **options
     )
     # A unique name: runs that start in the same second in different folders have the same default name.
-    return path.rename(path.with_name(f"run_{next(NUMBERS)}"))
+    return path.rename(path.with_name(f"run_{next(_run_numbers)}"))
 
 
 def export(*words: object) -> str:

@@ -26,7 +26,7 @@ SMALL_FAMILIES: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_suffix(".yaml").read_text("utf-8")
 )["families"]
 
-QWEN_PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
 def small_family(
@@ -47,7 +47,7 @@ def small_family(
     tokenizer = tokenizer or build_tokenizer(**family.get("special", {}))
     if "first" in family:
         tokenizer.bos_token = family["first"]
-    processor = _built(family["processor"], tokenizer)
+    processor = _build(family["processor"], tokenizer)
     processor.chat_template = chat_template(family)
     state = torch.get_rng_state()
     torch.manual_seed(seed)
@@ -60,7 +60,9 @@ def small_family(
                 torch.nn.init.normal_(weight, std=0.2)
     torch.set_rng_state(state)
     for part in (*model.parameters(), *model.buffers()):
-        if part.is_floating_point():  # complex ones, as of Llama 4, would lose a part
+        if (
+            part.is_floating_point()
+        ):  # complex buffers, as in Llama 4, would lose their imaginary part
             part.data = part.data.to(getattr(torch, dtype))
     model = model.to(choose_device(device))
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
@@ -78,7 +80,7 @@ def small_family(
 
 def chat_template(family: dict[str, Any]) -> str:
     """Return a ChatML template with the family's image placeholder; earlier thoughts are omitted."""
-    template = CHAT_TEMPLATE.replace(QWEN_PICTURE, family.get("image", QWEN_PICTURE))
+    template = CHAT_TEMPLATE.replace(QWEN_IMAGE, family.get("image", QWEN_IMAGE))
     if "thinks" not in family:
         return template
     thinks = {
@@ -93,15 +95,15 @@ def chat_template(family: dict[str, Any]) -> str:
     return template.replace("assistant\\n'", thought)
 
 
-def _built(recipe: str | list[Any], tokenizer: Any) -> Any:
-    """Build a processor or a part of it from its class, parts and settings; a string is the tokenizer."""
+def _build(recipe: str | list[Any], tokenizer: Any) -> Any:
+    """Build a processor, or a part of it, from its class, parts and settings; "tokenizer" is the tokenizer."""
     import transformers
 
     if recipe == "tokenizer":
         return tokenizer
     kind, *parts = recipe
     settings = parts.pop() if parts and isinstance(parts[-1], dict) else {}
-    return getattr(transformers, kind)(*(_built(part, tokenizer) for part in parts), **settings)
+    return getattr(transformers, kind)(*(_build(part, tokenizer) for part in parts), **settings)
 
 
 def _config(family: dict[str, Any], tokenizer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""glTF files built from arrays, with any extension, by a writer of their own."""
+"""An independent glTF writer that supports any extension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = {1: "SCALAR", 2: "VEC2", 3: "VEC3", 4: "VEC4", 16: "MAT4"}
 
 
 class Gltf:
-    """A glTF file in the making: its JSON `tree`, to be changed freely, and its binary data."""
+    """Builder of a glTF file: its JSON `tree`, which tests may edit, and its binary data."""
 
     def __init__(self, *nodes, **tree):
         self.data = b""
@@ -55,7 +55,7 @@ class Gltf:
         return len(self.tree["accessors"]) - 1
 
     def mesh(self, points, faces=None, material=None, targets=(), extensions=None, **attributes):
-        """Add a mesh of one primitive, a cloud without faces; return the primitive."""
+        """Add a mesh of one primitive, or a point cloud if there are no faces; return the primitive."""
         numbers = {"POSITION": self.accessor(points)} if points is not None else {}
         for name, value in attributes.items():
             numbers[name] = value if isinstance(value, int) else self.accessor(value)
@@ -77,7 +77,7 @@ class Gltf:
         return len(self.tree["materials"]) - 1
 
     def image(self, colour) -> int:
-        """Add an image of one colour and a texture of it; return the texture's number."""
+        """Add a single-colour image and its texture; return the texture's number."""
         file = io.BytesIO()
         Image.new("RGB", (4, 4), tuple(colour)).save(file, "PNG")
         images = self.tree.setdefault("images", [])

@@ -1,4 +1,4 @@
-"""Generated homes of several kinds, built once per session; one of them twice."""
+"""Generated homes of several kinds, built once per session."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from render_agent_lab.room_generator.write import ground_truth_of
 COARSE = 0.3
 
 # (seed, number) of each home.
-MADE = [*((5, n) for n in range(4)), (6, 0)]
+HOMES = [*((5, n) for n in range(4)), (6, 0)]
 
 
 def build_homes(folders):
@@ -25,7 +25,7 @@ def build_homes(folders):
     file = folder / "homes.pickle"
     with FileLock(folder / "homes.lock"):
         if not file.exists():
-            built = {(seed, n): build_home(seed, n, COARSE) for seed, n in MADE}
+            built = {(seed, n): build_home(seed, n, COARSE) for seed, n in HOMES}
             file.write_bytes(pickle.dumps(built))
     return pickle.loads(file.read_bytes())
 
@@ -52,13 +52,13 @@ def free_floor(truth, clearance=0.2, cell=0.05):
     walls = cKDTree(points[~floor])
     free = floor & (walls.query(points)[0] - cell / 2 >= clearance)
     for thing in truth.objects:
-        in_the_way = thing.box.bounds[0, 2] < 1.9 and thing.support is None
-        if in_the_way and thing.kind not in ("rug", "curtain"):
-            free &= off(thing, points) >= clearance
+        is_obstacle = thing.box.bounds[0, 2] < 1.9 and thing.support is None
+        if is_obstacle and thing.kind not in ("rug", "curtain"):
+            free &= footprint_distance(thing, points) >= clearance
     return centres, free.reshape(shape)
 
 
-def off(thing, points):
+def footprint_distance(thing, points):
     """Return the distances of points, (n, 2), from an object's footprint, (n,) metres."""
     beyond = np.abs((points - thing.centre[:2]) @ thing.axes[:2, :2].T) - thing.size[:2] / 2
     return np.linalg.norm(np.maximum(beyond, 0), axis=1)

@@ -13,7 +13,7 @@ REFUSALS = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Returns the status, headers and body that the subclass's `found(path parts)` returns."""
+    """Responds with the status, headers and body that a subclass returns from `respond(path parts)`."""
 
     def do_HEAD(self):
         self.answer(with_body=False)
@@ -22,7 +22,7 @@ class Hub(BaseHTTPRequestHandler):
         self.answer(with_body=True)
 
     def answer(self, *, with_body):
-        status, headers, body = self.found(self.path.partition("?")[0].strip("/").split("/"))
+        status, headers, body = self.respond(self.path.partition("?")[0].strip("/").split("/"))
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)

@@ -9,12 +9,12 @@ class FakeMemory:
 
     Args:
         size: Total bytes.
-        taken: Bytes in use by others; may change at any time.
+        taken: Bytes in use by other processes; tests may change it at any time.
     """
 
     size: int
     taken: int = 0
-    most: int = field(default=0, init=False)
+    peak_bytes: int = field(default=0, init=False)
 
     def total(self) -> int:
         """Return the total bytes."""
@@ -30,14 +30,14 @@ class FakeMemory:
 
     def reset_peak(self) -> None:
         """Reset the peak."""
-        self.most = self.taken
+        self.peak_bytes = self.taken
 
     def peak(self) -> int:
         """Return the most bytes in use at once since the last reset."""
-        return self.most
+        return self.peak_bytes
 
-    def need(self, count: int) -> None:
-        """Allocate and free this many bytes. Raises MemoryError if they are not available."""
+    def allocate(self, count: int) -> None:
+        """Allocate and free `count` bytes. Raises MemoryError if they are not available."""
         if count > self.free():
             raise MemoryError(f"{count} bytes of {self.free()}")
-        self.most = max(self.most, self.taken + count)
+        self.peak_bytes = max(self.peak_bytes, self.taken + count)

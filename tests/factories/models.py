@@ -62,7 +62,7 @@ def small_qwen3_vl(
     """
     made = small_family("qwen3_vl", seed=seed, tokenizer=tokenizer or small_tokenizer())
     made.processor.image_processor.size = dict(size)
-    return _saved(directory, made)
+    return _save(directory, made)
 
 
 def small_config(tokenizer: Any) -> Any:
@@ -70,25 +70,25 @@ def small_config(tokenizer: Any) -> Any:
     return make_config(SHAPES[SMALL], tokenizer)
 
 
-def _written(name: str) -> Callable[..., Path]:
+def _writer(name: str) -> Callable[..., Path]:
     """Return a function that writes a small model of a family with a tokenizer of about 320 tokens."""
 
     def write(directory: Path, seed: int = 0) -> Path:
-        named = dict(SMALL_FAMILIES[name].get("special", {}))
-        tokenizer = small_tokenizer(extra_special_tokens=named) if named else small_tokenizer()
-        return _saved(directory, small_family(name, seed=seed, tokenizer=tokenizer))
+        special = dict(SMALL_FAMILIES[name].get("special", {}))
+        tokenizer = small_tokenizer(extra_special_tokens=special) if special else small_tokenizer()
+        return _save(directory, small_family(name, seed=seed, tokenizer=tokenizer))
 
     return write
 
 
-small_qwen2_5_vl = _written("qwen2_5_vl")
-small_internvl = _written("internvl")
-small_llava_onevision = _written("llava_onevision")
-small_gemma3 = _written("gemma3")
-small_qwen3_5 = _written("qwen3_5")
+small_qwen2_5_vl = _writer("qwen2_5_vl")
+small_internvl = _writer("internvl")
+small_llava_onevision = _writer("llava_onevision")
+small_gemma3 = _writer("gemma3")
+small_qwen3_5 = _writer("qwen3_5")
 
 
-def _saved(directory: Path, made: Pretrained) -> Path:
+def _save(directory: Path, made: Pretrained) -> Path:
     """Write a processor and a model with published sampling defaults; return the directory."""
     published = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
     made.model.generation_config.update(**published)
@@ -176,8 +176,8 @@ Tools:
 """
 
 
-def with_tools(folder: Path, model: Path) -> Path:
-    """Copy a model to a new folder with a chat template that has tools; return the folder."""
+def add_tools_template(folder: Path, model: Path) -> Path:
+    """Copy a model to a new folder, with a chat template that supports tools; return the folder."""
     shutil.copytree(model, folder)
     (folder / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
     return folder
@@ -211,14 +211,14 @@ def bundled_model() -> Path:
     return small_model(random_bundled_model) / "small"
 
 
-def speckled(width: int, height: int, seed: int = 0) -> Image.Image:
+def random_image(width: int, height: int, seed: int = 0) -> Image.Image:
     """Return an image of random pixels."""
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
 
-def speckled_file(file: str) -> Image.Image:
+def load_random_image(file: str) -> Image.Image:
     """Return the random image for a file name such as "64x96-7.png": width, height, seed."""
     size, _, seed = file.removesuffix(".png").partition("-")
     width, _, height = size.partition("x")
-    return speckled(int(width), int(height), int(seed))
+    return random_image(int(width), int(height), int(seed))

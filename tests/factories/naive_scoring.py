@@ -27,7 +27,7 @@ class PlainPoolingBlock(PoolingBlock):
         return attended[:, :, 0]
 
 
-def plain(ensemble: Ensemble) -> Ensemble:
+def with_plain_pooling(ensemble: Ensemble) -> Ensemble:
     """Return the ensemble with `PlainPoolingBlock` as its pooling blocks."""
     with torch.device("meta"):
         network = MemberNetwork(ensemble.shape)
@@ -55,7 +55,7 @@ def _by_member(
     ensemble: Ensemble, features: Features, histories: Histories
 ) -> Iterator[torch.Tensor]:
     patches, text, values, known = ensemble.tensors(features, histories)
-    members = plain(ensemble)
+    members = with_plain_pooling(ensemble)
     for number in range(ensemble.members):
         views, texts = (x.repeat(len(values), 1, 1) for x in (patches, text))
         inputs = extract(ensemble.shape, views, texts), (values, known)

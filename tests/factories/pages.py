@@ -6,8 +6,8 @@ from axe_playwright_python.sync_playwright import Axe
 # Window height by width: desktop, laptop, phone.
 HEIGHTS = {1440: 900, 1280: 720, 390: 844}
 
-# The quick test checks the narrowest window in dark mode only.
-IN_BOTH_LIGHTS = pytest.mark.parametrize(
+# Only the narrowest window in dark mode is checked by default.
+WIDTHS_AND_SCHEMES = pytest.mark.parametrize(
     ("width", "scheme"),
     [
         pytest.param(
@@ -19,7 +19,7 @@ IN_BOTH_LIGHTS = pytest.mark.parametrize(
 )
 
 
-def assert_nothing_serious(page, width=None):
+def assert_accessible(page, width=None):
     """Fail if axe finds a problem with all sections open, or if the page is wider than `width`."""
     if width is not None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -32,7 +32,7 @@ def assert_nothing_serious(page, width=None):
     assert not [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in found]
 
 
-def seen_at(page, width, scheme):
+def set_window(page, width, scheme):
     """Set the window width and the colour scheme of the page."""
     page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
     page.emulate_media(color_scheme=scheme)

@@ -34,7 +34,7 @@ def count_crossings(first, second):
 
 
 def is_inside(points, triangles):
-    """Return which points are inside a closed surface: in two of three directions, a ray leaves it more than it enters."""
+    """Return which points are inside a closed surface: most of three rays cross it an odd number of times."""
     scene, votes = ray_scene(triangles), np.zeros(len(points), int)
     for direction in ((0.31, 0.17, 0.93), (-0.83, 0.29, 0.47), (0.12, -0.96, 0.25)):
         rays = np.column_stack([points, np.tile(direction, (len(points), 1))]).astype(np.float32)

@@ -28,13 +28,13 @@ Levels = list[NDArray[np.uint8]]
 RENDERERS = ("rasteriser", "pyrender", "raycast")
 
 
-def renderer_called(name: str) -> Renderer:
+def renderer_by_name(name: str) -> Renderer:
     """Return the ray caster or one of the program's renderers."""
     return RayCaster() if name == "raycast" else make_renderer(name)
 
 
 # Largest number of transparent texels that a ray passes through.
-MOST_HOLES = 64
+MAX_HOLES = 64
 
 # Metres behind a transparent texel at which the ray continues.
 BEHIND_METRES = 1e-4
@@ -70,7 +70,7 @@ class RayCaster:
         colours = np.empty((height, width, 3), np.uint8)
         colours[:] = BACKGROUND
         pending, passed = np.arange(width * height), np.zeros(width * height, np.float32)
-        for _ in range(MOST_HOLES):
+        for _ in range(MAX_HOLES):
             if not len(pending):
                 break
             start = rays.reshape(-1, 6)[pending].astype(np.float32)
@@ -116,7 +116,7 @@ class RayCaster:
         if scene.faces is None or not len(faces):
             return colours, solid
         corners = scene.faces[faces]
-        colours[:] = _rounded(_blended(scene.colours[corners], uvs))
+        colours[:] = _round_to_bytes(_interpolate(scene.colours[corners], uvs))
         texture = scene.texture
         if texture is None:
             return colours, solid
@@ -125,14 +125,14 @@ class RayCaster:
             if material.image is None or not len(mine):
                 continue
             places = texture.uv[corners[mine]]
-            at, detail = _blended(places, uvs[mine]), np.zeros(len(mine))
+            at, detail = _interpolate(places, uvs[mine]), np.zeros(len(mine))
             height, width = material.image.shape[:2]
             for across, down in ((0.5, 0.0), (0.0, 0.5)):
                 ends = []
                 for sign in (-1, 1):
                     u, v = pixels[0][mine] + sign * across, pixels[1][mine] + sign * down
                     rays, _ = _rays(camera, u, v, *size)
-                    ends.append(_blended(places, _met(rays, scene.points[corners[mine]])))
+                    ends.append(_interpolate(places, _intersect(rays, scene.points[corners[mine]])))
                 with np.errstate(invalid="ignore", over="ignore"):
                     steps = (ends[1] - ends[0]) * (width, height)
                     detail = np.fmax(detail, (steps**2).sum(axis=1))
@@ -145,9 +145,9 @@ class RayCaster:
             if material.alpha_cutoff is not None:
                 solid[mine] = texels[:, 3] >= 255 * material.alpha_cutoff
             if texture.vertex_tints is None:
-                colours[mine] = _rounded(texels[:, :3])
+                colours[mine] = _round_to_bytes(texels[:, :3])
             else:
-                tints = _blended(texture.vertex_tints[corners[mine]], uvs[mine])
+                tints = _interpolate(texture.vertex_tints[corners[mine]], uvs[mine])
                 colours[mine] = to_srgb(to_linear(texels[:, :3] / 255) * to_linear(tints / 255))
         return colours, solid
 
@@ -183,18 +183,18 @@ def _rays(
     return np.concatenate([origins, directions], axis=-1), NEAR_METRES
 
 
-def _blended(corners: NDArray[Any], uvs: NDArray[Any]) -> FloatArray:
+def _interpolate(corners: NDArray[Any], uvs: NDArray[Any]) -> FloatArray:
     """Interpolate corner values, (n, 3, k), at barycentric coordinates, (n, 2); returns (n, k)."""
     weights = np.column_stack([1 - uvs.sum(axis=1), uvs])
     blended: FloatArray = np.einsum("nc,nck->nk", weights, corners.astype(np.float64))
     return blended
 
 
-def _rounded(levels: FloatArray) -> NDArray[np.uint8]:
+def _round_to_bytes(levels: FloatArray) -> NDArray[np.uint8]:
     return np.asarray(np.floor(np.clip(levels, 0, 255) + 0.5), np.uint8)
 
 
-def _met(rays: FloatArray, corners: NDArray[np.float32]) -> FloatArray:
+def _intersect(rays: FloatArray, corners: NDArray[np.float32]) -> FloatArray:
     """Return the barycentric coordinates, (n, 2), at which rays, (n, 6), intersect the planes of faces, (n, 3, 3)."""
     a, b, c = (corners[:, i].astype(np.float64) for i in range(3))
     origins, directions = rays[:, :3], rays[:, 3:]

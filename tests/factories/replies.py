@@ -5,8 +5,8 @@ from render_agent.dialogue.reply import KINDS, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol
 
 
-def read(text, wanted="text", options=(), *, measures=False, finish_reason="stop"):
-    """Parse a reply to a question with this form of answer."""
+def parse_reply(text, wanted="text", options=(), *, measures=False, finish_reason="stop"):
+    """Parse a reply to a question whose answer has the form `wanted`."""
     form = ReplyForm(image_size=(640, 480) if measures else None)
     question = states.question(answer_form=wanted, options=tuple(options))
     return JsonProtocol().parse(text, finish_reason, question, form)

@@ -23,8 +23,8 @@ def question_html(frame, part):
     return template.render(frame, root="../", images="../../", q=part, before=None, after=None)
 
 
-def plan_of(report, scene):
-    """Return a scene's floor plan as shown on the pages of a folder."""
+def floor_plan(report, scene):
+    """Return a scene's floor plan as shown on the pages of a report."""
     run = RunData(report.parent)
     state = next(state for state in run.states if state.question.scene == scene)
     with closing(FloorPlanCache(Path(mkdtemp()), run.scenes, run.states)) as plans:
@@ -39,10 +39,10 @@ HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"documen
 
 def run_rooms(folder, **options):
     """Run the scripted explorer over questions of the bundled rooms; return the run folder."""
-    return go(make_config(folder, "rooms", benchmark="rooms", **options))
+    return complete_run(make_config(folder, "rooms", benchmark="rooms", **options))
 
 
-def go(config: RunConfig) -> RunData:
+def complete_run(config: RunConfig) -> RunData:
     """Complete a run; return its folder."""
     run = start_run(config)
     try:
@@ -52,7 +52,7 @@ def go(config: RunConfig) -> RunData:
     return RunData(run.path)
 
 
-def reported(folder: RunData, **options) -> Path:
+def build_index(folder: RunData, **options) -> Path:
     """Build the report of a run; return its index page."""
     return build_report(folder, processes=1, **options)
 
@@ -76,46 +76,46 @@ def run_hostile(folder):
     rows[1] |= {"options": [f"A. {HOSTILE}", "B. b", "C. c", "D. d"]}
     file = folder / "questions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return go(make_config(folder, file, views="none"))
+    return complete_run(make_config(folder, file, views="none"))
 
 
-class Targets(HTMLParser):
+class PageReferences(HTMLParser):
     """Collects the references of a page as (tag, attribute, value), its ids, and its inline styles and scripts."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
         self.found: list[tuple[str, str, str]] = []
         self.ids: list[str] = []
-        self.own: list[str] = []
+        self.inline: list[str] = []
         self.feed(page.read_text("utf-8"))
 
     def handle_starttag(self, tag, attrs):
         """Record the references of an element."""
         if tag == "style" or (tag == "script" and "src" not in dict(attrs)):
-            self.own.append(tag)
+            self.inline.append(tag)
         for name, value in attrs:
             if name == "style" or name.startswith("on"):
-                self.own.append(name)
+                self.inline.append(name)
             if name in ("href", "src", "srcset", "data", "action", "poster"):
                 self.found.append((tag, name, value or ""))
             elif name == "id":
                 self.ids.append(value)
 
 
-def assert_whole(page: Path) -> Targets:
+def assert_references_resolve(page: Path) -> PageReferences:
     """Fail if a page has a broken reference, or an inline style, script or image."""
-    targets = Targets(page)
-    assert not targets.own
+    targets = PageReferences(page)
+    assert not targets.inline
     assert len(targets.ids) == len(set(targets.ids))
     for _, name, value in targets.found:
         assert name in ("href", "src")
         parts = urlsplit(value)
         assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value
         target = (page.parent / unquote(parts.path)).resolve()
-        kept = dict(parse_qsl(parts.fragment))  # a link to a filtered index
-        inside = parts.fragment in targets.ids or (
-            kept and kept.keys() <= FILTERS and "filter" in targets.ids
+        filters = dict(parse_qsl(parts.fragment))  # a link to a filtered index
+        in_page = parts.fragment in targets.ids or (
+            filters and filters.keys() <= FILTERS and "filter" in targets.ids
         )
-        there = target.is_file() if parts.path else inside
-        assert there, (page.name, value)
+        exists = target.is_file() if parts.path else in_page
+        assert exists, (page.name, value)
     return targets

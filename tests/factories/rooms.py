@@ -77,7 +77,7 @@ def as_cloud(scene, spacing=0.02):
     )
 
 
-def where_is(image, colour, tolerance=40):
+def find_pixels(image, colour, tolerance=40):
     """Return the centres (u, v), (n, 2), of pixels whose colour is close to `colour`."""
     near = np.abs(image.astype(int) - colour).max(axis=2) <= tolerance
     rows, columns = np.nonzero(near)

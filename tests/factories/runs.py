@@ -39,7 +39,7 @@ def make_questions(folder: Path, count: int = 4) -> Path:
     return path
 
 
-def in_rooms(questions: Path, count: int) -> Path:
+def spread_over_rooms(questions: Path, count: int) -> Path:
     """Distribute the questions over `count` copies of the scan; return the question file."""
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     for row in rows:
@@ -53,23 +53,23 @@ def in_rooms(questions: Path, count: int) -> Path:
 
 def make_config(folder: Path, questions: Path, **options) -> RunConfig:
     """Return the options of a small run below `folder`/runs."""
-    given = {"batch": True, "benchmark": str(questions), "output": str(folder / "runs")}
-    return RunConfig(**given | SMALL | options)
+    defaults = {"batch": True, "benchmark": str(questions), "output": str(folder / "runs")}
+    return RunConfig(**defaults | SMALL | options)
 
 
 def transcripts(path: Path) -> dict[str, list[dict]]:
     """Return the turns of every question without times, batch sizes and cached tokens, which may differ."""
-    kept = "turn views messages reply action happened stood camera tokens finish".split()
+    fields = "turn views messages reply action happened stood camera tokens finish".split()
     found: dict[str, list[dict]] = {}
     for line in RunData(path).lines():
         if line["error"] is None:
-            turn = {name: line[name] for name in kept} | {"outcome": line.get("outcome")}
+            turn = {name: line[name] for name in fields} | {"outcome": line.get("outcome")}
             turn["tokens"] = {name: line["tokens"][name] for name in ("in", "out")}
             found.setdefault(line["question_id"], []).append(turn)
     return found
 
 
-def choices(path: Path) -> dict[tuple[str, int], dict]:
+def evidence_by_turn(path: Path) -> dict[tuple[str, int], dict]:
     """Return the evidence of all turns without the number of calls, which depends on batching."""
     return {
         (line["question_id"], line["turn"]): line["evidence"] | {"calls": None}
@@ -85,8 +85,8 @@ def images(path: Path) -> dict[str, bytes]:
     }
 
 
-def outcome(path: Path) -> dict:
-    """Return the results of a run without the totals of time and work and the cache statistics."""
+def comparable_results(path: Path) -> dict:
+    """Return the results of a run without times and cache statistics, which may differ between equal runs."""
     results = RunData(path).saved_results
     return {name: value for name, value in results.items() if name not in ("totals", "reuse")}
 
@@ -104,16 +104,16 @@ def play(folder, questions, engine, **options):
     return run.path, results
 
 
-def cut(path: Path, lines: int):
-    """Truncate a run to the first `lines` lines of its log."""
-    kept = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
-    (path / "turns.jsonl").write_bytes(b"".join(kept))
+def truncate_log(path: Path, lines: int):
+    """Truncate the log of a run to its first `lines` lines, as if the run had been killed."""
+    remaining = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
+    (path / "turns.jsonl").write_bytes(b"".join(remaining))
     for name in ("results.json", "results.csv"):
         (path / name).unlink(missing_ok=True)
 
 
-def go_on(path: Path, engine=None, **changes):
-    """Resume and complete a run, with this engine or its own; return the results."""
+def resume(path: Path, engine=None, **changes):
+    """Resume and complete a run, with `engine` or its saved one; return the results."""
     run = resume_run(RunData(path), changes)
     try:
         return run.go(NullObserver(), *([lambda config, asked: engine] if engine else []))
@@ -121,8 +121,8 @@ def go_on(path: Path, engine=None, **changes):
         run.close()
 
 
-def walking(count, turns=3, batch_size=64):
-    """Return an engine whose question i walks and ends in turn i % turns + 1."""
+def walking_engine(count, turns=3, batch_size=64):
+    """Return an engine that walks in question i for i % turns + 1 turns, then answers."""
     replies = {}
     for number in range(count):
         step = {

@@ -66,17 +66,17 @@ class FreeRunning(ScriptedEngine):
             yield from super().ready()
 
 
-def mixed_engine(batch_size=64, made=ScriptedEngine):
+def mixed_engine(batch_size=64, engine_class=ScriptedEngine):
     """Return an engine with `MixedReplies`."""
-    return made(MixedReplies(), batch_size)
+    return engine_class(MixedReplies(), batch_size)
 
 
-def options_of(agent):
+def agent_options(agent):
     """Return the options of a small run of an agent."""
-    quick = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
-    return quick | {"agent": agent, "verifier": AGENTS[agent]}
+    small = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+    return small | {"agent": agent, "verifier": AGENTS[agent]}
 
 
-def choose(folder, questions, agent, engine, **options):
+def run_agent(folder, questions, agent, engine, **options):
     """Run questions with an agent; return the run folder and the results."""
-    return play(folder, questions, engine, **options_of(agent) | options)
+    return play(folder, questions, engine, **agent_options(agent) | options)

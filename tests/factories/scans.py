@@ -49,7 +49,7 @@ def room(*furniture, size=(6.0, 4.0, 2.7)):
     return joined(block((0, 0, 0), size), *furniture)
 
 
-def sampled(points, faces, count, seed=0):
+def sample_points(points, faces, count, seed=0):
     """Sample `count` points, (n, 3), evenly from a mesh."""
     random = np.random.default_rng(seed)
     corners = points[faces]

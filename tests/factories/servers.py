@@ -39,7 +39,7 @@ class StubServer:
     Args:
         answer: Returns status, headers and body for a method, path and body.
         faults: One entry per chat request; None answers normally, as do requests after the last entry. Kinds:
-            refuse, reset, close, cut, stall, garbage, no choices, a status such as 500, or a status with headers.
+            refuse, reset, close, cut, stall, garbage, no choices, or (status, headers, body).
         port: The port; 0 chooses a free one.
         sight: Returns the reply to the body of a request of a sight check, which is recorded in `sight_checks` only.
             None treats it like any other request.
@@ -143,20 +143,20 @@ class StubServer:
             try:
                 answer = self.answer(handler.command, handler.path, body)
             finally:
-                self._ended(chat)
+                self._finish(chat)
             handler.respond(*answer)
         else:
             self.done.append(fault)
             try:
                 self._do(fault, handler, body)
             finally:
-                self._ended(chat)
+                self._finish(chat)
 
     def say(self, text: str) -> bytes:
         """Return the body of a reply."""
         return chat_reply(text)
 
-    def _ended(self, chat: bool) -> None:
+    def _finish(self, chat: bool) -> None:
         with self._lock:
             self._count(-int(chat))
 
@@ -239,7 +239,7 @@ def free_port() -> int:
 
 
 def forward_to(url: str) -> Answer:
-    """Forward requests to another server."""
+    """Return an `Answer` that forwards requests to another server."""
     target = urlsplit(url)
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -266,8 +266,8 @@ def chat_reply(text: str, **more: object) -> bytes:
     return json.dumps({"choices": [choice], "usage": usage} | more).encode()
 
 
-def by_rule(reply: Callable[[dict], bytes], models: Sequence[str] = ("made",)) -> Answer:
-    """Answer chats with a function of the request body, and list these models."""
+def chat_answers(reply: Callable[[dict], bytes], models: Sequence[str] = ("made",)) -> Answer:
+    """Return an `Answer` that replies to chats with `reply(request body)` and lists `models`."""
     listed = json.dumps({"data": [{"id": name, "owned_by": "tests"} for name in models]}).encode()
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -308,9 +308,9 @@ class ModelServer:
                 return
             time.sleep(0.1)
         self._log.seek(0)
-        told = self._log.read().decode()[-3000:]
+        log = self._log.read().decode()[-3000:]
         self.close()
-        raise AssertionError(f"the server did not come up:\n{told}")
+        raise AssertionError(f"the server did not start:\n{log}")
 
     def kill(self) -> None:
         """Kill the process."""

@@ -1,4 +1,4 @@
-"""Models of stub servers that take the sight check: they see only the pixels of a request, of any API."""
+"""Simulated models for the sight check, which see only the pixels of a request to any API."""
 
 from __future__ import annotations
 

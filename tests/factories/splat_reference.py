@@ -32,7 +32,7 @@ def harmonics_of(directions, count):
     return np.stack(columns, axis=1)
 
 
-def drawn(scene, camera, width, height):
+def render_reference(scene, camera, width, height):
     """Return the image, (H, W, 3) float from 0 to 255, and the primitive at half the transmittance, (H, W)."""
     g = scene.gaussians
     points = scene.points.astype(float)
@@ -84,17 +84,17 @@ def drawn(scene, camera, width, height):
         alpha = g.opacities[i] * np.exp(-0.5 * (a * du**2 + 2 * b * du * dv + c * dv**2))
         alpha = np.minimum(alpha, 0.99)
         counts = (alpha >= 1 / 255) & ~done[part]
-        left = light[part] * (1 - alpha)
-        done[part] |= counts & (left < 1e-4)
+        remaining = light[part] * (1 - alpha)
+        done[part] |= counts & (remaining < 1e-4)
         counts &= ~done[part]
-        half[part] = np.where(counts & (light[part] > 0.5) & (left <= 0.5), i, half[part])
+        half[part] = np.where(counts & (light[part] > 0.5) & (remaining <= 0.5), i, half[part])
         image[part] += np.where(counts, alpha * light[part], 0)[..., None] * colours[i]
-        light[part] = np.where(counts, left, light[part])
+        light[part] = np.where(counts, remaining, light[part])
     image += light[..., None] * np.array(BACKGROUND) / 255
     return np.minimum(image, 1) * 255, half
 
 
-def psnr(one, other):
+def psnr(first, second):
     """Return the peak signal-to-noise ratio of two images in decibels."""
-    error = np.mean((np.asarray(one, float) - np.asarray(other, float)) ** 2)
+    error = np.mean((np.asarray(first, float) - np.asarray(second, float)) ** 2)
     return 10 * np.log10(255**2 / max(error, 1e-12))

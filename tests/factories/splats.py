@@ -16,7 +16,7 @@ from render_agent.scans.scene import Scene
 C0 = 0.28209479177387814
 
 
-def some_splat(count=300, degree=3, seed=0, size=(4.0, 3.0, 2.5)) -> Scene:
+def random_splat(count=300, degree=3, seed=0, size=(4.0, 3.0, 2.5)) -> Scene:
     """Return a splat of random Gaussians in a room of `size` metres with a corner at the origin."""
     random = np.random.default_rng(seed)
     turns = random.normal(size=(count, 4))

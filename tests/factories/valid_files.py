@@ -13,8 +13,8 @@ import numpy as np
 
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.gltf import Gltf, splat_gltf, spz_gltf
-from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
-from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
+from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sample_points
+from factories.splats import compressed_ply, dot_splat, original_ply, random_splat, spz
 
 
 @cache
@@ -37,7 +37,7 @@ def scans(suffix: str) -> tuple[bytes, ...]:
         *([_exported(mesh, "stl_ascii")] if suffix == "stl" else []),
     ]
     if suffix in ("glb", "gltf"):
-        files = _animated_gltf(points, faces), splat_gltf(some_splat(20)), _spz_gltf()
+        files = _animated_gltf(points, faces), splat_gltf(random_splat(20)), _spz_gltf()
         made += [each.glb() if suffix == "glb" else each.gltf() for each in files]
     if suffix == "off":
         rows = [f"{x:g} {y:g} {z:g} 200 60 20 255" for x, y, z in points]
@@ -45,7 +45,7 @@ def scans(suffix: str) -> tuple[bytes, ...]:
         made.append("\n".join(["COFF", f"{len(points)} {len(faces)} 0", *rows, ""]).encode())
     if suffix in ("glb", "gltf", "obj"):
         plain = trimesh.Trimesh(points[:8], [[0, 1, 2], [2, 3, 0]], process=False)
-        made += [_exported(plain, suffix), _exported(_pictured(), suffix)]
+        made += [_exported(plain, suffix), _exported(_textured_mesh(), suffix)]
     return tuple(made)
 
 
@@ -75,11 +75,11 @@ def _animated_gltf(points: np.ndarray, faces: np.ndarray) -> Gltf:
 
 
 def _spz_gltf() -> Gltf:
-    splat = some_splat(20)
+    splat = random_splat(20)
     return spz_gltf(spz(splat), len(splat.points))
 
 
-def _pictured() -> object:
+def _textured_mesh() -> object:
     """Return a mesh with two materials: a texture with transparent texels, and a plain colour."""
     import trimesh
     from PIL import Image
@@ -176,7 +176,7 @@ CLOUDS = {"las": _las, "laz": _laz, "e57": _e57, "pcd": _pcd, "txt": _columns, "
 def _written(
     write: Callable[[Path, np.ndarray, np.ndarray], list[Path]],
 ) -> tuple[bytes, ...]:
-    points = np.round(sampled(*room(), 150), 3)
+    points = np.round(sample_points(*room(), 150), 3)
     colours = np.random.default_rng(1).integers(0, 256, points.shape).astype(np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         return tuple(path.read_bytes() for path in write(Path(folder), points, colours))
@@ -217,7 +217,7 @@ def _plys(points: np.ndarray, faces: np.ndarray, colours: np.ndarray) -> tuple[b
 @cache
 def splats() -> tuple[bytes, ...]:
     """Return splats in the formats other than PLY."""
-    scene, plain = some_splat(60), some_splat(60, degree=0)
+    scene, plain = random_splat(60), random_splat(60, degree=0)
     versions = (spz(scene, version) for version in (1, 2, 3, 4))
     return (dot_splat(plain), *versions, spz(plain, 3), spz(plain, 4))
 
@@ -225,7 +225,7 @@ def splats() -> tuple[bytes, ...]:
 @cache
 def splat_plys() -> tuple[bytes, ...]:
     """Return splats as PLY files: the original layout in every encoding, and compressed."""
-    scene, plain = some_splat(60), some_splat(60, degree=0)
+    scene, plain = random_splat(60), random_splat(60, degree=0)
     original = (original_ply(plain, order) for order in FORMATS)
     return (*original, original_ply(scene), compressed_ply(scene), compressed_ply(plain))
 

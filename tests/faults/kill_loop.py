@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from factories.runs import NullObserver, make_config, make_questions, walking
-from factories.samples import mixed_engine, options_of
+from factories.runs import NullObserver, make_config, make_questions, walking_engine
+from factories.samples import agent_options, mixed_engine
 
 from render_agent.runs.log import writer
 from render_agent.runs.read import RunData, list_runs
@@ -28,7 +28,7 @@ COUNT, TURNS = 3, 4
 
 def make_engine(config, questions):
     if config.agent == "single":
-        return walking(COUNT, TURNS, batch_size=2)
+        return walking_engine(COUNT, TURNS, batch_size=2)
     return mixed_engine(batch_size=2)
 
 
@@ -81,7 +81,7 @@ def options(agent):
     """Return the number of questions of a loop, and the options of its runs."""
     if agent == "single":
         return COUNT, {"max_turns": TURNS + 1, "probe": ("map",)}
-    return 2, options_of(agent)
+    return 2, agent_options(agent)
 
 
 def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random):

@@ -15,7 +15,7 @@ import pytest
 from conftest import mostly_slow
 from crashing_renderer import installed
 from factories import TREE
-from factories.runs import images, make_questions, outcome, transcripts
+from factories.runs import comparable_results, images, make_questions, transcripts
 
 from render_agent.runs.read import list_runs
 
@@ -70,7 +70,7 @@ class Ground:
         ]
         assert len(turns) == len(set(turns))
         assert transcripts(path) == transcripts(self.whole)
-        assert outcome(path) == outcome(self.whole)
+        assert comparable_results(path) == comparable_results(self.whole)
         assert images(path) == images(self.whole)
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from factories.runs import choices, images, outcome, transcripts
+from factories.runs import comparable_results, evidence_by_turn, images, transcripts
 
 from render_agent.runs.read import RunData
 
@@ -57,8 +57,8 @@ def assert_equals_undisturbed(found, name):
     for runs in found["killed"]:
         (path,) = map(Path, runs)
         assert transcripts(path) == transcripts(whole)
-        assert choices(path) == choices(whole)
-        assert outcome(path) == outcome(whole)
+        assert evidence_by_turn(path) == evidence_by_turn(whole)
+        assert comparable_results(path) == comparable_results(whole)
         assert beliefs(path) == beliefs(whole)
         assert images(path) == images(whole)
         numbers = [(line["question_id"], line["turn"]) for line in RunData(path).lines()]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 
-from factories.documentation import blocks, understand
+from factories.documentation import blocks, parse_command
 
 from render_agent.runs.read import RunData
 from render_agent.util.coroutines import run_in_thread
@@ -79,7 +79,7 @@ def test_agent_of_inspect_gets_the_images(tmp_path):
 def test_configuration_of_codex_is_a_command():
     (block,) = blocks(PAGE, "toml")
     server = tomllib.loads(block)["mcp_servers"]["rooms"]
-    understand(" ".join([server["command"], *server["args"]]))
+    parse_command(" ".join([server["command"], *server["args"]]))
     added = [line for text in blocks(PAGE, "sh") for line in text.splitlines() if " -- " in line]
     for line in added:
-        understand(line.partition(" -- ")[2])
+        parse_command(line.partition(" -- ")[2])

@@ -14,10 +14,10 @@ from factories.documentation import (
     README,
     TREE,
     blocks,
+    commands_in,
+    parse_command,
     read,
     section,
-    shown_commands,
-    understand,
 )
 from factories.runs import NullObserver, make_config, make_questions
 
@@ -77,8 +77,8 @@ def test_files_named_on_the_architecture_page_exist():
 def test_commands_in_blocks_parse(page):
     """Commands in docs/extending need the packages shown there; tests/extending runs them."""
     if page.parent.name != "extending":
-        for line in shown_commands(page):
-            understand(line)
+        for line in commands_in(page):
+            parse_command(line)
 
 
 def test_inline_commands_parse():
@@ -87,7 +87,7 @@ def test_inline_commands_parse():
     assert len(lines) >= 10
     for line in lines - {"render-agent --help"}:  # exits while it is parsed
         try:
-            understand(line)
+            parse_command(line)
         except click.MissingParameter:
             assert len(line.split()) == 2, line  # only the name of a command
 
@@ -197,7 +197,7 @@ def test_citation_has_the_current_version():
 
 
 def test_readme_shows_the_three_uses():
-    shown = "\n".join(shown_commands(README))
+    shown = "\n".join(commands_in(README))
     for use in ("--batch --questions", "--ply scenes/room01.ply", "--continue recent"):
         assert f"render-agent {use}" in shown
 

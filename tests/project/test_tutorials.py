@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from factories.documentation import TREE, shown_commands
+from factories.documentation import TREE, commands_in
 
 from render_agent.runs.read import list_runs
 
@@ -16,7 +16,7 @@ FEW = "4"
 def test_tutorial_works(monkeypatch, type_in, tmp_path, name):
     monkeypatch.setenv("RENDER_AGENT_LIMIT", FEW)
     (tmp_path / "scenes").symlink_to(TREE / "scenes")
-    lines = shown_commands(f"tutorials/{name}.md")
+    lines = commands_in(f"tutorials/{name}.md")
     assert len(lines) > 3
     for line in lines:
         runs = [run.name for run in list_runs(tmp_path / "experiment_logs")]

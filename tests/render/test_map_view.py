@@ -17,9 +17,9 @@ from factories.rooms import (
     WALLS,
     as_cloud,
     box,
+    find_pixels,
     mesh,
     room,
-    where_is,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,7 +108,7 @@ def test_axis_labels_give_the_position_of_a_box(renderer):
     size = 640, 480
     image, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
     plot = PlotArea.inside(*size)
-    red = where_is(image, RED, 60)
+    red = find_pixels(image, RED, 60)
     columns, rows = (
         grid_lines(image[400], FLOOR) + 0.5,
         grid_lines(image[:, 480], FLOOR) + 0.5,
@@ -201,9 +201,9 @@ def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
     if shape == "cloud":
         scene = as_cloud(scene)
     image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
-    assert not len(where_is(image, CEILING, 40))
+    assert not len(find_pixels(image, CEILING, 40))
     corners = map_camera.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
-    table = where_is(image, GREEN, 30)
+    table = find_pixels(image, GREEN, 30)
     expected = np.array(
         [corners[:, 0].min(), corners[:, 1].min(), corners[:, 0].max(), corners[:, 1].max()]
     )
@@ -329,7 +329,7 @@ def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
     scene = as_cloud(room(shelf), 0.1)
     image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
     (low, high), _ = map_camera.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
-    pixels = where_is(image[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
+    pixels = find_pixels(image[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
     assert len(pixels) > 1000
     assert ((pixels > low) & (pixels < high)).all()
 
@@ -349,7 +349,7 @@ def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
 def test_key_is_omitted_on_very_small_maps(renderer, size, has_key):
     image, _ = TopView(renderer, size).draw(room(), None, ())
     above = image[: PlotArea.inside(*size).top - 1]
-    assert bool(len(where_is(above, FACE_COLOUR, 3))) == has_key
+    assert bool(len(find_pixels(above, FACE_COLOUR, 3))) == has_key
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
@@ -366,10 +366,10 @@ def test_each_storey_has_its_own_map(renderer, shape):
     top = TopView(renderer, (640, 480))
     ground, _ = top.draw(house, Camera((3, 2.5, 1.6)), ())
     upper, _ = top.draw(house, Camera((3, 2.5, 4.6)), ())
-    assert len(where_is(ground, RED, 60))
-    assert not len(where_is(ground, GREEN, 30))
-    assert len(where_is(upper, GREEN, 30))
-    assert not len(where_is(upper, RED, 30))
+    assert len(find_pixels(ground, RED, 60))
+    assert not len(find_pixels(ground, GREEN, 30))
+    assert len(find_pixels(upper, GREEN, 30))
+    assert not len(find_pixels(upper, RED, 30))
     assert top.draw(house, None, ())[1] == top.draw(house, Camera((3, 2.5, 1.0)), ())[1]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from factories.rooms import as_cloud, room
-from factories.splats import some_splat
+from factories.splats import random_splat
 
 from render_agent.errors import SetupError
 from render_agent.render import make_renderer as choose
@@ -65,7 +65,7 @@ def test_compile_kernels_covers_all_kernels():
     compile_kernels()
     before = count_compilations()
     renderer, scene = Rasteriser(threads=2), room()
-    for each in (scene, as_cloud(scene, spacing=0.1), some_splat(50)):
+    for each in (scene, as_cloud(scene, spacing=0.1), random_splat(50)):
         for camera in (Camera((0.0, 0.0, 1.5)), MapCamera((0.0, 0.0), 2.0, 0.02)):
             renderer.draw(each, camera, 160, 120)
     renderer.close()

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from factories.raycaster import RENDERERS, renderer_called
-from factories.rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
+from factories.raycaster import RENDERERS, renderer_by_name
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, find_pixels, mesh, room
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.render.renderer import BACKGROUND, NEAR_METRES
@@ -19,7 +19,7 @@ FORWARD = Camera((0.0, 0.0, 1.5))
 @pytest.fixture(scope="module", params=RENDERERS)
 def renderer(request):
     try:
-        instance = renderer_called(request.param)
+        instance = renderer_by_name(request.param)
     except SetupError as error:
         pytest.skip(str(error))
     yield instance
@@ -28,7 +28,7 @@ def renderer(request):
 
 def pixels_of(frame, colour):
     """Return the pixels of exactly this colour, (n, 2)."""
-    return where_is(frame.colours, colour, tolerance=0)
+    return find_pixels(frame.colours, colour, tolerance=0)
 
 
 @pytest.mark.parametrize("yaw", [0.0, 17.0, -25.0])

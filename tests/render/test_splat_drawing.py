@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
-from factories.splat_reference import drawn, psnr
-from factories.splats import balls, some_splat
+from factories.splat_reference import psnr, render_reference
+from factories.splats import balls, random_splat
 from scipy.spatial.transform import Rotation
 
 from render_agent.render.rasteriser.rasteriser import Rasteriser
@@ -27,7 +27,7 @@ def rasteriser():
 
 def synthetic_scene():
     """Return 1,000 Gaussians whose harmonics have different axes than the scene."""
-    scene = some_splat(1000)
+    scene = random_splat(1000)
     axes = Rotation.from_euler("zyx", (50, -20, 100), degrees=True).as_matrix()
     return replace(scene, gaussians=replace(scene.gaussians, harmonics_axes=axes))
 
@@ -66,19 +66,19 @@ def test_frames_agree_with_the_reference(rasteriser, name):
         camera = Camera((0, 0, 0), yaw, pitch)
         camera = camera.at(middle - distance * size * camera.forward)
         frame = rasteriser.draw(scene, camera, W, H)
-        expected, half = drawn(scene, camera, W, H)
+        expected, half = render_reference(scene, camera, W, H)
         assert psnr(frame.colours, expected) >= 45, (yaw, pitch, distance)
         assert (frame.primitive == half).mean() >= 0.995
         assert ((frame.depth < np.inf) == (frame.primitive >= 0)).all()
     top = MapCamera((middle[0] + 0.1, middle[1]), float(middle[2]), 1.3 * size / H)
     frame = rasteriser.draw(scene, top, W, H)
-    expected, half = drawn(scene, top, W, H)
+    expected, half = render_reference(scene, top, W, H)
     assert psnr(frame.colours, expected) >= 45
     assert (frame.primitive == half).mean() >= 0.995
 
 
 def test_frames_do_not_depend_on_threads_or_earlier_frames(rasteriser):
-    scene, other = some_splat(3000), some_splat(500, degree=0, seed=1)
+    scene, other = random_splat(3000), random_splat(500, degree=0, seed=1)
     camera = Camera((0.5, 0.5, 1.2), 40, -10)
     first = rasteriser.draw(scene, camera, 203, 117)
     rasteriser.draw(other, camera, 640, 480)
@@ -153,7 +153,7 @@ def test_flat_gaussians_have_exact_depth(rasteriser):
 
 @pytest.mark.parametrize("far", [1e3, 1e7])
 def test_huge_and_tiny_gaussians_give_valid_depths(rasteriser, far):
-    scene = some_splat(500)
+    scene = random_splat(500)
     scene.gaussians.scales[:50] = far / 1e3
     scene.gaussians.scales[50:100] = 0
     scene.points[100:150] *= far

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from factories.splat_reference import psnr
-from factories.splats import some_splat
+from factories.splats import random_splat
 
 from render_agent.render.rasteriser.gaussians.gpu import gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
@@ -28,7 +28,7 @@ def test_gpu_and_cpu_frames_agree():
     gpu, threads = gpu_renderer(), Rasteriser(threads=2)
     assert gpu is not None
     cpu = GaussianRasteriser(threads._run_in_parts)
-    scene = some_splat(5000)
+    scene = random_splat(5000)
     for camera in CAMERAS:
         first, second = (each.draw(scene, camera, 320, 240) for each in (gpu, cpu))
         assert psnr(first.colours, second.colours) >= 40
@@ -40,6 +40,6 @@ def test_gpu_and_cpu_frames_agree():
 def test_without_gsplat_splats_are_drawn_on_the_cpu():
     assert gpu_renderer() is None
     rasteriser = Rasteriser(threads=1)
-    frame = rasteriser.draw(some_splat(50), CAMERAS[0], 32, 24)
+    frame = rasteriser.draw(random_splat(50), CAMERAS[0], 32, 24)
     assert frame.primitive is not None
     rasteriser.close()

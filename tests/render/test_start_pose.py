@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
-from factories.runs import cut, go_on, make_questions, play, transcripts, walking
+from factories.runs import make_questions, play, resume, transcripts, truncate_log, walking_engine
 
 from render_agent.errors import UsageError
 from render_agent.options import fingerprint_of
@@ -214,7 +214,7 @@ def test_occupied_pose_is_moved_and_noted(renderer, place):
 
 @pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
 def test_moved_start_is_reported_to_model_log_and_terminal(tmp_path, caplog, start, moved):
-    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking_engine(1), start=start)
     first = RunData(path).lines()[0]
     place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
     text = f"start [{place}]"
@@ -280,17 +280,17 @@ def test_start_is_free_in_real_scans(renderer, name):
 def test_runs_of_earlier_versions_resume_with_their_rule(tmp_path):
     """They stored "best" for the best of four headings; new runs store the name of the rule."""
     questions = make_questions(tmp_path, 2)
-    path, _ = play(tmp_path / "old", questions, walking(1), start="four-headings")
+    path, _ = play(tmp_path / "old", questions, walking_engine(1), start="four-headings")
     expected = transcripts(path)
     record = json.loads((path / "config.json").read_text())
     record["config"]["start"] = "best"
     record["fingerprint"] = fingerprint_of(record["config"])
     (path / "config.json").write_text(json.dumps(record))
-    cut(path, 1)
-    go_on(path, walking(1))
+    truncate_log(path, 1)
+    resume(path, walking_engine(1))
     assert transcripts(path) == expected
     assert RunData(path).config.start == "four-headings"
-    new, _ = play(tmp_path / "new", questions, walking(1), start="best")
+    new, _ = play(tmp_path / "new", questions, walking_engine(1), start="best")
     assert RunData(new).record["config"]["start"] == "most-surface"
     assert RunData(new).config.start == "best"
     assert transcripts(new) != expected

@@ -7,9 +7,16 @@ import numba
 import numpy as np
 import pytest
 from conftest import mostly_slow
-from factories.raycaster import RENDERERS, RayCaster, renderer_called
+from factories.raycaster import RENDERERS, RayCaster, renderer_by_name
 from factories.rooms import BLUE, GREEN, RED
-from factories.textures import chequered, chequered_room, has_image, plate, wall, with_alpha
+from factories.textures import (
+    checkerboard,
+    checkerboard_room,
+    quad,
+    textured_scene,
+    wall,
+    with_alpha,
+)
 
 from render_agent.errors import SetupError
 from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, wrap_coordinate
@@ -28,7 +35,7 @@ QUARTERS = with_alpha(np.kron(np.array([[RED, GREEN], [BLUE, YELLOW]]), np.ones(
 @pytest.fixture(scope="module", params=mostly_slow(RENDERERS, "rasteriser", "pyrender"))
 def renderer(request):
     try:
-        instance = renderer_called(request.param)
+        instance = renderer_by_name(request.param)
     except SetupError as error:
         pytest.skip(str(error))
     yield instance
@@ -66,14 +73,14 @@ def test_textures_of_a_mirrored_scene_are_mirrored(renderer):
 def test_floor_texture_is_oriented_correctly_on_the_map(renderer):
     floor = [(-2, 2, 0), (2, 2, 0), (2, -2, 0), (-2, -2, 0)]
     frame = renderer.draw(
-        has_image([plate(floor)], [Material(QUARTERS)]), MapCamera((0.0, 0.0), 2.0, 0.02), W, H
+        textured_scene([quad(floor)], [Material(QUARTERS)]), MapCamera((0.0, 0.0), 2.0, 0.02), W, H
     )
     assert tuple(frame.colours[H // 2 - 50, W // 2 - 50]) == RED
     assert tuple(frame.colours[H // 2 + 50, W // 2 + 50]) == YELLOW
 
 
 def test_all_renderers_agree_with_the_rasteriser(renderer, rasteriser):
-    scene = chequered_room()
+    scene = checkerboard_room()
     cameras = [Camera((-3.0, 0.0, 1.6)), Camera((0.5, 1.0, 1.2), 200.0, -20.0)]
     cameras.append(MapCamera((0.0, 0.0), 2.5, 0.03))
     size = (W, H) if renderer.name == "raycast" else (640, 480)  # the ray caster is slow
@@ -116,15 +123,15 @@ def test_alpha_mask_makes_holes(renderer):
     clear[:, :32] = 0
     masked = Material(with_alpha(np.broadcast_to(RED, (64, 64, 3)), clear), alpha_cutoff=0.5)
     behind = Material(with_alpha(np.broadcast_to(BLUE, (2, 2, 3))))
-    parts = [plate([(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]) for at in (2.0, 4.0)]
+    parts = [quad([(at, 2, 3), (at, -2, 3), (at, -2, 0), (at, 2, 0)]) for at in (2.0, 4.0)]
     for order in ([0, 1], [1, 0]):
-        scene = has_image([parts[number] for number in order], [masked, behind], order)
+        scene = textured_scene([parts[number] for number in order], [masked, behind], order)
         frame = renderer.draw(scene, AHEAD, W, H)
         assert tuple(frame.colours[H // 2, W // 2 - 20]) == BLUE
         assert tuple(frame.colours[H // 2, W // 2 + 20]) == RED
         assert frame.depth[H // 2, W // 2 - 20] == pytest.approx(4, rel=1e-3)
         assert frame.depth[H // 2, W // 2 + 20] == pytest.approx(2, rel=1e-3)
-    alone = renderer.draw(has_image(parts[:1], [masked]), AHEAD, W, H)
+    alone = renderer.draw(textured_scene(parts[:1], [masked]), AHEAD, W, H)
     assert tuple(alone.colours[H // 2, W // 2 - 20]) == BACKGROUND
     assert np.isinf(alone.depth[H // 2, W // 2 - 20])
 
@@ -133,7 +140,7 @@ def test_distant_chequered_floor_is_grey_without_moire(renderer):
     side = 400.0
     floor = [(-side, side, 0), (side, side, 0), (side, -side, 0), (-side, -side, 0)]
     uv = np.array([(0, 0), (1, 0), (1, 1), (0, 1)]) * side / 4  # half-metre fields
-    scene = has_image([plate(floor, uv)], [Material(chequered(16, 256))])
+    scene = textured_scene([quad(floor, uv)], [Material(checkerboard(16, 256))])
     frame = renderer.draw(scene, Camera((0.0, 0.0, 1.5), 31.0), 640, 480)
     depth = frame.depth
     near = frame.colours[(depth > 3) & (depth < 5)][:, 0].astype(float)
@@ -146,7 +153,7 @@ def test_distant_chequered_floor_is_grey_without_moire(renderer):
 def test_texture_is_interpolated_in_perspective(rasteriser):
     corners = [(2, 1, 2.5), (8, -2, 2.5), (8, -2, 0.5), (2, 1, 0.5)]
     ramp = with_alpha(np.repeat(np.linspace(0, 255, 256)[None, :, None], 3, axis=2))
-    scene = has_image([plate(corners)], [Material(ramp, wrap=("clamp", "clamp"))])
+    scene = textured_scene([quad(corners)], [Material(ramp, wrap=("clamp", "clamp"))])
     frame = rasteriser.draw(scene, AHEAD, W, H)
     seen = frame.depth < np.inf
     along = (frame.depth[seen] - 2) / 6
@@ -155,7 +162,7 @@ def test_texture_is_interpolated_in_perspective(rasteriser):
 
 def test_face_extending_behind_the_camera_is_textured(rasteriser):
     floor = [(-50, 50, 0), (50, 50, 0), (50, -50, 0), (-50, -50, 0)]
-    scene = has_image([plate(floor)], [Material(chequered(100, 1024, RED, BLUE))])
+    scene = textured_scene([quad(floor)], [Material(checkerboard(100, 1024, RED, BLUE))])
     oracle = RayCaster()
     for camera in (Camera((0.3, 0.2, 1.6), 30.0, -50.0), Camera((0.3, 0.2, 0.2), 100.0, -3.0)):
         assert (
@@ -179,7 +186,7 @@ def test_mip_levels_preserve_the_mean_light(size):
 
 
 def test_pixels_do_not_depend_on_threads():
-    scene, camera = chequered_room(), Camera((-3.0, 0.5, 1.6), 10.0, -10.0)
+    scene, camera = checkerboard_room(), Camera((-3.0, 0.5, 1.6), 10.0, -10.0)
     frames = []
     for threads in (1, 3):
         renderer = Rasteriser(threads=threads)

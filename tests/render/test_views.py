@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
-from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, find_pixels, room
 
 from render_agent.dialogue.reply import KINDS
 from render_agent.render.rasteriser.rasteriser import Rasteriser
@@ -57,7 +57,9 @@ def test_around_shows_each_direction_in_its_quarter(viewer, shape, yaw):
     order = ["ahead", "left", "behind", "right"]
     for name, colour, bearing in (("red", RED, 0), ("green", GREEN, 90), ("blue", BLUE, -90)):
         expected = order[(bearing - yaw) // 90 % 4]
-        matching = [side for side, part in sides.items() if len(where_is(part, colour, 40)) > 200]
+        matching = [
+            side for side, part in sides.items() if len(find_pixels(part, colour, 40)) > 200
+        ]
         assert matching == [expected], name
     assert seen.camera.yaw == yaw
     assert seen.image.shape == (480, 640, 3)
@@ -67,13 +69,13 @@ def test_around_covers_all_directions(viewer):
     scene = room(AHEAD)
     for yaw in range(0, 360, 15):
         seen = viewer.around(scene, Camera(EYES, yaw)).image
-        assert len(where_is(seen, RED, 30)), yaw
+        assert len(find_pixels(seen, RED, 30)), yaw
 
 
 def test_wide_around_view_is_a_strip():
     strip = Viewer(Rasteriser(), (1280, 320), 75.0)
     seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).image
-    middles = [where_is(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
+    middles = [find_pixels(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
     assert middles == pytest.approx([160, 480, 800], abs=12)
     strip.close()
 

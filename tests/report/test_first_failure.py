@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from conftest import mostly_slow
-from factories.believers import FAULTS, run_of
+from factories.believers import FAULTS, run_policy
 from factories.reports import question_html
 
 import render_agent
@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
     @cache
     def played(name):
         folder = tmp_path_factory.mktemp(name)
-        found = run_of(name, folder, **FEW)
+        found = run_policy(name, folder, **FEW)
         (path,) = (folder / name).iterdir()
         return found, RunData(path)
 
@@ -119,5 +119,5 @@ def test_compare_includes_beliefs(runs, type_in, tmp_path):
 
 
 def test_black_images_give_an_empty_map(tmp_path):
-    found = run_of("believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black")
+    found = run_policy("believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black")
     assert (found["found"], found["invented"], found["seen"]) == (0, None, 0)

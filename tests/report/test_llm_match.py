@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from factories.runs import make_questions, play, walking
+from factories.runs import make_questions, play, walking_engine
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.question import Question
@@ -86,7 +86,7 @@ def test_marks_are_saved_separately_from_official_results(run, tmp_path, type_in
 
 
 def test_judge_requires_free_text_questions(tmp_path, type_in):
-    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking_engine(1))
     code, _, err = type_in("score", str(path), "--judge", folder=tmp_path)
     assert code == 2
     assert "free-text" in err

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from factories.runs import make_questions, play
-from factories.samples import mixed_engine, options_of
+from factories.samples import agent_options, mixed_engine
 
 from render_agent.cli.main import cli
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
@@ -86,7 +86,7 @@ def test_progress_names_the_chosen_candidate_and_its_score():
 
 def test_show_prints_the_candidates_of_a_run(tmp_path):
     asked = make_questions(tmp_path, 1)
-    path, _ = play(tmp_path, asked, mixed_engine(), **options_of("lookahead:3"))
+    path, _ = play(tmp_path, asked, mixed_engine(), **agent_options("lookahead:3"))
     (state,) = RunData(path).states
     output = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
     for turn in state.turns:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from factories import TREE
 from factories.rooms import RED, box, room
-from factories.runs import cut, make_config
+from factories.runs import make_config, truncate_log
 from PIL import Image
 
 from render_agent.runs.phase_controller import NullObserver
@@ -138,7 +138,7 @@ class World:
         self.policy.write_text(POLICY % 3)
         self.run, self.shard = self.play(), self.play(shard="1/2")
         self.unfinished = Path(shutil.copytree(self.run, folder / "unfinished"))
-        cut(self.unfinished, 3)
+        truncate_log(self.unfinished, 3)
         self.later: dict[str, tuple[Path, Path]] = {}  # a run and a shard after each change
 
     def play(self, **options) -> Path:

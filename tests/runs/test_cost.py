@@ -5,8 +5,16 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from factories.runs import STEP, go_on, make_config, make_questions, play, transcripts, walking
-from factories.servers import StubServer, by_rule, chat_reply
+from factories.runs import (
+    STEP,
+    make_config,
+    make_questions,
+    play,
+    resume,
+    transcripts,
+    walking_engine,
+)
+from factories.servers import StubServer, chat_answers, chat_reply
 
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.dry_run import _further_cost, dry_continue, dry_run
@@ -46,7 +54,7 @@ def prices(tmp_path):
 def server():
     """A server whose model never answers, with usage unless `reports` is False."""
     server = StubServer(
-        by_rule(lambda body: chat_reply(STEP, usage=USAGE if server.reports else None))
+        chat_answers(lambda body: chat_reply(STEP, usage=USAGE if server.reports else None))
     )
     server.reports = True
     yield server
@@ -98,12 +106,12 @@ def test_run_stops_at_its_limit_and_resumes_alike(tmp_path, server, prices, batc
     assert len(folder.turns) == 7  # one more would exceed the limit
     assert not any(line.error for line in folder.turns)
     with pytest.raises(RunStoppedError):
-        go_on(path)  # the saved limit still applies
+        resume(path)  # the saved limit still applies
     assert len(RunData(path).turns) == 7
     with pytest.raises(RunStoppedError):
-        go_on(path, max_cost=10 * REPLY_USD)
+        resume(path, max_cost=10 * REPLY_USD)
     assert len(RunData(path).turns) == 10
-    results = go_on(path, max_cost=100.0)
+    results = resume(path, max_cost=100.0)
     assert transcripts(path) == transcripts(whole)
     assert results["cost_usd"] == pytest.approx(3 * QUESTIONS * REPLY_USD)
 
@@ -150,13 +158,13 @@ def test_price_can_be_set_when_resuming(tmp_path, server, prices):
     (path / "results.json").unlink()
     with pytest.raises(UsageError, match="--prices"):
         resume_run(RunData(path), {"max_cost": 1.0})
-    assert go_on(path, prices=prices)["cost_usd"] == pytest.approx(3 * QUESTIONS * REPLY_USD)
+    assert resume(path, prices=prices)["cost_usd"] == pytest.approx(3 * QUESTIONS * REPLY_USD)
     assert RunData(path).price.reply == 10
 
 
 def test_older_run_has_no_cost_until_it_is_resumed(tmp_path, prices):
     asked = make_questions(tmp_path)
-    path, results = play(tmp_path, asked, walking(4), max_turns=2)
+    path, results = play(tmp_path, asked, walking_engine(4), max_turns=2)
     record = json.loads((path / "config.json").read_text())
     del record["price"], record["config"]["prices"], record["config"]["max_cost"]
     (path / "config.json").write_text(json.dumps(record))
@@ -284,7 +292,7 @@ def test_dry_run_shows_the_bound_and_the_projection(tmp_path, server, prices, ca
 
 
 def test_projection_changes_no_state(tmp_path):
-    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), max_turns=4)
+    path, _ = play(tmp_path, make_questions(tmp_path), walking_engine(4), max_turns=4)
     states = RunData(path).states
     done = _further_cost(states, 1.0)
     states[0].turns.pop()

@@ -7,14 +7,14 @@ import pytest
 from conftest import mostly_slow
 from factories.runs import (
     NullObserver,
-    go_on,
     make_config,
     make_questions,
     play,
+    resume,
     transcripts,
-    walking,
+    walking_engine,
 )
-from factories.samples import mixed_engine, options_of
+from factories.samples import agent_options, mixed_engine
 from factories.states import question
 
 from render_agent.agents.agent import Agent
@@ -58,11 +58,11 @@ def no_scores(*args, **kwargs):
 @pytest.mark.parametrize("what", mostly_slow(["policy", "agent", "verifier"], "policy"))
 def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
     questions, options = make_questions(tmp_path, COUNT), {}
-    engine, whole = walking(COUNT, batch_size=3), walking(COUNT)
+    engine, whole = walking_engine(COUNT, batch_size=3), walking_engine(COUNT)
     if what == "policy":
         engine = ScriptedEngine(Raising(), batch_size=3)
     if what == "verifier":
-        options = options_of("lookahead:3") | {"verifier": ("geometry",)}
+        options = agent_options("lookahead:3") | {"verifier": ("geometry",)}
         engine, whole = mixed_engine(batch_size=3), mixed_engine()
     with monkeypatch.context() as broken:
         if what == "agent":
@@ -77,7 +77,7 @@ def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)
     assert sum(line["error"] is not None for line in RunData(run.path).lines()) == MAX_CONSECUTIVE
-    go_on(run.path, whole)
+    resume(run.path, whole)
     reference, results = play(tmp_path, questions, whole, **options)
     assert transcripts(run.path) == transcripts(reference)
     assert results["counts"]["failed"] == 0
@@ -93,7 +93,7 @@ class Some(ReplayPolicy):
 
 
 def losing(*lost):
-    engine = walking(COUNT, batch_size=1)
+    engine = walking_engine(COUNT, batch_size=1)
     engine.policy.__class__ = Some
     engine.policy.lost = lost
     return engine
@@ -131,7 +131,7 @@ def test_broken_scan_fails_only_its_questions(tmp_path):
         row["scene_name"] = "whole"
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "room.ply").write_bytes(b"ply\nthis is none")
-    _, results = play(tmp_path, questions, walking(2 * COUNT), max_turns=5)
+    _, results = play(tmp_path, questions, walking_engine(2 * COUNT), max_turns=5)
     assert results["counts"]["failed"] == COUNT > MAX_CONSECUTIVE
     assert results["counts"]["answered"] == COUNT
 
@@ -147,7 +147,7 @@ def test_render_failures_in_all_scenes_stop_the_run():
 
 @pytest.mark.parametrize("verb", ["answer", "submit", "retire"])
 def test_engine_exception_stops_a_resumable_run(tmp_path, verb):
-    questions, engine = make_questions(tmp_path, 4), walking(4)
+    questions, engine = make_questions(tmp_path, 4), walking_engine(4)
     call, times = getattr(engine, verb), []
 
     def raising(*args):
@@ -159,8 +159,10 @@ def test_engine_exception_stops_a_resumable_run(tmp_path, verb):
     setattr(engine, verb, raising)
     path, said = run_until_stopped(tmp_path, questions, engine, EngineError)
     assert all(words in said for words in ("engine scripted", "slots do not fit"))
-    go_on(path, walking(4))
-    assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
+    resume(path, walking_engine(4))
+    assert transcripts(path) == transcripts(
+        play(tmp_path, questions, walking_engine(4), max_turns=5)[0]
+    )
 
 
 class Talking(ScriptedEngine):
@@ -178,7 +180,7 @@ class Talking(ScriptedEngine):
 def test_overlong_reply_is_truncated(tmp_path):
     questions = make_questions(tmp_path, 2)
     path, results = play(
-        tmp_path, questions, Talking(walking(2).policy), max_turns=3, max_new_tokens=40
+        tmp_path, questions, Talking(walking_engine(2).policy), max_turns=3, max_new_tokens=40
     )
     lines = RunData(path).lines()
     for line in lines:
@@ -193,14 +195,14 @@ def test_overlong_reply_is_truncated(tmp_path):
 def test_unreadably_long_lines_are_not_written(tmp_path, monkeypatch):
     questions = make_questions(tmp_path, 2)
     monkeypatch.setattr(writer, "MAX_LINE_BYTES", 12_000)
-    engine = Talking(walking(2).policy)
+    engine = Talking(walking_engine(2).policy)
     engine.size = 5000
     path, results = play(tmp_path, questions, engine, max_turns=3)
     assert results["counts"]["failed"] == 2
     assert all("more than the maximum of 12,000" in line["error"] for line in RunData(path).lines())
     monkeypatch.undo()
     engine.size = 10
-    go_on(path, engine)
+    resume(path, engine)
     assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
@@ -214,10 +216,12 @@ def test_exception_in_a_step_fails_only_its_question(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Agent, "ask", once)
     questions = make_questions(tmp_path, 4)
-    path, results = play(tmp_path, questions, walking(4), max_turns=5)
+    path, results = play(tmp_path, questions, walking_engine(4), max_turns=5)
     assert results["counts"]["failed"] == 1
     (error,) = [line["error"] for line in RunData(path).lines() if line["error"]]
     assert "out of memory" in error
     monkeypatch.undo()
-    go_on(path, walking(4))
-    assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
+    resume(path, walking_engine(4))
+    assert transcripts(path) == transcripts(
+        play(tmp_path, questions, walking_engine(4), max_turns=5)[0]
+    )

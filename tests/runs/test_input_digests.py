@@ -11,14 +11,14 @@ from factories import TREE
 from factories.clouds import write_usd
 from factories.packages import install
 from factories.runs import (
-    cut,
-    in_rooms,
+    comparable_results,
     make_config,
     make_questions,
-    outcome,
     play,
+    spread_over_rooms,
     transcripts,
-    walking,
+    truncate_log,
+    walking_engine,
 )
 from factories.scenes import room, write_ply
 from PIL import Image
@@ -82,7 +82,7 @@ def test_unchanged_file_is_read_once(tmp_path, monkeypatch):
 
 
 def test_scan_replaced_before_it_is_read_fails_its_questions(tmp_path):
-    questions = in_rooms(make_questions(tmp_path, 4), 2)
+    questions = spread_over_rooms(make_questions(tmp_path, 4), 2)
     run = start_run(make_config(tmp_path, questions, max_turns=2))
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
     go(run)
@@ -387,8 +387,8 @@ def test_added_texture_prevents_resuming(tmp_path):
 @pytest.fixture
 def made(tmp_path):
     """A finished run of two rooms, and its questions."""
-    questions = in_rooms(make_questions(tmp_path, 6), 3)
-    return play(tmp_path, questions, walking(6), max_turns=2)[0], questions
+    questions = spread_over_rooms(make_questions(tmp_path, 6), 3)
+    return play(tmp_path, questions, walking_engine(6), max_turns=2)[0], questions
 
 
 def test_changed_ground_truth_accompanies_every_score(made):
@@ -422,7 +422,7 @@ def test_older_run_without_digests_still_works(made):
 
 def test_run_is_not_resumed_with_another_prompt(made):
     path, _ = made
-    cut(path, 1)
+    truncate_log(path, 1)
     resume_run(RunData(path), {}).close()
     edit_record(path, lambda record: record["sha256"].update(prompt="another"))
     with pytest.raises(SetupError, match="prompt"):
@@ -431,7 +431,7 @@ def test_run_is_not_resumed_with_another_prompt(made):
 
 def test_killed_run_is_not_resumed_with_other_questions(made):
     path, questions = made
-    cut(path, 0)
+    truncate_log(path, 0)
     (path / "questions.jsonl").unlink()
     content = questions.read_text()
     questions.write_text(content.replace('"ground_truth": "3"', '"ground_truth": "4"', 1))
@@ -446,7 +446,7 @@ def test_killed_run_is_not_resumed_with_other_questions(made):
 def test_runs_of_moved_scans_are_comparable(made, tmp_path):
     path, questions = made
     moved = Path(shutil.copytree(questions.parent, tmp_path.with_name(tmp_path.name + "-moved")))
-    other = play(moved, moved / questions.name, walking(6), max_turns=2)[0]
+    other = play(moved, moved / questions.name, walking_engine(6), max_turns=2)[0]
     (pair,) = compare_runs([RunData(path), RunData(other)], way_out="")
     assert pair["n"] == 6
     assert not pair["warnings"]
@@ -455,7 +455,7 @@ def test_runs_of_moved_scans_are_comparable(made, tmp_path):
 def test_questions_about_other_scans_are_not_paired(made, tmp_path):
     path, questions = made
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
-    other = play(tmp_path, questions, walking(6, turns=4), max_turns=2)[0]
+    other = play(tmp_path, questions, walking_engine(6, turns=4), max_turns=2)[0]
     runs = [RunData(path), RunData(other)]
     with pytest.raises(UsageError, match=str(tmp_path / "room1.ply")):
         compare_runs(runs, way_out="")
@@ -499,7 +499,9 @@ def test_scenes_of_other_scans_are_not_shown_from_the_run(made, tmp_path):
 
 def shards(folder, questions, **options):
     return [
-        RunData(play(folder, questions, walking(6), shard=f"{part}/2", max_turns=2, **options)[0])
+        RunData(
+            play(folder, questions, walking_engine(6), shard=f"{part}/2", max_turns=2, **options)[0]
+        )
         for part in (1, 2)
     ]
 
@@ -579,4 +581,4 @@ def test_merged_run_has_the_digest_of_its_questions(made, tmp_path):
     assert RunData(merged).changed_questions is None
     assert "selection" not in RunData(merged).record
     assert transcripts(merged) == transcripts(path)
-    assert outcome(merged) == outcome(path)
+    assert comparable_results(merged) == comparable_results(path)

@@ -5,13 +5,13 @@ import json
 import pytest
 from factories.runs import (
     NullObserver,
-    cut,
-    go_on,
-    in_rooms,
     make_config,
     make_questions,
+    resume,
+    spread_over_rooms,
     transcripts,
-    walking,
+    truncate_log,
+    walking_engine,
 )
 
 from render_agent.engines.make_engine import Transformers
@@ -44,7 +44,7 @@ def play(folder, asked, count=COUNT, **options):
     """Run the questions as a model would; return the run folder."""
     run = start_run(make_config(folder, asked, **MODEL, **options))
     try:
-        run.go(NullObserver(), lambda config, questions: walking(count))
+        run.go(NullObserver(), lambda config, questions: walking_engine(count))
     finally:
         run.close()
     return run.path
@@ -64,9 +64,9 @@ def test_resuming_on_another_machine_is_a_caveat_everywhere(tmp_path, on_machine
     asked = make_questions(tmp_path, COUNT)
     path = play(tmp_path, asked)
     expected = transcripts(path)
-    cut(path, 3)
+    truncate_log(path, 3)
     on_machine(**more)
-    results = go_on(path, walking(COUNT))
+    results = resume(path, walking_engine(COUNT))
     assert transcripts(path) == expected
     ((name, value),) = more.items()
     (note,) = [note for note in results["notes"] if "bit-for-bit" in note]
@@ -83,8 +83,8 @@ def test_resuming_on_another_machine_is_a_caveat_everywhere(tmp_path, on_machine
 def test_resuming_on_the_same_machine_keeps_the_property(tmp_path, on_machine):
     path = play(tmp_path, make_questions(tmp_path, COUNT))
     before = (path / "config.json").read_bytes()
-    cut(path, 3)
-    assert go_on(path, walking(COUNT))["reproducible"] is True
+    truncate_log(path, 3)
+    assert resume(path, walking_engine(COUNT))["reproducible"] is True
     assert (path / "config.json").read_bytes() == before
     assert machine_facts(RunData(path))[0].startswith("bit-for-bit")
 
@@ -92,11 +92,11 @@ def test_resuming_on_the_same_machine_keeps_the_property(tmp_path, on_machine):
 def test_complete_run_that_is_only_looked_at_elsewhere_stays_reproducible(tmp_path, on_machine):
     path = play(tmp_path, make_questions(tmp_path, COUNT))
     on_machine(device="GPU B")
-    assert go_on(path, walking(COUNT))["reproducible"] is True
+    assert resume(path, walking_engine(COUNT))["reproducible"] is True
 
 
 def test_shards_of_several_machines_are_merged_with_a_caveat(tmp_path, on_machine):
-    asked = in_rooms(make_questions(tmp_path, 8), 4)
+    asked = spread_over_rooms(make_questions(tmp_path, 8), 4)
     shards = []
     for part, device in ((1, "GPU A"), (2, "GPU A"), (3, "GPU B")):
         on_machine(device=device)

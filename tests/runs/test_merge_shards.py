@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from factories.runs import (
-    cut,
-    go_on,
-    in_rooms,
+    comparable_results,
     make_config,
     make_questions,
-    outcome,
     play,
+    resume,
+    spread_over_rooms,
     transcripts,
-    walking,
+    truncate_log,
+    walking_engine,
 )
 
 from render_agent.errors import QuestionsError, RunLogError, UsageError
@@ -34,7 +34,7 @@ def questions(tmp_path_factory):
     """Eight questions about five scenes, which share one scan under five names."""
     folder = tmp_path_factory.mktemp("questions")
     path = make_questions(folder, 8)
-    return in_rooms(path, 5)
+    return spread_over_rooms(path, 5)
 
 
 def test_shards_partition_questions_by_scene(tmp_path, questions):
@@ -60,13 +60,13 @@ def test_empty_shard_is_refused(tmp_path, questions):
 @pytest.fixture(scope="module")
 def whole(questions):
     """The undivided run; not to be modified."""
-    return play(questions.parent, questions, walking(8))[0]
+    return play(questions.parent, questions, walking_engine(8))[0]
 
 
 @pytest.fixture(scope="module")
 def parts(questions):
     """The same run in three shards; not to be modified."""
-    given = questions.parent, questions, walking(8)
+    given = questions.parent, questions, walking_engine(8)
     paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
     return [RunData(path) for path in paths]
 
@@ -75,7 +75,7 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
     assert all(part.saved_results["status"] == "partial" for part in parts)
     path, result = merge_shards(tmp_path / "merged", parts[::-1])
     assert transcripts(path) == transcripts(whole)
-    assert outcome(path) == outcome(whole)
+    assert comparable_results(path) == comparable_results(whole)
     assert result["status"] == "complete"
     for turns in transcripts(path).values():
         for view in (view for turn in turns for view in turn["views"]):
@@ -85,17 +85,19 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
 
 def test_merged_unfinished_shard_can_be_resumed(tmp_path, whole, parts):
     unfinished = RunData(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
-    cut(unfinished.path, 3)
+    truncate_log(unfinished.path, 3)
     path, result = merge_shards(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert result["official"] is None
     assert RunData(path).saved_results is None
-    go_on(path, walking(8))
+    resume(path, walking_engine(8))
     assert transcripts(path) == transcripts(whole)
-    assert outcome(path) == outcome(whole)
+    assert comparable_results(path) == comparable_results(whole)
 
 
 def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, whole, parts):
-    other = RunData(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
+    other = RunData(
+        play(questions.parent, questions, walking_engine(8), shard="1/3", max_turns=5)[0]
+    )
     for wrong, said in (
         ([RunData(whole)], "is not a shard"),
         (parts[:2], "these shards are missing: 3/3"),

@@ -9,13 +9,13 @@ import pytest
 from factories.runs import (
     STEP,
     NullObserver,
-    go_on,
+    comparable_results,
     make_config,
     make_questions,
-    outcome,
     play,
+    resume,
     transcripts,
-    walking,
+    walking_engine,
 )
 
 from render_agent.engines.engine import Capabilities, Reply
@@ -65,7 +65,7 @@ SCHEDULES = [
 def default_run(tmp_path_factory):
     """A run of seven questions with the default schedule, and its results."""
     folder = tmp_path_factory.mktemp("usual")
-    return play(folder, make_questions(folder, 7), walking(7), max_turns=5)
+    return play(folder, make_questions(folder, 7), walking_engine(7), max_turns=5)
 
 
 @pytest.mark.parametrize(("batched", "together", "batch_size"), SCHEDULES)
@@ -74,7 +74,7 @@ def test_schedule_does_not_change_transcripts(default_run, tmp_path, batched, to
     path, other = play(
         tmp_path,
         make_questions(tmp_path, 7),
-        walking(7, batch_size=batch_size),
+        walking_engine(7, batch_size=batch_size),
         max_turns=5,
         max_batched_turns=batched,
         finish_together=together,
@@ -95,8 +95,8 @@ class FreeRunning(ScriptedEngine):
 
 def test_free_running_engine_gives_the_same_transcripts(tmp_path):
     questions = make_questions(tmp_path, 6)
-    reference, _ = play(tmp_path, questions, walking(6), max_turns=5)
-    free = FreeRunning(walking(6).policy, batch_size=2)
+    reference, _ = play(tmp_path, questions, walking_engine(6), max_turns=5)
+    free = FreeRunning(walking_engine(6).policy, batch_size=2)
     path, results = play(tmp_path, questions, free, max_turns=5, finish_together=4)
     assert transcripts(path) == transcripts(reference)
     assert results["counts"]["answered"] == 6
@@ -104,7 +104,7 @@ def test_free_running_engine_gives_the_same_transcripts(tmp_path):
 
 def test_free_running_engine_has_bounded_pending_views(tmp_path):
     """Waiting prompts hold images; thousands at once would not fit into memory."""
-    free = FreeRunning(walking(12).policy, batch_size=2)
+    free = FreeRunning(walking_engine(12).policy, batch_size=2)
     most = []
 
     def ready(timeout=None):
@@ -123,7 +123,7 @@ def test_free_running_engine_has_bounded_pending_views(tmp_path):
 
 
 def test_changed_batch_size_applies_immediately(tmp_path):
-    free = FreeRunning(walking(12).policy, batch_size=2)
+    free = FreeRunning(walking_engine(12).policy, batch_size=2)
     most = {2: 0, 5: 0}
 
     def ready(timeout=None):
@@ -155,12 +155,12 @@ class Mended(ScriptedEngine):
 
 
 def test_engine_events_are_logged_and_totalled(tmp_path):
-    path, results = play(tmp_path, make_questions(tmp_path, 2), Mended(walking(2).policy, 2))
+    path, results = play(tmp_path, make_questions(tmp_path, 2), Mended(walking_engine(2).policy, 2))
     turns = sum(len(told) for told in transcripts(path).values())
     assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
     (failed,) = [line for line in RunData(path).lines() if line["error"]]
     assert failed["events"] == ["out_of_memory"]
-    again = go_on(path, walking(2))
+    again = resume(path, walking_engine(2))
     assert again["counts"]["failed"] == 0
     assert again["totals"]["events"] == results["totals"]["events"], "events survive resuming"
 
@@ -168,7 +168,7 @@ def test_engine_events_are_logged_and_totalled(tmp_path):
 def test_finished_questions_are_not_asked_again(tmp_path):
     questions = make_questions(tmp_path, 4)
     retired = []
-    engine = walking(4, turns=2)
+    engine = walking_engine(4, turns=2)
     engine.retire = retired.append
     path, results = play(tmp_path, questions, engine, max_turns=9)
     assert sorted(retired) == ["0", "1", "2", "3"]
@@ -179,11 +179,11 @@ def test_finished_questions_are_not_asked_again(tmp_path):
 def test_broken_scan_fails_only_its_questions(tmp_path):
     questions = make_questions(tmp_path, 4)
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
-    whole, _ = play(tmp_path, questions, walking(4))
+    whole, _ = play(tmp_path, questions, walking_engine(4))
     (tmp_path / "broken.ply").write_bytes(b"ply\nformat ascii 1.0\nelement vertex 9\n")
     rows[1]["scene_name"] = "broken"
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    path, results = play(tmp_path, questions, walking(4))
+    path, results = play(tmp_path, questions, walking_engine(4))
     assert [row["status"] for row in results["questions"]] == ["answered", "failed"] + [
         "answered"
     ] * 2
@@ -209,16 +209,16 @@ class Faulty(ScriptedEngine):
 
 def test_failed_question_resumes_from_its_last_turn(tmp_path):
     questions = make_questions(tmp_path, 4)
-    reference, _ = play(tmp_path, questions, walking(4))
-    engine = Faulty(walking(4).policy)
+    reference, _ = play(tmp_path, questions, walking_engine(4))
+    engine = Faulty(walking_engine(4).policy)
     path, results = play(tmp_path, questions, engine)
     assert results["counts"]["failed"] == 1
     engine.broken = False
     asked = engine.calls
-    again = go_on(path, engine)
+    again = resume(path, engine)
     assert again["counts"] == results["counts"] | {"failed": 0, "answered": 4}
     assert transcripts(path) == transcripts(reference)
-    assert outcome(path) == outcome(reference)
+    assert comparable_results(path) == comparable_results(reference)
     assert engine.calls - asked == 3
 
 
@@ -233,22 +233,22 @@ class Dying(ScriptedEngine):
 
 def test_run_with_failed_engine_resumes_identically(tmp_path):
     questions = make_questions(tmp_path, 4)
-    reference, _ = play(tmp_path, questions, walking(4))
+    reference, _ = play(tmp_path, questions, walking_engine(4))
     run = start_run(make_config(tmp_path, questions))
     with pytest.raises(EngineError, match="gone"):
-        run.go(NullObserver(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
+        run.go(NullObserver(), lambda config, asked: Dying(walking_engine(4).policy, batch_size=2))
     run.close()
     assert RunData(run.path).saved_results is None
-    go_on(run.path, walking(4))
+    resume(run.path, walking_engine(4))
     assert transcripts(run.path) == transcripts(reference)
-    assert outcome(run.path) == outcome(reference)
+    assert comparable_results(run.path) == comparable_results(reference)
 
 
 def test_views_are_rendered_while_the_engine_generates(tmp_path):
     questions = make_questions(tmp_path, 4)
     run = start_run(make_config(tmp_path, questions, max_turns=3))
     drawn_ahead = threading.Event()
-    engine = walking(4, batch_size=1)
+    engine = walking_engine(4, batch_size=1)
     answer, keep = engine.answer, run.log.images.save
 
     def note(file, image):
@@ -316,7 +316,7 @@ def test_ground_truth_is_in_no_message(tmp_path):
     questions = make_questions(tmp_path, 1)
     row = json.loads(questions.read_text()) | {"ground_truth": "271828"}
     questions.write_text(json.dumps(row) + "\n")
-    path, _ = play(tmp_path, questions, walking(1))
+    path, _ = play(tmp_path, questions, walking_engine(1))
     messages = [line["messages"] for line in RunData(path).lines()]
     assert messages
     assert "271828" not in json.dumps(messages)

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from factories.dialogues import load
 from factories.models import small_model
-from factories.runs import go_on, make_config, make_questions, play, transcripts, walking
+from factories.runs import make_config, make_questions, play, resume, transcripts, walking_engine
 
 from render_agent.dialogue.chat import image_files as images_of
 from render_agent.dialogue.reply import Malformed
@@ -42,8 +42,8 @@ def questions(tmp_path):
 @pytest.mark.parametrize("batched", [0, 4])
 def test_probes_do_not_change_the_dialogue(tmp_path, questions, batched):
     options = {"max_turns": 4, "max_batched_turns": batched}
-    plain, results = play(tmp_path, questions, walking(5), **options)
-    probed, others = play(tmp_path, questions, walking(5, batch_size=3), **options | ALL)
+    plain, results = play(tmp_path, questions, walking_engine(5), **options)
+    probed, others = play(tmp_path, questions, walking_engine(5, batch_size=3), **options | ALL)
     assert transcripts(plain) == transcripts(probed)
     assert results["questions"] == others["questions"]
     assert results["totals"]["tokens"] == others["totals"]["tokens"]
@@ -62,7 +62,7 @@ class Recording(ScriptedEngine):
 
 
 def test_probe_branches_off_after_its_turn(tmp_path, questions):
-    engine = Recording(walking(5).policy)
+    engine = Recording(walking_engine(5).policy)
     path, _ = play(tmp_path, questions, engine, **ALL)
     turns = {(r.dialogue_id, r.turn): r for r in engine.asked if r.probe is None}
     lines = {(line["question_id"], line["turn"]): line for line in RunData(path).lines()}
@@ -87,14 +87,14 @@ def test_probe_branches_off_after_its_turn(tmp_path, questions):
 
 
 def test_interrupted_run_resumes_with_the_same_probes(tmp_path, questions):
-    path, results = play(tmp_path, questions, walking(5), **ALL)
+    path, results = play(tmp_path, questions, walking_engine(5), **ALL)
     said, believed = transcripts(path), probes(path)
     log = path / "turns.jsonl"
     whole = log.read_bytes()
     for share in (0.31, 0.77):
         (path / "results.json").unlink()
         log.write_bytes(whole[: int(share * len(whole))])
-        again = go_on(path, walking(5, batch_size=2))
+        again = resume(path, walking_engine(5, batch_size=2))
         assert transcripts(path) == said
         assert probes(path) == believed
         assert again["beliefs"] == results["beliefs"]
@@ -111,8 +111,8 @@ class Faulty(ScriptedEngine):
 
 def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
     black = {"pictures": "black"}
-    plain, _ = play(tmp_path, questions, walking(5), max_turns=4, **black)
-    path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL, **black)
+    plain, _ = play(tmp_path, questions, walking_engine(5), max_turns=4, **black)
+    path, results = play(tmp_path, questions, Faulty(walking_engine(5).policy), **ALL, **black)
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
     result = [line.probe for line in RunData(path).turns]
@@ -127,7 +127,7 @@ def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
 
 
 def test_human_engine_is_not_probed(tmp_path, questions):
-    engine = walking(5)
+    engine = walking_engine(5)
     engine.capabilities = Capabilities(sequential=True, probes=False)
     path, _ = play(tmp_path, questions, engine, **ALL)
     assert not probes(path)
@@ -145,7 +145,7 @@ class Dying(ScriptedEngine):
 def test_turn_is_repeated_if_the_engine_fails_during_its_probe(tmp_path, questions):
     run = start_run(make_config(tmp_path, questions, **ALL))
     with pytest.raises(EngineError, match="gone"):
-        run.go(NullObserver(), lambda config, asked: Dying(walking(5).policy))
+        run.go(NullObserver(), lambda config, asked: Dying(walking_engine(5).policy))
     run.close()
     assert {line["turn"] for line in RunData(run.path).lines()} == {0}
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from factories.runs import NullObserver, make_config, make_questions, play
-from factories.samples import options_of
+from factories.samples import agent_options
 
 from render_agent.engines.engine import Capabilities
 from render_agent.engines.scripted.scripted_engine import ScriptedEngine
@@ -94,7 +94,7 @@ def test_stopped_run_renders_nothing_more(tmp_path, monkeypatch):
     monkeypatch.setattr(FreeViews, "preview", held)
     monkeypatch.setattr(TurnScheduler, "close", close_all)
     run = start_run(
-        make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3"))
+        make_config(tmp_path, make_questions(tmp_path, 12), **agent_options("lookahead:3"))
     )
     with pytest.raises(EngineError, match="gone"):
         run.go(NullObserver(), lambda config, asked: Dying(Exploring(), 4))

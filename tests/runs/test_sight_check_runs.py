@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 from factories.native_apis import NativeServer
-from factories.runs import NullObserver, in_rooms, make_config, make_questions
-from factories.servers import StubServer, by_rule, chat_reply
+from factories.runs import NullObserver, make_config, make_questions, spread_over_rooms
+from factories.servers import StubServer, chat_answers, chat_reply
 from factories.sight import (
     PNG,
     caches_by_text,
@@ -32,7 +32,7 @@ from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
-DONE = by_rule(lambda body: chat_reply(json.dumps({"answer": "2", "done": True})))
+DONE = chat_answers(lambda body: chat_reply(json.dumps({"answer": "2", "done": True})))
 
 # What the server does, the replies to its sight check, and the finding.
 SERVERS = {
@@ -116,7 +116,7 @@ def test_native_apis_are_checked(tmp_path, questions, monkeypatch, api, sight, f
 
 def test_a_reply_cut_off_by_the_token_limit_is_no_finding(tmp_path, questions, caplog):
     choice = {"message": {"content": "<think>4"}, "finish_reason": "length"}
-    rule = by_rule(lambda body: chat_reply("", choices=[choice]))
+    rule = chat_answers(lambda body: chat_reply("", choices=[choice]))
     with StubServer(rule, sight=None) as server:
         data = start(tmp_path, questions, server)
     assert data.results["sight_check"] == "unknown"
@@ -154,7 +154,7 @@ def test_temporary_faults_during_the_check_are_retried(tmp_path, questions, faul
     def rule(body):
         return chat_reply(read_code(json.dumps(body).encode()))
 
-    with StubServer(by_rule(rule), [fault], sight=None) as server:
+    with StubServer(chat_answers(rule), [fault], sight=None) as server:
         data = start(tmp_path, questions, server, sight_check="require")
         assert data.results["sight_check"] == "sighted"
         assert len(server.bodies) == 3
@@ -288,7 +288,7 @@ def test_bundles_do_not_contain_the_address_of_the_server(tmp_path, questions):
 
 
 def test_merged_shards_keep_the_worst_finding(tmp_path):
-    questions = in_rooms(make_questions(tmp_path, 4), 2)
+    questions = spread_over_rooms(make_questions(tmp_path, 4), 2)
     shards = []
     for number, sight in enumerate((read_code, drops_images()), 1):
         with StubServer(DONE, sight=sight) as server:

@@ -1,7 +1,7 @@
 """One turn: a reply is parsed and applied, and gets feedback."""
 
 import pytest
-from factories.replies import read
+from factories.replies import parse_reply
 from factories.runs import make_config
 from factories.scenes import room
 from factories.states import question, state
@@ -39,7 +39,7 @@ def context():
 
 def respond_to(context, reply, kinds=KINDS, **more):
     context = TurnContext(state(), context, Image.open)
-    action = read(reply, "text")
+    action = parse_reply(reply, "text")
     return Candidate(0, reply, action, *respond(context, action, Prompt(9, 75.0, kinds), **more))
 
 
@@ -101,7 +101,7 @@ def test_truncated_reply_is_reported(context):
 
 def test_unreadable_answer_does_not_prevent_the_move(context):
     choice = question(answer_form="letter", options=("A. left", "B. right"))
-    action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
+    action = parse_reply('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
     context = TurnContext(state(answer_form="letter", options=choice.options), context, Image.open)
     feedback, camera, _ = respond(context, action, Prompt(9, 75.0))
     assert camera.position[0] == pytest.approx(3.0)

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from factories.scans import block, joined, mesh_ply, rectangle, room, sampled
+from factories.scans import block, joined, mesh_ply, rectangle, room, sample_points
 
 import render_agent
 from render_agent.errors import SceneError
@@ -87,7 +87,7 @@ def test_large_hall_is_read_if_its_unit_is_specified(tmp_path):
 
 
 def test_outliers_do_not_make_a_room_too_large(tmp_path):
-    points = np.concatenate([sampled(POINTS, FACES, 30_000), [[700.0, 0, 0], [0, -650, 1]]])
+    points = np.concatenate([sample_points(POINTS, FACES, 30_000), [[700.0, 0, 0], [0, -650, 1]]])
     path = write_scan(tmp_path, points, np.empty((0, 3), int), np.zeros(points.shape, int))
     assert load_scene(path).bounds[1, 0] == pytest.approx(6, abs=0.1)
 

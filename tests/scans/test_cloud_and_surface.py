@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from factories.scans import block, room, sampled
+from factories.scans import block, room, sample_points
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -14,7 +14,7 @@ from render_agent.scans.free_space.surface import areas_and_normals, bisect_edge
 
 
 def test_thinning_keeps_positions_and_colours():
-    points = sampled(*block((0, 0, 0), (2, 2, 2)), 50_000).astype(np.float32)
+    points = sample_points(*block((0, 0, 0), (2, 2, 2)), 50_000).astype(np.float32)
     red = points[:, 0] < 1
     colours = np.where(red[:, None], (200, 0, 0), (0, 0, 200)).astype(np.uint8)
     thin = cloud.thin_cloud(Scan(points, colours), max_points=5000)
@@ -34,7 +34,7 @@ def test_small_clouds_are_not_thinned():
 @pytest.mark.parametrize("most", [300_000, 2000])
 def test_normals_are_perpendicular_to_the_walls(monkeypatch, most):
     monkeypatch.setattr(cloud, "MAX_NORMALS", most)
-    points = sampled(*room(), 20_000).astype(np.float32)
+    points = sample_points(*room(), 20_000).astype(np.float32)
     normals = cloud.cloud_normals(points)
     distances = np.abs(np.stack([points, [6, 4, 2.7] - points])).min(axis=0)
     inner = np.sort(distances, axis=1)[:, 1] > 0.5  # away from edges and corners

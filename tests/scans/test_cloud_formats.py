@@ -12,8 +12,8 @@ import pytest
 import trimesh
 from conftest import mostly_slow
 from factories.clouds import e57_fields, geo_keys, write_e57, write_las, write_pcd, write_usd
-from factories.scans import RGB, XYZ, block, ply, room, sampled
-from factories.splats import some_splat, spz
+from factories.scans import RGB, XYZ, block, ply, room, sample_points
+from factories.splats import random_splat, spz
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats import readers, reading_process
@@ -24,7 +24,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.reading_process import read_in_child
 
 MESH = room(block((1, 1, 0), (2, 2, 0.75)))
-POINTS = np.round(sampled(*MESH, 4000), 3)
+POINTS = np.round(sample_points(*MESH, 4000), 3)
 RANDOM = np.random.default_rng(11)
 COLOURS = RANDOM.integers(0, 256, POINTS.shape).astype(np.uint8)
 INTENSITY = RANDOM.integers(0, 4000, len(POINTS))
@@ -290,7 +290,7 @@ def test_usd_texture_is_read(tmp_path):
 def test_cloud_builder_limits_memory():
     cloud = CloudBuilder(max_points=6000)
     for part in np.array_split(np.arange(40_000), 20):
-        points = sampled(*room(), len(part), seed=int(part[0]))
+        points = sample_points(*room(), len(part), seed=int(part[0]))
         colours = np.where(points[:, :1] < 3, (200, 0, 0), (0, 0, 200))
         cloud.add(points, colours)
         assert sum(len(points) for points, _ in cloud._parts) <= 6000
@@ -410,7 +410,7 @@ def test_missing_library_error_names_the_extra(tmp_path, monkeypatch, name, modu
     if name == "a.las":
         write_las(path, POINTS)
     else:
-        path.write_bytes(spz(some_splat(), 4))
+        path.write_bytes(spz(random_splat(), 4))
     monkeypatch.setitem(sys.modules, module, None)
     text = load_error(path)
     assert f"needs {module}" in text

@@ -4,7 +4,7 @@ import laspy
 import numpy as np
 import pytest
 from factories.clouds import e57_fields, geo_keys, write_e57, write_las
-from factories.scans import block, room, sampled
+from factories.scans import block, room, sample_points
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
@@ -12,7 +12,7 @@ from render_agent.scans.formats.clouds.e57 import read_directly
 from render_agent.scans.formats.load import load_scene
 
 MESH = room(block((1, 1, 0), (2, 2, 0.75)))
-POINTS = np.round(sampled(*MESH, 3000), 3)
+POINTS = np.round(sample_points(*MESH, 3000), 3)
 RANDOM = np.random.default_rng(4)
 COLOURS = RANDOM.integers(0, 256, POINTS.shape)
 PACKED = COLOURS @ (1 << 16, 1 << 8, 1)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.gltf import Gltf, splat_gltf
-from factories.scans import mesh_ply, room, sampled
-from factories.splats import compressed_ply, original_ply, some_splat, spz
+from factories.scans import mesh_ply, room, sample_points
+from factories.splats import compressed_ply, original_ply, random_splat, spz
 
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.readers import FORMATS
 
 POINTS, FACES = room()
-CLOUD = np.round(sampled(POINTS, FACES, 200), 3)
+CLOUD = np.round(sample_points(POINTS, FACES, 200), 3)
 COLOURS = np.full((200, 3), 90, np.uint8)
 
 
@@ -29,14 +29,14 @@ def ply(path):
 
 
 def splat_ply(path):
-    data = original_ply(some_splat(), order="ascii").decode()
+    data = original_ply(random_splat(), order="ascii").decode()
     head, _, body = data.partition("end_header\n")
     rows = "\n".join(f"{row} 1" for row in body.splitlines())
     path.write_text(head + "property float wear\nend_header\n" + rows + "\n")
 
 
 def packed_ply(path):
-    data = compressed_ply(some_splat())
+    data = compressed_ply(random_splat())
     path.write_bytes(
         data.replace(b"end_header\n", b"element wear 1\nproperty uchar a\nend_header\n") + b"\0"
     )
@@ -49,7 +49,7 @@ def gltf(path):
 
 
 def splat_glb(path):
-    made = splat_gltf(some_splat())
+    made = splat_gltf(random_splat())
     attributes = made.tree["meshes"][0]["primitives"][0]["attributes"]
     attributes["wear"] = made.accessor(np.zeros(300))
     path.write_bytes(made.glb())
@@ -143,7 +143,7 @@ def text(path):
 def packed_spz(path):
     import gzip
 
-    data = bytearray(gzip.decompress(spz(some_splat())))
+    data = bytearray(gzip.decompress(spz(random_splat())))
     data[14] |= 2
     path.write_bytes(gzip.compress(bytes(data)))
 

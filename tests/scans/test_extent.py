@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
-from factories.scans import XYZ, block, joined, mesh_ply, ply, rectangle, room, sampled
+from factories.scans import XYZ, block, joined, mesh_ply, ply, rectangle, room, sample_points
 
 from render_agent.scans.extent import measure_extent
 from render_agent.scans.formats.cleaning import Scan, clean_scan
@@ -32,7 +32,7 @@ def test_furnished_room_as_mesh(height):
 
 @pytest.mark.parametrize("height", [0.0, -1.35, 37.2])
 def test_furnished_room_as_noisy_cloud(height):
-    points = sampled(*moved(room(*FURNITURE), (-2, 3, height)), 60_000)
+    points = sample_points(*moved(room(*FURNITURE), (-2, 3, height)), 60_000)
     points += np.random.default_rng(3).normal(scale=0.01, size=points.shape)
     result = extent_of(points)
     assert result.floor == pytest.approx(height, abs=0.03)
@@ -41,7 +41,7 @@ def test_furnished_room_as_noisy_cloud(height):
 
 
 def test_outlier_points_have_no_effect():
-    points = sampled(*room(*FURNITURE), 60_000)
+    points = sample_points(*room(*FURNITURE), 60_000)
     outliers = np.random.default_rng(4).uniform(-50, 50, (600, 3))
     clean, noisy = extent_of(points), extent_of(np.concatenate([points, outliers]))
     assert np.allclose(clean.bounds, noisy.bounds, atol=0.6)
@@ -127,7 +127,7 @@ def scene_of_parts(mesh, kind, folder):
         faces = np.where(turned[:, None], faces[:, ::-1], faces)
     path = folder / "scan.ply"
     if kind == "cloud":
-        cloud = sampled(points, faces, 60_000)
+        cloud = sample_points(points, faces, 60_000)
         cloud += np.random.default_rng(6).normal(scale=0.003, size=cloud.shape)
         path.write_bytes(ply([("vertex", XYZ, cloud)]))
     else:
@@ -241,7 +241,7 @@ def test_floor_and_ceiling_of_random_houses(kind, tmp_path):
 def test_slabs_in_noisy_clouds(thickness, sigma):
     """Of a slab that is thinner than the noise is wide, both sides are one peak."""
     points, faces = house(thickness, *HOUSES["furnished"])
-    cloud = sampled(points, faces, 80_000)
+    cloud = sample_points(points, faces, 80_000)
     cloud += np.random.default_rng(7).normal(scale=sigma, size=cloud.shape)
     result = extent_of(cloud)
     rounding = 0.02 + sigma + (thickness if thickness < 4 * sigma else 0)

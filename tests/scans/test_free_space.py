@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
-from factories.scans import as_scene, block, joined, rectangle, room, sampled
+from factories.scans import as_scene, block, joined, rectangle, room, sample_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ FURNISHED = room(TABLE, block((5.2, 0.2, 0), (5.9, 2.2, 2.1)), block((0.5, 3, 0)
 def spaces():
     """Return the free space of the furnished room as a mesh and as a cloud."""
     mesh = as_scene(*FURNISHED)
-    cloud = as_scene(sampled(*FURNISHED, 120_000))
+    cloud = as_scene(sample_points(*FURNISHED, 120_000))
     return FreeSpace.of(mesh), FreeSpace.of(cloud)
 
 
@@ -107,7 +107,7 @@ def test_walls_cannot_be_passed(thickness, as_cloud):
         else rectangle((3, 0, 0), (3, 4, 2.7))
     )
     mesh = room(wall)
-    space = FreeSpace.of(as_scene(sampled(*mesh, 60_000)) if as_cloud else as_scene(*mesh))
+    space = FreeSpace.of(as_scene(sample_points(*mesh, 60_000)) if as_cloud else as_scene(*mesh))
     random = np.random.default_rng(6)
     for _ in range(200):
         start = random.uniform((0.3, 0.3, 0.3), (2.7, 3.7, 2.4))
@@ -124,7 +124,7 @@ def test_doorway_can_be_passed_but_not_its_posts(as_cloud):
         rectangle((3, 1.6, 2.0), (3, 2.4, 2.7)),
     )
     mesh = room(wall)
-    space = FreeSpace.of(as_scene(sampled(*mesh, 60_000)) if as_cloud else as_scene(*mesh))
+    space = FreeSpace.of(as_scene(sample_points(*mesh, 60_000)) if as_cloud else as_scene(*mesh))
     end, blocked = space.advance((2, 2, 1.6), (2, 0, 0))
     assert blocked is None
     assert np.array_equal(end, (4, 2, 1.6))

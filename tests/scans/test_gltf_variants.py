@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from factories.gltf import Gltf, splat_gltf, spz_gltf
 from factories.scans import block
-from factories.splats import some_splat, spz
+from factories.splats import random_splat, spz
 from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
@@ -129,7 +129,7 @@ def test_emission_is_the_colour_of_a_black_material(tmp_path, base, image, facto
 
 @pytest.mark.parametrize("is_spz", [False, True])
 def test_splats_are_read_with_their_node(tmp_path, is_spz):
-    splat = some_splat(degree=2)
+    splat = random_splat(degree=2)
     turn = Rotation.from_euler("xyz", [20, 50, -70], degrees=True)
     node = {"mesh": 0, "rotation": turn.as_quat().tolist(), "scale": [2, 2, 2]}
     gltf = spz_gltf(spz(splat), 300, node) if is_spz else splat_gltf(splat, node)
@@ -155,7 +155,7 @@ def test_splats_are_read_with_their_node(tmp_path, is_spz):
 
 def test_splats_of_several_nodes_are_joined(tmp_path):
     nodes = [{"mesh": 0}, {"mesh": 0, "translation": [10, 0, 0]}]
-    gltf = splat_gltf(some_splat(), *nodes)
+    gltf = splat_gltf(random_splat(), *nodes)
     gltf.tree["scenes"] = [{"nodes": [0, 1]}]
     assert read_scan(write(tmp_path, gltf)).gaussians.harmonics.shape == (600, 16, 3)
     nodes[1]["rotation"] = [0, 1, 0, 0]
@@ -166,10 +166,10 @@ def test_splats_of_several_nodes_are_joined(tmp_path):
 
 
 def test_splats_in_linear_light_and_of_other_kernels(tmp_path):
-    splat = some_splat(degree=1)
+    splat = random_splat(degree=1)
     gltf = splat_gltf(splat, colorSpace="lin_rec709_display", kernel="triangle")
     scan = read_scan(write(tmp_path, gltf))
-    assert scan.colours.mean() > some_splat(degree=1).colours.mean() + 20
+    assert scan.colours.mean() > random_splat(degree=1).colours.mean() + 20
     assert any("kernel triangle" in note and "linear light" in note for note in scan.notes)
 
 
@@ -193,7 +193,7 @@ def test_splats_in_linear_light_and_of_other_kernels(tmp_path):
     ],
 )
 def test_splats_that_cannot_be_read_are_refused(tmp_path, change, reason):
-    gltf = splat_gltf(some_splat(degree=0))
+    gltf = splat_gltf(random_splat(degree=0))
     change(gltf.tree)
     with pytest.raises(SceneError, match=reason):
         load_scene(write(tmp_path, gltf))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
+from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sample_points
 
 from render_agent.scans.formats.load import load_scene
 
@@ -122,7 +122,7 @@ def test_triangles_quads_and_polygons_mixed(tmp_path, order):
 
 @pytest.mark.parametrize("order", FORMATS)
 def test_cloud_has_no_faces(tmp_path, order):
-    points = sampled(POINTS, FACES, 2000).astype(np.float32)
+    points = sample_points(POINTS, FACES, 2000).astype(np.float32)
     colours = np.random.default_rng(2).integers(0, 256, points.shape)
     rows = [(*point, *colour) for point, colour in zip(points, colours, strict=True)]
     elements = [("vertex", XYZ + RGB, rows), ("face", CORNERS, [])]
@@ -164,7 +164,7 @@ def test_uncoloured_sides_differ_in_grey(tmp_path):
 
 
 def test_uncoloured_cloud_is_shaded_deterministically(tmp_path):
-    points = sampled(POINTS, FACES, 20_000)
+    points = sample_points(POINTS, FACES, 20_000)
     data = ply([("vertex", XYZ, points)])
     scene, again = load(tmp_path, data), load(tmp_path, data, "again.ply")
     assert np.array_equal(scene.colours, again.colours)

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from conftest import test_data
 from factories.scans import XYZ, ply
-from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
+from factories.splats import compressed_ply, dot_splat, original_ply, random_splat, spz
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene, read_scan
 
-SPLAT, PLAIN = some_splat(), some_splat(degree=0)
+SPLAT, PLAIN = random_splat(), random_splat(degree=0)
 
 # File content and degree of harmonics, for every format.
 FILES = {
     **{
-        f"original {order} {degree}": (original_ply(some_splat(degree=degree), order), degree)
+        f"original {order} {degree}": (original_ply(random_splat(degree=degree), order), degree)
         for order, degree in (
             ("ascii", 3), ("binary_big_endian", 2), ("binary_little_endian", 1), ("binary_little_endian", 0),
         )
@@ -59,7 +59,7 @@ def test_splats_are_read_as_written(tmp_path, name):
     data, degree = FILES[name]
     scan, up = read(tmp_path, data)
     assert up == ("y" if name.startswith("spz") else "-y")
-    expected, gaussians = some_splat(degree=degree), scan.gaussians
+    expected, gaussians = random_splat(degree=degree), scan.gaussians
     coarse = not name.startswith("original")
     assert scan.points == pytest.approx(expected.points, abs=3e-3 if coarse else 1e-6)
     assert gaussians.opacities == pytest.approx(
@@ -106,7 +106,7 @@ def test_ordinary_cloud_is_not_a_splat(tmp_path):
 
 
 def test_invalid_gaussians_are_dropped(tmp_path):
-    broken = some_splat()
+    broken = random_splat()
     broken.points[3] = np.nan
     broken.gaussians.scales[5] = np.inf
     broken.gaussians.rotations[7] = 0

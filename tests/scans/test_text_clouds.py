@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from factories.scans import block, room, sampled
+from factories.scans import block, room, sample_points
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.clouds import text_columns
 from render_agent.scans.formats.load import load_scene
 
 MESH = room(block((1, 1, 0), (2, 2, 0.75)))
-POINTS = np.round(sampled(*MESH, 3000), 3)
+POINTS = np.round(sample_points(*MESH, 3000), 3)
 COUNT = len(POINTS)
 RANDOM = np.random.default_rng(3)
 BASE = RANDOM.integers(30, 220, (COUNT, 1))

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from factories.runs import in_rooms, make_questions, play, walking
+from factories.runs import make_questions, play, spread_over_rooms, walking_engine
 
 from render_agent.cli.commands.compare import compare_command
 from render_agent.errors import UsageError
@@ -66,8 +66,8 @@ def test_correlated_runs_need_fewer_scenes():
 
 
 def test_power_command_prints_the_plan(tmp_path):
-    questions = in_rooms(make_questions(tmp_path, 36), 18)
-    path = play(tmp_path, questions, walking(36, 3), max_turns=3)[0]
+    questions = spread_over_rooms(make_questions(tmp_path, 36), 18)
+    path = play(tmp_path, questions, walking_engine(36, 3), max_turns=3)[0]
     called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
     assert called.exit_code == 0, called.output
     result = json.loads(called.output)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from factories.runs import make_config, make_questions
-from factories.servers import StubServer, by_rule, chat_reply
+from factories.servers import StubServer, chat_answers, chat_reply
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,7 +122,7 @@ def test_key_in_url_is_refused_without_repeating_it():
 
 def test_key_is_not_sent_to_redirect_targets(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with StubServer(by_rule(lambda body: chat_reply("x"))) as other:
+    with StubServer(chat_answers(lambda body: chat_reply("x"))) as other:
         moved = {"Location": f"{other.url}/models"}
         with StubServer(lambda method, path, body: (307, moved, b"")) as server:
             config = make_config(
@@ -211,7 +211,7 @@ def test_process_list_shows_no_key(tmp_path, workers):
         seen.update(family(running[0]))
         return chat_reply(done)
 
-    with StubServer(by_rule(reply)) as server:
+    with StubServer(chat_answers(reply)) as server:
         address = server.url.replace("//", f"//somebody:{KEY}@")
         words = [
             "--batch", "--benchmark", "questions.jsonl", "--engine", "openai", "--model", "made", "--workers",
@@ -248,7 +248,7 @@ def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
     """A server that repeats its key in model names, version and replies."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     reply = json.dumps({"reasoning": f"{KEY} {KEY}", "answer": "A", "done": True})
-    chat = by_rule(lambda body: chat_reply(reply))
+    chat = chat_answers(lambda body: chat_reply(reply))
 
     def told(method, path, body):
         entry = {"id": "made", "owned_by": f"Bearer {KEY}"}

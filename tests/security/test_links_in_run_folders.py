@@ -7,7 +7,15 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from factories.runs import NullObserver, cut, go_on, make_config, make_questions, play, walking
+from factories.runs import (
+    NullObserver,
+    make_config,
+    make_questions,
+    play,
+    resume,
+    truncate_log,
+    walking_engine,
+)
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
@@ -30,7 +38,7 @@ FOLDERS = ("views", "report")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    path, _ = play(folder, make_questions(folder, 2), walking(2), max_turns=4)
+    path, _ = play(folder, make_questions(folder, 2), walking_engine(2), max_turns=4)
     return path
 
 
@@ -114,12 +122,12 @@ def test_pipe_in_a_report_is_replaced(run):
 
 
 def test_images_are_not_written_through_a_linked_folder(run, victim, tmp_path):
-    cut(run, 2)
+    truncate_log(run, 2)
     shutil.rmtree(run / "views" / "0")
     (run / "views" / "0").symlink_to(victim)
     before = state_of(victim)
     with pytest.raises(RunLogError, match="leads out of"):
-        go_on(run, walking(2))
+        resume(run, walking_engine(2))
     assert state_of(victim) == before
 
 
@@ -207,7 +215,7 @@ def test_linked_files_are_not_exported(run, victim, tmp_path):
 def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     questions = make_questions(tmp_path, 1)
     log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
-    log.go(NullObserver(), lambda config, asked: walking(1))
+    log.go(NullObserver(), lambda config, asked: walking_engine(1))
     log.close()
     linked_image(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):

@@ -4,7 +4,7 @@ import json
 import unicodedata
 
 import pytest
-from factories.runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, walking_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +110,7 @@ def test_run_with_odd_names_stays_in_its_folder(tmp_path):
     rows = [given | {"id": name} for name in names]
     questions.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     before = set(tmp_path.rglob("*"))
-    path, result = play(tmp_path, questions, walking(0), max_turns=2, views="free")
+    path, result = play(tmp_path, questions, walking_engine(0), max_turns=2, views="free")
     assert result["counts"]["questions"] == len(names)
     new = {file for file in tmp_path.rglob("*") if file not in before}
     assert all(file == path or path in file.parents for file in new - {path.parent})
@@ -164,7 +164,7 @@ def test_scan_with_odd_name_can_be_used_and_resumed(tmp_path):
 
 @pytest.mark.parametrize("name", ["id", "dataset", "scene"])
 def test_questions_in_run_folders_are_validated(tmp_path, name):
-    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking_engine(1))
     line = json.loads((path / "questions.jsonl").read_text())
     (path / "questions.jsonl").write_text(json.dumps(line | {name: "a\x1b[2J"}) + "\n")
     with pytest.raises(RunLogError, match=rf"questions\.jsonl is damaged: line 1 .*{name}"):

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import BROWSER_TIMEOUT_MS, with_timeout
 from factories import TREE
-from factories.reports import HOSTILE, reported
+from factories.reports import HOSTILE, build_index
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
@@ -101,7 +101,7 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(hostile):
     """All pages of these runs, including a comparison."""
-    index = reported(RunData(hostile[0]))
+    index = build_index(RunData(hostile[0]))
     words = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
     said = CliRunner().invoke(cli, words)
     assert said.exit_code == 0, said.output

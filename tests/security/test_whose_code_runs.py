@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from factories.runs import cut, make_questions, play, walking
+from factories.runs import make_questions, play, truncate_log, walking_engine
 
 POLICY = """
 from pathlib import Path
@@ -104,8 +104,8 @@ def everything(folder):
 
 
 def test_dry_run_of_resuming_changes_nothing(evil, typed):
-    path, _ = play(evil, evil / "questions.jsonl", walking(2), max_turns=5)
-    cut(path, 3)
+    path, _ = play(evil, evil / "questions.jsonl", walking_engine(2), max_turns=5)
+    truncate_log(path, 3)
     before = everything(path)
     output = typed(evil, "--continue", path, "--dry-run")
     assert f"{path.name} has 3 turns of 2 questions" in output

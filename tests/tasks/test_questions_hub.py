@@ -31,7 +31,7 @@ for name in sys.argv[1:] or [None]:
 class DataSets(Hub):
     """Two data sets, one of them without questions, and error responses for other names."""
 
-    def found(self, parts):
+    def respond(self, parts):
         is_api = parts[0] == "api"
         parts = parts[1:] if is_api else parts
         name = "/".join(parts[1:3])

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from conftest import test_data
 from factories.scans import mesh_ply, room
-from factories.splats import compressed_ply, some_splat
+from factories.splats import compressed_ply, random_splat
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
@@ -171,7 +171,7 @@ def test_find_beside_prefers_mesh_over_cloud_over_splat(
     assert find_in_folder(tmp_path, "a") == tmp_path / "a.ply"
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces[:0]))
     (tmp_path / "a.glb").write_bytes(b"glTF")
-    (tmp_path / "a.compressed.ply").write_bytes(compressed_ply(some_splat()))
+    (tmp_path / "a.compressed.ply").write_bytes(compressed_ply(random_splat()))
     (tmp_path / "a.txt").write_text("axisAlignment = 1")
     assert find_in_folder(tmp_path, "a") == tmp_path / "a.glb"
     (tmp_path / "a.glb").unlink()

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from factories.derivations import NUMBER, WAY, called, turn_said
+from factories.derivations import NUMBER, WAY, direction_name, turn_text
 
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
@@ -63,8 +63,8 @@ def test_directions_are_seen_from_the_first_object(known):
         assert [first, second] == [way(spots[stand], spots[name]) for name in (one, other)]
         assert float(ahead) == bearing_of(spots[stand], spots[one])
         assert float(there) == bearing_of(spots[stand], spots[other])
-        assert turn == turn_said(ahead, there)
-        assert word == called("hard", ahead, there)
+        assert turn == turn_text(ahead, there)
+        assert word == direction_name("hard", ahead, there)
 
 
 def test_turns_follow_the_walk_in_order(known):
@@ -83,8 +83,8 @@ def test_turns_follow_the_walk_in_order(known):
         assert [first, second] == [way(spots[here], spots[corner]), way(spots[corner], spots[goal])]
         assert float(ahead) == bearing_of(spots[here], spots[corner])
         assert float(there) == bearing_of(spots[corner], spots[goal])
-        assert turn == turn_said(ahead, there)
-        assert word == called("route", ahead, there)
+        assert turn == turn_text(ahead, there)
+        assert word == direction_name("route", ahead, there)
 
 
 def test_nearness_is_measured_from_the_last_object(known):
@@ -123,8 +123,8 @@ def test_turns_are_named_as_in_the_question_type(known, kind):
         assert [said for part in parts for said in (part[0], part[2])] == given
         assert len(given) == 2 * drills.TURNS_PER_DRILL
         for _, ahead, _, there, turn, word in parts:
-            assert turn == turn_said(ahead, there)
-            assert word == called(kind, ahead, there)
+            assert turn == turn_text(ahead, there)
+            assert word == direction_name(kind, ahead, there)
             words.add(word)
     assert len(words) == {"easy": 2, "medium": 3, "hard": 4}[kind]
 

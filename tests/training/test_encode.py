@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from factories.models import speckled
+from factories.models import random_image
 from factories.runs import make_questions, play
 from PIL import Image
 
@@ -175,7 +175,7 @@ def test_new_files_are_added_and_known_ones_skipped(messages, encoded, processor
 
 
 def test_resizing_matches_the_processor(processor):
-    picture = speckled(320, 240)
+    picture = random_image(320, 240)
     mine = decode_image(png(np.asarray(picture))).astype(float)
     made = processor.image_processor(images=[picture], return_tensors="np")["pixel_values"]
     rows, columns = HEIGHT // 32, WIDTH // 32

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from factories import TREE
-from factories.models import small_config, speckled
+from factories.models import random_image, small_config
 from factories.replies import reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,7 +150,7 @@ def test_saved_processor_loads_unchanged(processor):
 
 
 def test_view_is_70_tokens(processor):
-    view = speckled(320, 240)
+    view = random_image(320, 240)
     made = processor(
         text=["<|vision_start|><|image_pad|><|vision_end|>"], images=[view], return_tensors="pt"
     )

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
 from factories import TREE
-from factories.runs import cut, go_on, make_config, make_questions, play, transcripts, walking
+from factories.runs import (
+    make_config,
+    make_questions,
+    play,
+    resume,
+    transcripts,
+    truncate_log,
+    walking_engine,
+)
 from factories.scenes import room, write_ply
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,8 +120,8 @@ def read_images(path):
 @pytest.mark.parametrize("kind", ["black", "noise"])
 def test_blank_images_change_nothing_else(tmp_path, kind):
     questions = make_questions(tmp_path)
-    real, results = play(tmp_path, questions, walking(4))
-    path, result = play(tmp_path, questions, walking(4), pictures=kind)
+    real, results = play(tmp_path, questions, walking_engine(4))
+    path, result = play(tmp_path, questions, walking_engine(4), pictures=kind)
     assert transcripts(path) == transcripts(real)
     ours, theirs = read_images(path), read_images(real)
     assert ours.keys() == theirs.keys()
@@ -133,12 +141,12 @@ def test_blank_images_change_nothing_else(tmp_path, kind):
 
 
 def test_noise_is_deterministic(tmp_path):
-    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), pictures="noise", seed=3)
+    path, _ = play(tmp_path, make_questions(tmp_path), walking_engine(4), pictures="noise", seed=3)
     before = read_images(path)
     for name in list(before)[::2]:
         (path / name).unlink()
-    cut(path, len(RunData(path).lines()) - 1)
-    go_on(path, walking(4))
+    truncate_log(path, len(RunData(path).lines()) - 1)
+    resume(path, walking_engine(4))
     after = read_images(path)
     assert before.keys() == after.keys()
     assert all((before[name] == after[name]).all() for name in before)
@@ -180,9 +188,9 @@ def first_views(path):
 
 def test_shuffled_dialogues_use_another_scene(tmp_path):
     questions = three_rooms(tmp_path)
-    real, _ = play(tmp_path, questions, walking(4))
-    shuffled, result = play(tmp_path, questions, walking(4), pictures="shuffled")
-    workers, _ = play(tmp_path, questions, walking(4), pictures="shuffled", shuffle=True)
+    real, _ = play(tmp_path, questions, walking_engine(4))
+    shuffled, result = play(tmp_path, questions, walking_engine(4), pictures="shuffled")
+    workers, _ = play(tmp_path, questions, walking_engine(4), pictures="shuffled", shuffle=True)
     ours, theirs = first_views(real), first_views(shuffled)
     shown = {name: [other for other in ours if ours[other] == theirs[name]] for name in theirs}
     assert all(len(other) == 1 and other != [name] for name, other in shown.items())

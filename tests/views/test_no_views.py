@@ -6,7 +6,14 @@ import jsonschema
 import pytest
 from factories.models import bundled_model
 from factories.replies import reply_schema
-from factories.runs import NullObserver, cut, go_on, make_config, make_questions, transcripts
+from factories.runs import (
+    NullObserver,
+    make_config,
+    make_questions,
+    resume,
+    transcripts,
+    truncate_log,
+)
 from factories.scenes import room, write_ply
 from PIL import Image
 
@@ -96,7 +103,7 @@ def test_model_answers_blind_and_resumes(tmp_path):
     assert (result["counts"]["failed"], result["totals"]["renders"]) == (0, 0)
     whole = transcripts(run.path)
     assert {len(turns) for turns in whole.values()} <= {1, 2}
-    cut(run.path, 2)
-    go_on(run.path)
+    truncate_log(run.path, 2)
+    resume(run.path)
     assert transcripts(run.path) == whole
     assert RunData(run.path).saved_results["notes"][-1].startswith("blind: ")

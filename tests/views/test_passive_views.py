@@ -7,7 +7,15 @@ import shutil
 
 import pytest
 from factories import TREE
-from factories.runs import cut, go_on, make_config, make_questions, outcome, play, transcripts
+from factories.runs import (
+    comparable_results,
+    make_config,
+    make_questions,
+    play,
+    resume,
+    transcripts,
+    truncate_log,
+)
 
 from render_agent import registry
 from render_agent.cli.dry_run import dry_run
@@ -152,14 +160,14 @@ def test_schedule_does_not_change_transcripts(
 )
 def test_interrupted_run_resumes_identically_and_restores_images(tmp_path, views):
     path, _ = run_to_completion(tmp_path, views=views, **ROOM)
-    whole, results = transcripts(path), outcome(path)
+    whole, results = transcripts(path), comparable_results(path)
     files = {file: file.read_bytes() for file in path.glob("views/**/*.png")}
     for kept in (1, 6):  # one turn; or the first turn of all questions and the second of two
-        cut(path, kept)
+        truncate_log(path, kept)
         shutil.rmtree(path / "views")
-        go_on(path, stubborn())
+        resume(path, stubborn())
         assert transcripts(path) == whole
-        assert outcome(path) == results
+        assert comparable_results(path) == results
         assert {file: file.read_bytes() for file in path.glob("views/**/*.png")} == files
 
 

@@ -7,7 +7,7 @@ import re
 import jsonschema
 import numpy as np
 import pytest
-from factories.replies import read, reply_schema
+from factories.replies import parse_reply, reply_schema
 from factories.rooms import BLUE, RED, box, room
 from factories.runs import make_questions, play, transcripts
 
@@ -207,21 +207,21 @@ PIXEL = {"view": 3, "x": 10, "y": "20"}
 )  # fmt: skip
 def test_parsing_of_measure(value, places):
     reply = json.dumps({"measure": value, "forward_meters": 1})
-    action = read(reply, "text", measures=True)
+    action = parse_reply(reply, "text", measures=True)
     if places is None:
         assert isinstance(action, Malformed)
         assert "measure must be a list of 1 to 6 places" in action.reason
     else:
         assert action == Action(forward=1, measure=places)
-    without_tool = read(reply, "text")
+    without_tool = parse_reply(reply, "text")
     assert (without_tool.forward, without_tool.measure) == (1, ())
     assert "measure" in "".join(without_tool.notes) or not value  # the key is unknown
 
 
 def test_measurement_alone_is_a_valid_action():
-    assert read('{"measure": [1, 2]}', "text", measures=True).measures_only
-    assert isinstance(read('{"measure": [1, 2]}', "text"), Malformed)
-    nothing = read("{}", "text", measures=True)
+    assert parse_reply('{"measure": [1, 2]}', "text", measures=True).measures_only
+    assert isinstance(parse_reply('{"measure": [1, 2]}', "text"), Malformed)
+    nothing = parse_reply("{}", "text", measures=True)
     assert ", view, measure, answer" in nothing.reason
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import psutil
 import pytest
-from factories.models import small_model, speckled_file
+from factories.models import load_random_image, small_model
 from factories.runs import NullObserver, make_config, make_questions, transcripts
 from jsonschema import validate
 
@@ -43,7 +43,7 @@ def asking(name, *files, turn=0, before=(), **options):
         message("user", text(f"What is this, {name}?"), *[image_piece(file) for file in files])
     )
     options = {"max_new_tokens": 16} | options
-    return Request(name, turn, messages, speckled_file, **options)
+    return Request(name, turn, messages, load_random_image, **options)
 
 
 def ragged():
@@ -117,7 +117,7 @@ def test_most_tokens_of_a_dialogue_come_from_the_cache(engine):
 
 def test_images_with_the_same_name_are_distinguished_by_content(engine):
     request = asking("q", "64x64-1.png")
-    swapped = replace(request, load_image=lambda file: speckled_file("64x64-2.png"))
+    swapped = replace(request, load_image=lambda file: load_random_image("64x64-2.png"))
     first, second = (texts(engine.generate([one]))[0] for one in (request, swapped))
     assert first != second
     assert texts(engine.generate([asking("q", "64x64-2.png")]))[0] == second
@@ -196,7 +196,9 @@ def reference_scores(request, choices):
     found = []
     for choice in choices:
         inputs = processor(
-            text=[prompt + choice], images=[[speckled_file(f) for f in files]], return_tensors="pt"
+            text=[prompt + choice],
+            images=[[load_random_image(f) for f in files]],
+            return_tensors="pt",
         )
         tokens = processor.tokenizer(choice)["input_ids"]
         ids = inputs["input_ids"][0]

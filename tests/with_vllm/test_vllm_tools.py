@@ -11,7 +11,7 @@ import urllib.request
 from importlib.util import find_spec
 
 import pytest
-from factories.models import BUNDLED, TRAINED, small_model, with_tools
+from factories.models import BUNDLED, TRAINED, add_tools_template, small_model
 from factories.runs import NullObserver, make_config, make_questions, transcripts
 from factories.servers import LOOPBACK, free_port
 from tokenizers import Tokenizer
@@ -35,7 +35,7 @@ SECONDS = 600  # that the server may take to start
 
 def test_run_with_tools_gives_the_replies_of_transformers(tmp_path):
     options = {
-        "model": str(with_tools(tmp_path / "model", small_model())),
+        "model": str(add_tools_template(tmp_path / "model", small_model())),
         "reply_protocol": "tools",
         "dtype": "float32",
         "device": "cpu",
@@ -94,7 +94,7 @@ def forced(folder):
 
 @pytest.mark.skipif(not TRAINED, reason="the weights of the bundled model are missing")
 def test_server_returns_calls_and_takes_their_results(tmp_path):
-    folder = with_tools(tmp_path / "model", BUNDLED)
+    folder = add_tools_template(tmp_path / "model", BUNDLED)
     with vllm_server(folder, tmp_path / "log") as url:
         results = render_agent.run(
             benchmark=make_questions(tmp_path, 2),

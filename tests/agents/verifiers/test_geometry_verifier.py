@@ -40,12 +40,12 @@ FACTS = Facts(
     {"box": 3, "lamp": 1, "plant": 1}, 20.0,
     {"lamp": [LAMP], "plant": [PLANT], "box": [LAMP, PLANT, SOFA]},
 )  # fmt: skip
-STAND = Camera((2.5, 2.0, 1.5), 0.0, 0.0, FIELD)
-TO_LAMP, TO_PLANT, TO_SOFA = (STAND.looking_at(thing.centre) for thing in (LAMP, PLANT, SOFA))
+START = Camera((2.5, 2.0, 1.5), 0.0, 0.0, FIELD)
+TO_LAMP, TO_PLANT, TO_SOFA = (START.looking_at(thing.centre) for thing in (LAMP, PLANT, SOFA))
 AT_WALL = Camera((2.5, 3.8, 1.5), 90.0, 0.0, FIELD)
 
 
-def asks(name, number=0, kind="object_size_estimation"):
+def question_about(name, number=0, kind="object_size_estimation"):
     text = (
         f"How many {name}(s) are in this room?"
         if kind == "object_counting"
@@ -63,157 +63,160 @@ def scene(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def standing(scene):
-    return make_standing(scene)
+def context_of(scene):
+    return context_factory(scene)
 
 
-def make_standing(scene):
+def context_factory(scene):
     """Return a factory for the context of a question after some views."""
     scenes = SceneCache(load=lambda path, name: scene)
 
-    def context(question, *shown):
+    def context(question, *views):
         state = QuestionState(question, scenes, 9)
-        look = NextViews(shown, STAND, scenes.space(question))
-        return TurnContext(state, look, lambda file: None)
+        observation = NextViews(views, START, scenes.space(question))
+        return TurnContext(state, observation, lambda file: None)
 
     return context
 
 
 @pytest.fixture
 def verifier():
-    made = GeometryVerifier(facts={"room": FACTS}, size=SIZE)
-    yield made
-    made.close()
+    verifier = GeometryVerifier(facts={"room": FACTS}, size=SIZE)
+    yield verifier
+    verifier.close()
 
 
 @pytest.fixture
 def unnamed():
-    made = GeometryVerifier(size=SIZE)
-    yield made
-    made.close()
+    verifier = GeometryVerifier(size=SIZE)
+    yield verifier
+    verifier.close()
 
 
 def view(camera, kind="ego", number=0):
     return View(number, kind, f"{kind} {camera}", camera)
 
 
-def leading(*cameras, kind="ego"):
+def candidates_to(*cameras):
     """Return candidates that lead to these poses."""
-    return [lead(number, view(camera, kind)) for number, camera in enumerate(cameras)]
+    return [candidate(number, view(camera)) for number, camera in enumerate(cameras)]
 
 
-def lead(number, seen):
-    return Candidate(number, "", Action(), "", STAND, view=seen)
+def candidate(number, view):
+    return Candidate(number, "", Action(), "", START, view=view)
 
 
 def scores(verifier, context, candidates):
     return list(verifier.score(context, candidates).scores[0])
 
 
-def test_unseen_named_object_scores_above_a_near_wall(standing, verifier):
-    context = standing(asks("lamp"), view(STAND.turned(180)))
-    found = verifier.score(context, leading(AT_WALL, TO_LAMP, TO_PLANT))
-    wall, lamp, plant = found.scores[0]
+def test_unseen_named_object_scores_above_a_near_wall(context_of, verifier):
+    context = context_of(question_about("lamp"), view(START.turned(180)))
+    verdict = verifier.score(context, candidates_to(AT_WALL, TO_LAMP, TO_PLANT))
+    wall, lamp, plant = verdict.scores[0]
     assert lamp > plant + 0.5 > plant > 0 > wall
-    assert "stares at a surface at 0.2 m" in found.reasons[0]
-    assert "sees lamp 100%" in found.reasons[1]
-    assert "lamp" not in found.reasons[2]
+    assert "0.2 m" in verdict.reasons[0]
+    assert "lamp 100%" in verdict.reasons[1]
+    assert "lamp" not in verdict.reasons[2]
 
 
-def test_without_boxes_new_surface_scores_above_a_near_wall(standing, unnamed):
-    context = standing(asks("lamp"), view(TO_PLANT))
+def test_without_boxes_new_surface_scores_above_a_near_wall(context_of, unnamed):
+    context = context_of(question_about("lamp"), view(TO_PLANT))
     wall, lamp, plant, aside = scores(
-        unnamed, context, leading(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
+        unnamed, context, candidates_to(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
     )
     assert lamp > aside > 0 > wall > plant == REPEATED_VIEW_SCORE
 
 
-def test_clearly_seen_objects_add_only_their_surface(standing, verifier, unnamed):
-    for question in (asks("lamp"), asks("plant")):
+def test_clearly_seen_objects_add_only_their_surface(context_of, verifier, unnamed):
+    for question in (question_about("lamp"), question_about("plant")):
         shown = view(TO_LAMP), view(TO_PLANT)
-        after = leading(TO_LAMP.turned(5), TO_PLANT.turned(5), TO_SOFA)
-        assert scores(verifier, standing(question, *shown), after) == scores(
-            unnamed, standing(question, *shown), after
+        after = candidates_to(TO_LAMP.turned(5), TO_PLANT.turned(5), TO_SOFA)
+        assert scores(verifier, context_of(question, *shown), after) == scores(
+            unnamed, context_of(question, *shown), after
         )
     lamp, plant = scores(
-        verifier, standing(asks("plant"), view(TO_LAMP)), leading(TO_LAMP.turned(5), TO_PLANT)
+        verifier,
+        context_of(question_about("plant"), view(TO_LAMP)),
+        candidates_to(TO_LAMP.turned(5), TO_PLANT),
     )
     assert plant > 1 > lamp
 
 
-def test_every_box_counts_in_counting_questions(standing, verifier):
-    count = asks("box", kind="object_counting")
+def test_every_box_counts_in_counting_questions(context_of, verifier):
+    count = question_about("box", kind="object_counting")
     shown = view(TO_LAMP), view(TO_PLANT)
-    first = verifier.score(standing(count), leading(TO_LAMP, TO_PLANT, TO_SOFA)).scores[0]
+    first = verifier.score(context_of(count), candidates_to(TO_LAMP, TO_PLANT, TO_SOFA)).scores[0]
     assert all(first > 1 / 3)
-    again, sofa = scores(verifier, standing(count, *shown), leading(TO_LAMP.turned(5), TO_SOFA))
+    again, sofa = scores(
+        verifier, context_of(count, *shown), candidates_to(TO_LAMP.turned(5), TO_SOFA)
+    )
     assert sofa > 1 > 0.2 > again
 
 
-def test_new_surface_equals_the_coverage_of_the_views(scene, standing, unnamed):
+def test_new_surface_equals_the_coverage_of_the_views(scene, context_of, unnamed):
     renderer = Rasteriser(1)
-    context = standing(asks("lamp"))
+    context = context_of(question_about("lamp"))
     surface = Surface.of(scene, context.observation.space, renderer)
 
     def covered(camera):
         return surface.seen(renderer.draw(scene, camera, *SIZE), camera)
 
-    cameras = [STAND.turned(50 * n, -10 * n) for n in range(1, 7)]
-    before = covered(STAND) | covered(TO_PLANT)
+    cameras = [START.turned(50 * n, -10 * n) for n in range(1, 7)]
+    before = covered(START) | covered(TO_PLANT)
     expected = [float((covered(camera) & ~before).mean()) for camera in cameras]
     assert len(set(expected)) == len(expected)
-    shown = view(STAND), view(TO_PLANT)
-    found = scores(unnamed, standing(asks("lamp"), *shown), leading(*cameras))
-    assert found == pytest.approx(expected, abs=1e-12)
+    shown = view(START), view(TO_PLANT)
+    actual = scores(unnamed, context_of(question_about("lamp"), *shown), candidates_to(*cameras))
+    assert actual == pytest.approx(expected, abs=1e-12)
 
 
-def test_scores_do_not_depend_on_order_or_earlier_calls(standing, verifier):
-    context = standing(asks("plant"), view(STAND))
-    cameras = [TO_LAMP, TO_PLANT, AT_WALL, STAND]
-    alone = dict(zip(cameras, scores(verifier, context, leading(*cameras)), strict=True))
+def test_scores_do_not_depend_on_order_or_earlier_calls(context_of, verifier):
+    context = context_of(question_about("plant"), view(START))
+    cameras = [TO_LAMP, TO_PLANT, AT_WALL, START]
+    expected = dict(zip(cameras, scores(verifier, context, candidates_to(*cameras)), strict=True))
     for order in permutations(cameras):
-        other = standing(asks("lamp", 1), *(view(camera) for camera in order))
-        verifier.score(other, leading(*order))
-        found = scores(verifier, context, leading(*order))
-        assert found == [alone[camera] for camera in order]
+        other = context_of(question_about("lamp", 1), *(view(camera) for camera in order))
+        verifier.score(other, candidates_to(*order))
+        actual = scores(verifier, context, candidates_to(*order))
+        assert actual == [expected[camera] for camera in order]
 
 
-def test_around_view_covers_all_level_views(standing, unnamed):
-    around = view(camera_ahead(STAND, SIZE), "around")
-    context = standing(asks("lamp"))
-    ego, all_round = scores(unnamed, context, [*leading(STAND), lead(1, around)])
+def test_around_view_covers_all_level_views(context_of, unnamed):
+    around = view(camera_ahead(START, SIZE), "around")
+    context = context_of(question_about("lamp"))
+    ego, all_round = scores(unnamed, context, [*candidates_to(START), candidate(1, around)])
     assert all_round > 2 * ego > 0
-    after = standing(asks("lamp"), around)
-    level = [STAND.turned(yaw) for yaw in range(0, 360, 40)]
-    assert max(scores(unnamed, after, leading(*level))) < 0.03 < 0.1 < ego
+    after = context_of(question_about("lamp"), around)
+    level = [START.turned(yaw) for yaw in range(0, 360, 40)]
+    assert max(scores(unnamed, after, candidates_to(*level))) < 0.03 < 0.1 < ego
 
 
-def test_repeated_view_scores_lowest_and_map_scores_zero(standing, verifier):
+def test_repeated_view_scores_lowest_and_map_scores_zero(context_of, verifier):
     shown = view(TO_PLANT)
-    context = standing(asks("plant"), shown, view(AT_WALL))
-    map_of = View(3, "top", "map", MapCamera((2.5, 2.0), 2.0, 0.05))
+    context = context_of(question_about("plant"), shown, view(AT_WALL))
+    map_view = View(3, "top", "map", MapCamera((2.5, 2.0), 2.0, 0.05))
     outside = Camera((9.0, 9.0, 9.0), 45.0, 30.0, FIELD)
     into_the_wall = replace(AT_WALL, position=(2.5, 3.9, 1.5))
-    found = verifier.score(
+    verdict = verifier.score(
         context,
         [
-            lead(0, replace(shown, file="drawn again")),
-            lead(1, shown),
-            lead(2, map_of),
-            lead(3, view(outside)),
-            lead(4, view(into_the_wall)),
-            lead(5, None),
+            candidate(0, replace(shown, file="drawn again")),
+            candidate(1, shown),
+            candidate(2, map_view),
+            candidate(3, view(outside)),
+            candidate(4, view(into_the_wall)),
+            candidate(5, None),
         ],
     )
-    again, shown_file, top, beyond, wall, undrawn = found.scores[0]
-    assert again == shown_file == REPEATED_VIEW_SCORE < min(top, beyond, wall)
+    redrawn, same_file, top, beyond, wall, not_rendered = verdict.scores[0]
+    assert redrawn == same_file == REPEATED_VIEW_SCORE < min(top, beyond, wall)
     assert top == 0
     assert max(beyond, wall) < 0
-    assert np.isnan(undrawn)
-    assert found.reasons[:3] == ("shown before", "shown before", "a map shows no new surface")
-    assert "100% of it is beyond the scan" in found.reasons[3]
-    assert "stares at a surface at 0.1 m" in found.reasons[4]
-    assert found.reasons[5] == "its view was not drawn"
+    assert np.isnan(not_rendered)
+    assert all(verdict.reasons)
+    assert "100%" in verdict.reasons[3]
+    assert "0.1 m" in verdict.reasons[4]
 
 
 def test_boxes_are_not_loaded_if_unused():
@@ -238,10 +241,10 @@ def test_leaving_the_room_scores_below_staying(tmp_path, unnamed):
         box((1, 1, 0), (2, 2, 1), (40, 60, 210), cells=4),
     )
     scene = load_scene(write_ply(tmp_path / "open.ply", *open_room))
-    context = make_standing(scene)(asks("lamp"))
+    context = context_factory(scene)(question_about("lamp"))
     outwards, inwards = (
         Camera((4.8, 2, 1.5), 0.0, 0.0, FIELD),
         Camera((4.8, 2, 1.5), 180.0, 0.0, FIELD),
     )
-    out, stay = scores(unnamed, context, leading(outwards, inwards))
+    out, stay = scores(unnamed, context, candidates_to(outwards, inwards))
     assert out < 0 < stay

@@ -5,12 +5,12 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from factories.models import small_model, speckled
+from factories.models import random_image, small_model
 
 from render_agent.cli.main import cli
 from render_agent.errors import SetupError, UsageError
 
-ASKED = ("--question", "How many chairs are there?")
+QUESTION = ("--question", "How many chairs are there?")
 
 
 def reply(*values):
@@ -25,9 +25,9 @@ def views(tmp_path):
     """A folder with three images, one of them in a subfolder, and another file."""
     folder = tmp_path / "views"
     (folder / "below").mkdir(parents=True)
-    speckled(64, 48, 1).save(folder / "b.png")
-    speckled(64, 48, 2).save(folder / "a.JPG")
-    speckled(48, 64, 3).convert("RGBA").save(folder / "below" / "c.webp")
+    random_image(64, 48, 1).save(folder / "b.png")
+    random_image(64, 48, 2).save(folder / "a.JPG")
+    random_image(48, 64, 3).convert("RGBA").save(folder / "below" / "c.webp")
     (folder / "notes.txt").write_text("no picture")
     return folder
 
@@ -39,7 +39,7 @@ def scripted(tmp_path):
     texts = {0: reply(True, 0.5, False, True), 1: "8/10", 2: reply(True, 1, True, True)}
     rows = [{"id": f"judge/{number}", "replies": [text]} for number, text in texts.items()]
     file.write_text(json.dumps(rows))
-    return ["--engine", "scripted", "--model", str(file), "--mode", "json", *ASKED]
+    return ["--engine", "scripted", "--model", str(file), "--mode", "json", *QUESTION]
 
 
 def judge(*words):
@@ -62,17 +62,17 @@ def test_table_and_csv_list_every_image(views, scripted, tmp_path):
     assert "not JSON" in rows[1]["why_not"]
 
 
-def test_json_output(views, scripted):
+def test_json_output_has_scores_and_totals(views, scripted):
     result = judge(views, *scripted, "--json")
     output = json.loads(result.stdout)
-    assert (output["rubric"], output["mode"], output["question"]) == ("view", "json", ASKED[1])
+    assert (output["rubric"], output["mode"], output["question"]) == ("view", "json", QUESTION[1])
     assert output["totals"]["judged"] == 2
     assert output["totals"]["failed"] == 1
     assert [row["score"] for row in output["pictures"]] == [2.5 / 4, None, 1]
 
 
 def test_unreadable_images_are_named_and_others_judged(views, scripted):
-    (views / "b.png").write_bytes(b"torn")
+    (views / "b.png").write_bytes(b"truncated")
     (views / "[red]below").mkdir()
     result = judge(views / "[red]below" / "none.png", views, *scripted, "--json")
     assert result.exit_code == 1
@@ -80,13 +80,13 @@ def test_unreadable_images_are_named_and_others_judged(views, scripted):
     assert [row["score"] is None for row in rows] == [True, False, True, True]
     assert "No such file or directory" in rows[0]["why_not"]
     assert rows[0]["picture"].endswith("[red]below/none.png")
-    shown = judge(views / "[red]below" / "none.png", views, *scripted)
-    assert "[red]" in shown.stdout.replace("\n", "")
+    result = judge(views / "[red]below" / "none.png", views, *scripted)
+    assert "[red]" in result.stdout.replace("\n", "")
 
 
 def test_real_model_judges_files(views):
     model = ("--model", small_model(), "--engine", "transformers")
-    words = [views, *model, *ASKED, "--json"]
+    words = [views, *model, *QUESTION, "--json"]
     result = CliRunner().invoke(
         cli, ["--device", "cpu", "--dtype", "float32", "judge", *map(str, words)]
     )
@@ -109,11 +109,11 @@ def test_custom_rubric_without_a_question(views, scripted, tmp_path):
     ("words", "error", "reason"),
     [
         (["{views}", "--engine", "scripted"], UsageError, "--question TEXT"),
-        (["{views}", "--engine", "scripted", *ASKED], UsageError, "mode json"),
-        (["{views}/below/..", *ASKED, "--rubric", "best"], SetupError, "'best'"),
-        (["{empty}", *ASKED], UsageError, "no images in"),
-        (["{views}", *ASKED, "--model", "{empty}"], SetupError, "--engine scripted"),
-        (["{views}", *ASKED, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),
+        (["{views}", "--engine", "scripted", *QUESTION], UsageError, "mode json"),
+        (["{views}/below/..", *QUESTION, "--rubric", "best"], SetupError, "'best'"),
+        (["{empty}", *QUESTION], UsageError, "no images in"),
+        (["{views}", *QUESTION, "--model", "{empty}"], SetupError, "--engine scripted"),
+        (["{views}", *QUESTION, "--csv", "{empty}/none/s.csv"], SetupError, "cannot write"),
     ],
 )
 def test_usage_errors_are_one_sentence(views, tmp_path, words, error, reason):
@@ -128,5 +128,5 @@ def test_usage_errors_are_one_sentence(views, tmp_path, words, error, reason):
 def test_existing_csv_is_kept_on_failure(views, tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text("kept")
-    judge(views, "--engine", "scripted", *ASKED, "--csv", file)
+    judge(views, "--engine", "scripted", *QUESTION, "--csv", file)
     assert file.read_text() == "kept"

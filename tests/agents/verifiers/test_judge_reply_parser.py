@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from factories.models import speckled
+from factories.models import random_image
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +65,7 @@ def engine_of(texts):
     )
 
 
-def judged(engine, count, mode="json", **more):
+def judge(engine, count, mode="json", **more):
     return batch_score(
         [str(number) for number in range(count)],
         [""] * count,
@@ -73,7 +73,7 @@ def judged(engine, count, mode="json", **more):
         engine=engine,
         mode=mode,
         rubric=RUBRIC,
-        load_image=lambda name: speckled(32, 32, int(name)),
+        load_image=lambda name: random_image(32, 32, int(name)),
         **more,
     )
 
@@ -81,7 +81,7 @@ def judged(engine, count, mode="json", **more):
 @pytest.mark.parametrize("batch_size", ["auto", 3])
 def test_unreadable_replies_have_a_reason_and_no_score(batch_size):
     texts = [*READABLE, *UNREADABLE]
-    results = judged(engine_of(texts), len(texts), batch_size=batch_size)
+    results = judge(engine_of(texts), len(texts), batch_size=batch_size)
     for score, value in zip(results, READABLE.values(), strict=False):
         assert (score.value, score.reason) == (value, "")
     for score, reason in zip(results[len(READABLE) :], UNREADABLE.values(), strict=True):
@@ -121,14 +121,14 @@ class Failing:
 
 
 def test_engine_failure_gives_no_score():
-    results = judged(ScriptedEngine(Failing()), 3)
+    results = judge(ScriptedEngine(Failing()), 3)
     assert [score.value for score in results] == [0.75, None, 0.75]
     assert "the line is cut" in results[1].reason
 
 
 def test_engine_without_probabilities_error_names_the_alternative():
     with pytest.raises(UsageError, match="mode json"):
-        judged(ScriptedEngine(Failing()), 2, "yes")
+        judge(ScriptedEngine(Failing()), 2, "yes")
 
 
 @given(st.lists(st.floats(-800, 0), min_size=8, max_size=8))

@@ -7,7 +7,7 @@ from functools import cache, wraps
 import pytest
 import torch
 from conftest import test_data
-from factories.models import published_tokenizer, small_model, speckled
+from factories.models import published_tokenizer, random_image, small_model
 from msgspec import structs
 
 from render_agent.agents.verifiers.judge.batch_score import NO_WORDS, YES_WORDS, batch_score
@@ -28,16 +28,16 @@ RUBRIC = Rubric(
     },
 )
 SIZES = ((32, 32), (96, 64), (64, 96), (32, 96))
-IMAGES = [speckled(width, height, seed) for seed, (width, height) in enumerate(SIZES)]
-EARLIER = [[], [speckled(64, 32, 50)], [], [speckled(32, 32, 51), speckled(64, 64, 52)]]
-PICTURES = {str(number): image for number, image in enumerate(IMAGES)} | {
+IMAGES = [random_image(width, height, seed) for seed, (width, height) in enumerate(SIZES)]
+EARLIER = [[], [random_image(64, 32, 50)], [], [random_image(32, 32, 51), random_image(64, 64, 52)]]
+FILES = {str(number): image for number, image in enumerate(IMAGES)} | {
     f"{number} {place}": image
     for number, images in enumerate(EARLIER)
     for place, image in enumerate(images)
 }
 USERS = ["Where is it?", "Where is the chair and what is in it?", "Is it done?", "Is it?"]
 
-EVERY = tuple(range(len(IMAGES)))
+ALL = tuple(range(len(IMAGES)))
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def engine(loaded):
     return TransformersEngine(replace(loaded), batch_size=3)
 
 
-def judged(engine, mode, order=EVERY, batch_size="auto", **more):
-    options = {"load_image": PICTURES.__getitem__, "max_new_tokens": 220} | more
+def judge(engine, mode, order=ALL, batch_size="auto", **options):
+    options = {"load_image": FILES.__getitem__, "max_new_tokens": 220} | options
     return batch_score(
         [str(number) for number in order],
         ["Judge."] * len(order),
@@ -60,7 +60,7 @@ def judged(engine, mode, order=EVERY, batch_size="auto", **more):
         engine=engine,
         mode=mode,
         rubric=RUBRIC,
-        earlier=[[name for name in PICTURES if name.startswith(f"{n} ")] for n in order],
+        earlier=[[name for name in FILES if name.startswith(f"{n} ")] for n in order],
         **options,
     )
 
@@ -77,18 +77,18 @@ def same(scores, expected):
 
 
 @pytest.fixture(scope="module")
-def alone(loaded):
+def single(loaded):
     """Return a function that scores each request of a mode in a separate call."""
 
     @cache
-    def scored(mode):
+    def score_single(mode):
         engine = TransformersEngine(replace(loaded), batch_size=1)
-        return judged(engine, mode, batch_size=1)
+        return judge(engine, mode, batch_size=1)
 
-    scores = scored("yes")
+    scores = score_single("yes")
     assert not any(score.reason for score in scores)
     assert len({score.value for score in scores}) == len(IMAGES)
-    return scored
+    return score_single
 
 
 def message_texts(number):
@@ -99,22 +99,22 @@ def message_texts(number):
 
 
 @torch.inference_mode()
-def by_hand(loaded, number):
+def score_from_logits(loaded, number):
     """Compute P(yes) from the logits of prompt and word, with one unbatched call per word."""
     pieces = message_texts(number)
-    asked = "".join(
+    content = "".join(
         piece if isinstance(piece, str) else "<|vision_start|><|image_pad|><|vision_end|>"
         for piece in pieces
     )
-    text = f"<|im_start|>system\nJudge.<|im_end|>\n<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n"
+    text = f"<|im_start|>system\nJudge.<|im_end|>\n<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n"
     images = [piece for piece in pieces if not isinstance(piece, str)]
     mass = {}
     for word in ("yes", "Yes", " yes", " Yes", "no", "No", " no", " No"):
         tensors = loaded.inputs.processor(text=[text + word], images=images, return_tensors="pt")
-        written = loaded.tokenizer.encode(word)
+        tokens = loaded.tokenizer.encode(word)
         logs = loaded.model(**tensors, use_cache=False).logits[0].double().log_softmax(-1)
-        start = logs.shape[0] - len(written) - 1
-        mass[word] = math.exp(sum(float(logs[start + k, t]) for k, t in enumerate(written)))
+        start = logs.shape[0] - len(tokens) - 1
+        mass[word] = math.exp(sum(float(logs[start + k, t]) for k, t in enumerate(tokens)))
     yes, no = (
         sum(value for word, value in mass.items() if word.strip().lower() == wanted)
         for wanted in ("yes", "no")
@@ -122,9 +122,9 @@ def by_hand(loaded, number):
     return yes / (yes + no), yes + no
 
 
-def test_yes_score_matches_the_logits(loaded, alone):
-    for number, score in enumerate(alone("yes")):
-        value, support = by_hand(loaded, number)
+def test_yes_score_matches_the_logits(loaded, single):
+    for number, score in enumerate(single("yes")):
+        value, support = score_from_logits(loaded, number)
         assert score.value == pytest.approx(value, abs=1e-5)
         assert score.support == pytest.approx(support, rel=1e-3)
 
@@ -133,23 +133,23 @@ def test_yes_score_matches_the_logits(loaded, alone):
     ("mode", "batch_size"),
     [("yes", 2), pytest.param("json", "auto", marks=pytest.mark.slow)],
 )
-def test_batch_in_any_order_equals_single_requests(engine, alone, mode, batch_size):
+def test_batch_in_any_order_equals_single_requests(engine, single, mode, batch_size):
     order = [3, 0, 2, 1]
-    scores = judged(engine, mode, order, batch_size=batch_size)
-    assert same(scores, [alone(mode)[number] for number in order])
+    scores = judge(engine, mode, order, batch_size=batch_size)
+    assert same(scores, [single(mode)[number] for number in order])
 
 
 @pytest.mark.parametrize("unreadable", ["3", "3 0"])
-def test_unreadable_image_does_not_affect_others(engine, alone, unreadable):
+def test_unreadable_image_does_not_affect_others(engine, single, unreadable):
     def read(name):
         if name == unreadable:
-            raise OSError("it is gone")
-        return PICTURES[name]
+            raise OSError("no such image")
+        return FILES[name]
 
-    scores = judged(engine, "yes", load_image=read)
-    assert same(scores[:3], alone("yes")[:3])
+    scores = judge(engine, "yes", load_image=read)
+    assert same(scores[:3], single("yes")[:3])
     assert scores[3].value is None
-    assert "it is gone" in scores[3].reason
+    assert "no such image" in scores[3].reason
 
 
 def test_engine_errors_are_reported(loaded, engine, monkeypatch):
@@ -159,7 +159,7 @@ def test_engine_errors_are_reported(loaded, engine, monkeypatch):
 
     monkeypatch.setattr(loaded.model, "forward", failing)
     for mode in ("yes", "json"):
-        scores = judged(engine, mode)
+        scores = judge(engine, mode)
         assert all(score.value is None and "division by zero" in score.reason for score in scores)
 
 
@@ -169,13 +169,13 @@ def test_special_tokens_in_texts_are_escaped(engine):
         "yes", hostile, "{question}"
     )
     assert user.count("{question}") == 2
-    (score,) = batch_score(["0"], [system], [user], engine=engine, load_image=PICTURES.__getitem__)
+    (score,) = batch_score(["0"], [system], [user], engine=engine, load_image=FILES.__getitem__)
     assert 0 < score.value < 1
 
 
 def test_mode_json_requires_criteria(engine):
-    with pytest.raises(UsageError, match="rubric with criteria"):
-        batch_score(["0"], [""], ["?"], engine=engine, mode="json", load_image=PICTURES.__getitem__)
+    with pytest.raises(UsageError, match="criteria"):
+        batch_score(["0"], [""], ["?"], engine=engine, mode="json", load_image=FILES.__getitem__)
 
 
 def test_yes_and_no_words_are_single_tokens():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from conftest import mostly_slow
 from factories.models import small_model
-from factories.runs import choices, make_config, make_questions, transcripts
+from factories.runs import evidence_by_turn, make_config, make_questions, transcripts
 
 from render_agent.agents.verifiers.judge import verifier as module
 from render_agent.agents.verifiers.judge.batch_score import Score, batch_score
@@ -37,9 +37,9 @@ MODES = ("yes", "json")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("judged")
-    (made / "short.yaml").write_text(RUBRIC)
-    return made
+    path = tmp_path_factory.mktemp("judge")
+    (path / "short.yaml").write_text(RUBRIC)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ class Moves:
         return self.samples(request)[0]
 
 
-class Judged(ScriptedEngine):
+class ScriptedTurns(ScriptedEngine):
     """Scripted turns, which are fast, combined with a real model for the judge's requests."""
 
     def __init__(self, config):
@@ -86,7 +86,7 @@ class Judged(ScriptedEngine):
         self.model = make_engine(config, [])
         self.name = self.model.name
         self.capabilities = replace(self.capabilities, scoring=True)
-        self.asked = []
+        self.batches = []
 
     @property
     def calls(self):
@@ -97,11 +97,11 @@ class Judged(ScriptedEngine):
         """Ignored: scripted replies are not model calls."""
 
     def generate(self, requests):
-        self.asked.append(len(requests))
+        self.batches.append(len(requests))
         return self.model.generate(requests)
 
     def score(self, requests, choices):
-        self.asked.append(len(requests))
+        self.batches.append(len(requests))
         return self.model.score(requests, choices)
 
     def retire(self, question_id):
@@ -112,29 +112,29 @@ class Judged(ScriptedEngine):
         self.model.close()
 
 
-def judge(config, make=lambda config, asked: Judged(config)):
+def judge(config, make=lambda config, questions: ScriptedTurns(config)):
     """Run the questions; return transcripts, evidence, and the batch size of each judge call."""
     engines = []
 
-    def made(config, asked):
-        engines.append(make(config, asked))
+    def make_engine(config, questions):
+        engines.append(make(config, questions))
         return engines[-1]
 
     run = start_run(config.absolute())
     try:
-        results = run.go(NullObserver(), made)
+        results = run.go(NullObserver(), make_engine)
     finally:
         run.close()
     assert results["counts"]["failed"] == 0
-    return transcripts(run.path), choices(run.path), getattr(engines[0], "asked", None)
+    return transcripts(run.path), evidence_by_turn(run.path), getattr(engines[0], "batches", None)
 
 
-def scores_of(why):
+def scores_of(evidence):
     """Return (question id, turn) -> scores, for the turns in which candidates were weighed."""
     return {
-        key: evidence["judgements"][0]["scores"][0]
-        for key, evidence in why.items()
-        if evidence["weighed"]
+        key: entry["judgements"][0]["scores"][0]
+        for key, entry in evidence.items()
+        if entry["weighed"]
     }
 
 
@@ -142,28 +142,29 @@ def scores_of(why):
 @pytest.mark.parametrize("mode", MODES)
 def test_schedule_does_not_change_judge_choices(folder, questions, mode):
     config = options(folder, questions, judge_mode=mode)
-    said, why, together = judge(replace(config, max_batched_turns=4))
-    one_said, one_why, one_by_one = judge(replace(config, max_batched_turns=0, finish_together=1))
-    assert one_said == said
-    assert sum(one_by_one) == sum(together)
-    assert len(one_by_one) > len(together)  # views of both questions share a call
-    found, alone = scores_of(why), scores_of(one_why)
-    assert found.keys() == alone.keys()
-    assert len(found) >= 3
-    for place, values in found.items():
-        assert values == pytest.approx(alone[place], abs=1e-5)
-    all_values = [value for values in found.values() for value in values]
+    turns, evidence, batches = judge(replace(config, max_batched_turns=4))
+    sequential = replace(config, max_batched_turns=0, finish_together=1)
+    sequential_turns, sequential_evidence, sequential_batches = judge(sequential)
+    assert sequential_turns == turns
+    assert sum(sequential_batches) == sum(batches)
+    assert len(sequential_batches) > len(batches)  # views of both questions share a call
+    scores, expected = scores_of(evidence), scores_of(sequential_evidence)
+    assert scores.keys() == expected.keys()
+    assert len(scores) >= 3
+    for key, values in scores.items():
+        assert values == pytest.approx(expected[key], abs=1e-5)
+    all_values = [value for values in scores.values() for value in values]
     if mode == "json":  # a model this small writes nonsense, or always the same rating
         assert 0.0 in all_values
         assert None in all_values
     else:
         assert None not in all_values
         assert len(set(all_values)) > 2
-    for evidence in why.values():
-        if evidence["weighed"]:
-            (judged,) = evidence["judgements"]
-            assert evidence["tokens"]["in"] > 0
-            for value, reason in zip(judged["scores"][0], judged["reasons"], strict=True):
+    for entry in evidence.values():
+        if entry["weighed"]:
+            (judgement,) = entry["judgements"]
+            assert entry["tokens"]["in"] > 0
+            for value, reason in zip(judgement["scores"][0], judgement["reasons"], strict=True):
                 assert bool(reason) == (mode == "json")
                 assert (reason == "a 0, b 0") == (value == 0.0)
 
@@ -173,17 +174,16 @@ def test_same_model_answers_and_judges(folder, questions):
     """The model that replies also judges; both schedules give the same dialogue."""
     short = {"max_turns": 2, "max_new_tokens": 24, "judge_mode": "yes", "temperature": 2.0}
     config = options(folder, questions, **short)
-    said, why, _ = judge(replace(config, max_batched_turns=4), make_engine)
-    one_said, one_why, _ = judge(
-        replace(config, max_batched_turns=0, finish_together=1), make_engine
-    )
-    assert one_said == said
-    assert scores_of(one_why) == scores_of(why)
+    sequential = replace(config, max_batched_turns=0, finish_together=1)
+    turns, evidence, _ = judge(replace(config, max_batched_turns=4), make_engine)
+    sequential_turns, sequential_evidence, _ = judge(sequential, make_engine)
+    assert sequential_turns == turns
+    assert scores_of(sequential_evidence) == scores_of(evidence)
 
 
 @pytest.fixture(scope="module")
-def asking(folder, questions):
-    """A model, and states of two questions with different views to judge."""
+def cases(folder, questions):
+    """The options, a model, and states of two questions with different views to judge."""
     import numpy as np
     from PIL import Image
 
@@ -198,12 +198,12 @@ def asking(folder, questions):
 
     cases = []
     for number, question in enumerate(check(build(config))[0]):
-        shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
+        earlier = tuple(view(f"{number} earlier {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
-        context = TurnContext(state, NextViews(shown, None, None), image)
+        context = TurnContext(state, NextViews(earlier, None, None), image)
         files = ["a", "b", "a", None, "c"][number:]
-        drawn = [None if file is None else view(f"{number} {file}") for file in files]
-        candidates = [Candidate(n, "", None, "", None, view=one) for n, one in enumerate(drawn)]
+        views = [None if file is None else view(f"{number} {file}") for file in files]
+        candidates = [Candidate(n, "", None, "", None, view=each) for n, each in enumerate(views)]
         cases.append(Case(context, tuple(candidates)))
     yield config, engine, cases
     engine.close()
@@ -214,31 +214,28 @@ def view(file, number=9):
 
 
 @pytest.mark.parametrize("mode", mostly_slow(MODES, "yes"))
-def test_batched_cases_equal_single_cases(asking, mode):
-    config, engine, cases = asking
+def test_batched_cases_equal_single_cases(cases, mode):
+    config, engine, cases = cases
     verifier = JudgeVerifier().open(replace(config, judge_mode=mode), (), engine)
     calls = engine.calls
-    together = verifier.score_all(cases)
-    assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
-    for case, verdict in zip(cases, together, strict=True):
-        alone = verifier.score(case.context, case.candidates)
+    verdicts = verifier.score_all(cases)
+    assert sum(verdict.calls for verdict in verdicts) == pytest.approx(engine.calls - calls)
+    for case, verdict in zip(cases, verdicts, strict=True):
+        single = verifier.score(case.context, case.candidates)
         assert verdict.scores.shape == (1, len(case.candidates))
-        assert list(verdict.scores[0]) == pytest.approx(
-            list(alone.scores[0]), abs=1e-5, nan_ok=True
-        )
-        assert verdict.reasons == alone.reasons
-        assert (verdict.tokens.prompt, verdict.tokens.reply) == (
-            alone.tokens.prompt,
-            alone.tokens.reply,
-        )
-        undrawn = [candidate.view is None for candidate in case.candidates]
-        assert [reason == "its view was not drawn" for reason in verdict.reasons] == undrawn
-    first = together[0].scores[0]
+        expected = pytest.approx(list(single.scores[0]), abs=1e-5, nan_ok=True)
+        assert list(verdict.scores[0]) == expected
+        assert verdict.reasons == single.reasons
+        assert verdict.tokens.prompt == single.tokens.prompt
+        assert verdict.tokens.reply == single.tokens.reply
+        for candidate, reason in zip(case.candidates, verdict.reasons, strict=True):
+            assert candidate.view is not None or reason
+    first = verdicts[0].scores[0]
     assert first[0] == first[2] or mode == "json"  # the same image is judged once
 
 
-def test_judge_prompts_of_a_state(asking, monkeypatch):
-    config, engine, cases = asking
+def test_judge_prompts_of_a_state(cases, monkeypatch):
+    config, engine, cases = cases
     calls = []
 
     def recording(images, systems, users, *args, **kwargs):
@@ -252,22 +249,22 @@ def test_judge_prompts_of_a_state(asking, monkeypatch):
     assert set(systems) == {""}
     assert users[0] == "How many box(s) are in this room? Does it show the box?"
     assert users[-1].startswith("Is the red box left or right?\nA. left\nB. right Does it show")
-    assert kwargs["earlier"] == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
+    assert kwargs["earlier"] == [[]] * 3 + [[f"1 earlier {n}" for n in (2, 3, 4, 5)]] * 3
 
 
-def test_unjudged_views_have_a_reason_and_no_score(asking, monkeypatch):
-    config, engine, cases = asking
-    found = [Score(0.25), Score(None, "it is torn"), Score(0.5)] * 2
-    monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
+def test_unjudged_views_have_a_reason_and_no_score(cases, monkeypatch):
+    config, engine, cases = cases
+    scores = [Score(0.25), Score(None, "unreadable"), Score(0.5)] * 2
+    monkeypatch.setattr(module, "batch_score", lambda *args, **kwargs: scores)
     verdict = JudgeVerifier().open(config, (), engine).score_all(cases)[0]
-    assert list(verdict.scores[0]) == pytest.approx(
-        [0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True
-    )
-    assert verdict.reasons == ("", "it is torn", "", "its view was not drawn", "")
+    expected = pytest.approx([0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True)
+    assert list(verdict.scores[0]) == expected
+    assert verdict.reasons[1] == "unreadable"
+    assert [bool(reason) for reason in verdict.reasons] == [False, True, False, True, False]
 
 
-def test_named_words(asking):
-    *_, cases = asking
+def test_objects_named_in_a_question(cases):
+    *_, cases = cases
     question = replace(
         cases[0].context.state.question,
         type="object_rel_direction_easy",
@@ -278,42 +275,42 @@ def test_named_words(asking):
 
 
 def test_judge_with_separate_model_does_not_use_the_run_engine(folder, questions):
-    mine = f"judge:{small_model()}"
-    own = options(folder, questions, engine="scripted", model="wanderer", verifier=(mine,))
-    assert len(check(build(own.absolute()))[0]) == 2
+    name = f"judge:{small_model()}"
+    config = options(folder, questions, engine="scripted", model="wanderer", verifier=(name,))
+    assert len(check(build(config.absolute()))[0]) == 2
     scripted = ScriptedEngine(Moves(), 8)
-    said, why, _ = judge(own, lambda config, asked: scripted)
-    shared_said, shared_why, _ = judge(options(folder, questions))
-    assert said == shared_said
-    assert why.keys() == shared_why.keys()
-    for place, values in scores_of(why).items():
-        assert values == pytest.approx(scores_of(shared_why)[place], abs=1e-5)
-        (judged,) = why[place]["judgements"]
-        assert judged["verifier"] == mine
+    turns, evidence, _ = judge(config, lambda config, questions: scripted)
+    shared_turns, shared_evidence, _ = judge(options(folder, questions))
+    assert turns == shared_turns
+    assert evidence.keys() == shared_evidence.keys()
+    for key, values in scores_of(evidence).items():
+        assert values == pytest.approx(scores_of(shared_evidence)[key], abs=1e-5)
+        (judgement,) = evidence[key]["judgements"]
+        assert judgement["verifier"] == name
 
 
 @pytest.mark.parametrize(
-    ("more", "error", "message"),
+    ("changes", "error", "message"),
     [
         ({"engine": "scripted", "model": "wanderer"}, SetupError, "judge:MODEL"),
         ({"engine": "openai", "model": "m"}, UsageError, "--judge-mode json"),
         ({"rubric": "none-such"}, SetupError, "'none-such'"),
-        ({"rubric": "only-yes.yaml", "judge_mode": "json"}, SetupError, "no entry 'introduction'"),
-        ({"rubric": "torn.yaml"}, SetupError, "torn.yaml"),
+        ({"rubric": "only-yes.yaml", "judge_mode": "json"}, SetupError, "'introduction'"),
+        ({"rubric": "invalid.yaml"}, SetupError, "invalid.yaml"),
         ({"verifier": ("judge:/none/such",)}, SetupError, "/none/such"),
     ],
 )
 def test_invalid_judge_is_rejected_before_the_folder_exists(
-    folder, questions, monkeypatch, more, error, message
+    folder, questions, monkeypatch, changes, error, message
 ):
     monkeypatch.chdir(folder)
     (folder / "only-yes.yaml").write_text('name: yes only\nhelps: "{question}"\n')
-    (folder / "torn.yaml").write_text("name: [")
-    config = options(folder, questions, output=str(folder / "never"), **more)
+    (folder / "invalid.yaml").write_text("name: [")
+    config = options(folder, questions, output=str(folder / "never"), **changes)
     with pytest.raises(error, match=message):
         start_run(config.absolute(), lambda config: {})
     assert not (folder / "never").exists()
-    if not more.get("verifier"):  # a dry run does not check for the model
+    if not changes.get("verifier"):  # a dry run does not check for the model
         with pytest.raises(error, match=message):
             dry_run(config)
 
@@ -322,7 +319,7 @@ def test_engines_without_model_or_probabilities_are_rejected(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="scripted"):
         JudgeVerifier().open(config, (), ScriptedEngine(ReplayPolicy({})))
-    without_scores = Judged(config)
+    without_scores = ScriptedTurns(config)
     without_scores.capabilities = replace(without_scores.capabilities, scoring=False)
     with pytest.raises(UsageError, match="probabilities"):
         JudgeVerifier().open(config, (), without_scores)

@@ -10,7 +10,13 @@ import pytest
 from conftest import test_data
 from factories.models import TRAINED, bundled_model
 from factories.replies import reply_schema
-from factories.runs import NullObserver, choices, make_config, outcome, transcripts
+from factories.runs import (
+    NullObserver,
+    comparable_results,
+    evidence_by_turn,
+    make_config,
+    transcripts,
+)
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.reply import KINDS
@@ -191,7 +197,7 @@ def test_batching_does_not_change_judge_scores(tmp_path):
     evidence = []
     for batch_size in (1, 8):
         path, _ = play(rooms(tmp_path / str(batch_size), **options, batch_size=batch_size))
-        evidence.append(choices(path))
+        evidence.append(evidence_by_turn(path))
     one, many = evidence
     assert one.keys() == many.keys()
     num_judged = 0
@@ -214,7 +220,7 @@ def test_truncated_run_resumes_with_the_same_dialogue(tmp_path, sequential, batc
     run.go(NullObserver())
     run.close()
     assert transcripts(path) == transcripts(complete)
-    assert outcome(path) == outcome(complete)
+    assert comparable_results(path) == comparable_results(complete)
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ print(json.dumps([reply.text, reply.error]))
 class ModelHub(Hub):
     """Serves two models, one of them without weights, and errors for other names."""
 
-    def found(self, parts):
+    def respond(self, parts):
         is_api = parts[:2] == ["api", "models"]
         name = "/".join(parts[2:4] if is_api else parts[:2])
         if name in REFUSALS:

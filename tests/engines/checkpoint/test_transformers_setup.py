@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from factories.dialogues import library_engine
+from factories.dialogues import load_transformers_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
@@ -27,7 +27,7 @@ def copy(tmp_path):
 def loading_error(model, **options):
     """Return the message of the SetupError that loading the model raises."""
     with pytest.raises(SetupError) as caught:
-        library_engine(str(model), **({"device": "cpu"} | options))
+        load_transformers_engine(str(model), **({"device": "cpu"} | options))
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -167,7 +167,7 @@ def test_invalid_engine_options_are_rejected_before_weights_are_read(options, ex
 
 
 def test_nothing_is_printed_while_loading(capfd):
-    library_engine(str(small_model()), device="cpu")
+    load_transformers_engine(str(small_model()), device="cpu")
     assert capfd.readouterr() == ("", "")
 
 

@@ -3,13 +3,13 @@
 import pytest
 from conftest import mostly_slow
 from factories.models import (
+    load_random_image,
     small_gemma3,
     small_internvl,
     small_llava_onevision,
     small_model,
     small_qwen2_5_vl,
     small_qwen3_vl,
-    speckled_file,
 )
 
 from render_agent.dialogue import chat
@@ -49,7 +49,7 @@ def make_request(number, counts, length=8):
         files = [f"{SIZES[(number + n) % 4]}-{10 * number + turn + n}.png" for n in range(count)]
         words = chat.text("Where is the chair? " * (1 + (number + turn) % 3))
         messages.append(chat.message("user", words, *map(chat.image_piece, files)))
-    return Request(f"q{number}", len(counts), messages, speckled_file, max_new_tokens=length)
+    return Request(f"q{number}", len(counts), messages, load_random_image, max_new_tokens=length)
 
 
 MIXED = [make_request(number, counts) for number, counts in enumerate(IMAGE_COUNTS)]
@@ -77,7 +77,7 @@ def test_retired_questions_do_not_affect_the_others(engine):
 def test_reply_depends_on_the_image(engine):
     def request(file):
         message = chat.message("user", chat.text("What is this?"), chat.image_piece(file))
-        return Request("q", 0, [message], speckled_file, max_new_tokens=8)
+        return Request("q", 0, [message], load_random_image, max_new_tokens=8)
 
     replies = engine.generate([request("64x64-1.png"), request("64x64-2.png")])
     assert replies[0].text != replies[1].text

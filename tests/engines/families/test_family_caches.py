@@ -8,7 +8,7 @@ import torch
 from conftest import mostly_slow
 from factories.dialogues import Dialogues, UncachedModel
 from factories.families import SMALL_FAMILIES, small_family
-from factories.models import speckled_file
+from factories.models import load_random_image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -45,23 +45,23 @@ def loaded(name, dtype="float32"):
     return open_model("a small one", pretrained=small_family(name, dtype=dtype))
 
 
-def dialogues():
+def make_dialogues():
     """Return three dialogues of one to four turns with up to three images per turn."""
-    led = Dialogues(count=3, turns=3, instructions="Explore the room. " * 6, max_new_tokens=8)
-    led.turns = dict(zip(led.ids, (4, 1, 3), strict=True))
-    return led
+    made = Dialogues(count=3, turns=3, instructions="Explore the room. " * 6, max_new_tokens=8)
+    made.turns = dict(zip(made.ids, (4, 1, 3), strict=True))
+    return made
 
 
 @pytest.mark.parametrize("name", mostly_slow(REUSING, "glm46v", "qwen3_5"))
 def test_batching_and_reuse_do_not_change_replies(name):
     model = loaded(name)
-    expected = dialogues().lead(UncachedModel(model))
-    batched = dialogues().lead(TransformersEngine(model, batch_size=3))
-    assert batched.said == expected.said
-    assert len({str(said) for rows in expected.said.values() for said in rows}) > 2
+    expected = make_dialogues().run(UncachedModel(model))
+    batched = make_dialogues().run(TransformersEngine(model, batch_size=3))
+    assert batched.texts == expected.texts
+    assert len({str(said) for rows in expected.texts.values() for said in rows}) > 2
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
     # Evict one dialogue between two turns.
-    unpin, cached_run = engine.cache.unpin, dialogues()
+    unpin, cached_run = engine.cache.unpin, make_dialogues()
 
     def evicting_unpin(sequence):
         unpin(sequence)
@@ -69,8 +69,8 @@ def test_batching_and_reuse_do_not_change_replies(name):
             engine.cache.evict(sequence)
 
     engine.cache.unpin = evicting_unpin
-    cached_run.lead(engine)
-    assert cached_run.said == expected.said
+    cached_run.run(engine)
+    assert cached_run.texts == expected.texts
     read, seen, cached = cached_run.tokens
     recurrent = model.inputs.family.recurrent
     replies = sum(reply.tokens.reply for rows in cached_run.replies.values() for reply in rows)
@@ -83,9 +83,9 @@ def test_batching_and_reuse_do_not_change_replies(name):
 def test_batching_does_not_change_replies_without_reuse(name):
     model, options = loaded(name), {"count": 2, "turns": 2, "max_new_tokens": 6}
     single, batched = (
-        Dialogues(**options).lead(build_engine(model, rows, {}, 1000)) for rows in (1, 3)
+        Dialogues(**options).run(build_engine(model, rows, {}, 1000)) for rows in (1, 3)
     )
-    assert batched.said == single.said
+    assert batched.texts == single.texts
     # Llama 4 counts padding as tokens, so its prompts are not batched.
     assert TransformersEngine(model, batch_size=3).batch_size == (1 if name == "llama4" else 3)
     errors = {reply.error for replies in single.replies.values() for reply in replies}
@@ -114,27 +114,30 @@ def test_special_tokens_in_texts_are_escaped(name):
 
 def text_request(text):
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
-    return Request("q", 0, [message, chat.assistant("y"), message], speckled_file)
+    return Request("q", 0, [message, chat.assistant("y"), message], load_random_image)
 
 
 @pytest.mark.slow
 def test_only_vision_features_are_reused_with_indexed_keys():
     model = loaded("qwen4_exp")
-    expected = dialogues().lead(TransformersEngine(model, batch_size=1))
+    expected = make_dialogues().run(TransformersEngine(model, batch_size=1))
     engine = build_engine(model, 3, {}, 1000)
     assert engine.reuse == "vision"
-    assert dialogues().lead(engine).said == expected.said
+    assert make_dialogues().run(engine).texts == expected.texts
     engine.vision.close()
 
 
 def test_common_prefix_of_a_hybrid_is_computed_once():
     model = loaded("qwen3_5")
-    led = [Dialogues(count=4, turns=2, max_new_tokens=8) for _ in range(2)]
+    dialogues = [Dialogues(count=4, turns=2, max_new_tokens=8) for _ in range(2)]
     engine = ContinuousEngine(model, budget=10**8, most_rows=1)
-    led[0].lead(engine, together=1)
-    assert led[0].said == led[1].lead(TransformersEngine(model, batch_size=1)).said
+    dialogues[0].run(engine, max_concurrent=1)
+    assert dialogues[0].texts == dialogues[1].run(TransformersEngine(model, batch_size=1)).texts
     shared = len(engine.cache._prefix.ids)
-    assert [led[0].replies[name][0].tokens.cached for name in led[0].ids][2:] == [shared, shared]
+    assert [dialogues[0].replies[name][0].tokens.cached for name in dialogues[0].ids][2:] == [
+        shared,
+        shared,
+    ]
     assert shared > 30
     engine.scheduler.close()
 
@@ -147,7 +150,7 @@ def test_common_prefix_is_computed_before_the_first_prompt(name):
     requests = []
     for n in range(3):
         messages = [system, chat.message("user", chat.text(f"{n}: where to?"))]
-        requests.append(Request(f"q{n}", 0, messages, speckled_file, max_new_tokens=2))
+        requests.append(Request(f"q{n}", 0, messages, load_random_image, max_new_tokens=2))
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
     engine.submit(requests)
     # Wait until all prompts are built, before the first is placed.
@@ -165,7 +168,7 @@ def test_common_prefix_is_computed_before_the_first_prompt(name):
 @pytest.mark.parametrize("name", mostly_slow(HYBRIDS, "qwen3_5"))
 def test_scoring_choices_does_not_modify_the_state(name):
     model = loaded(name)
-    requests = [dialogues().request(question) for question in ("q0", "q2")]
+    requests = [make_dialogues().request(question) for question in ("q0", "q2")]
     choices = [["left", "the other way", "A"], ["one chair", "B", "up and to the left"]]
     engine = TransformersEngine(model, batch_size=2)
     batched = engine.score(requests, choices)
@@ -248,7 +251,7 @@ def test_inexact_reuse_is_rejected(family, reuse):
 def test_template_kwargs_reach_the_chat_template():
     small = small_family("qwen3_5_moe")
     small.processor.chat_template += "{%- if enable_thinking -%}<think>{%- endif -%}"
-    request = dialogues().request("q0")
+    request = make_dialogues().request("q0")
     for thinking in (True, False):
         options = {"chat_template_kwargs": {"enable_thinking": thinking}}
         prompt = open_model("x", pretrained=small, options=options).inputs.prepare(request)

@@ -40,19 +40,19 @@ def loaded(name, thinking="on", **more):
     return open_model("a small one", pretrained=small(name), thinking=thinking, **more)
 
 
-def dialogues(budget=BUDGET, schema=DONE, **more):
+def make_dialogues(budget=BUDGET, schema=DONE, **more):
     more = {"max_new_tokens": LIMIT, "thinking_budget": budget, "schema": schema} | more
     return Dialogues(count=3, turns=2, instructions="Explore the room. " * 6, **more)
 
 
-def replies(led):
-    return [reply for rows in led.replies.values() for reply in rows]
+def replies(dialogues):
+    return [reply for rows in dialogues.replies.values() for reply in rows]
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAMILIES, "qwen3_5"))
 def test_model_that_only_thinks_still_answers(name):
     model = loaded(name)
-    single = dialogues().lead(TransformersEngine(model, batch_size=1))
+    single = make_dialogues().run(TransformersEngine(model, batch_size=1))
     for reply in replies(single):
         assert reply.tokens.thought == BUDGET, "random weights do not close a thought"
         thought, _, rest = reply.text.partition("</think>")
@@ -60,10 +60,10 @@ def test_model_that_only_thinks_still_answers(name):
         assert json.loads(rest)["done"] in (True, False)
         assert without_thinking(reply.text) == rest
     assert len({reply.text for reply in replies(single)}) > 1, "replies depend on the dialogue"
-    assert dialogues().lead(TransformersEngine(model, batch_size=3)).said == single.said
+    assert make_dialogues().run(TransformersEngine(model, batch_size=3)).texts == single.texts
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
-    cached = dialogues().lead(engine)
-    assert cached.said == single.said
+    cached = make_dialogues().run(engine)
+    assert cached.texts == single.texts
     assert [reply.tokens.thought for reply in replies(cached)] == [BUDGET] * len(replies(cached))
     assert cached.tokens[2] > 0, "the cache was used"
     engine.scheduler.close()
@@ -72,17 +72,17 @@ def test_model_that_only_thinks_still_answers(name):
 def test_thought_and_reply_have_separate_limits_without_a_schema():
     model = loaded("qwen3_5")
     options = {"temperature": 0.8, "num_samples": 2, "schema": None, "max_new_tokens": 10}
-    led = dialogues(**options).lead(TransformersEngine(model, batch_size=1))
-    for reply in replies(led):
+    dialogues = make_dialogues(**options).run(TransformersEngine(model, batch_size=1))
+    for reply in replies(dialogues):
         assert reply.tokens.thought <= 2 * BUDGET
         assert reply.finish == "length"
     engine = ContinuousEngine(model, budget=10**8, most_rows=4)
-    assert dialogues(**options).lead(engine).said == led.said
+    assert make_dialogues(**options).run(engine).texts == dialogues.texts
     engine.scheduler.close()
 
 
 def test_thinking_budget_does_not_reduce_the_tokens_of_the_reply():
-    request = dialogues(schema=None).request("q0")
+    request = make_dialogues(schema=None).request("q0")
     (reply,) = TransformersEngine(loaded("qwen3_5"), batch_size=1).generate([request])
     assert reply.tokens.reply == request.max_new_tokens + BUDGET + 1, "including the closing mark"
 
@@ -90,7 +90,7 @@ def test_thinking_budget_does_not_reduce_the_tokens_of_the_reply():
 @pytest.mark.parametrize("budget", [0, None])
 def test_zero_and_unlimited_thinking_budget(budget):
     (reply,) = TransformersEngine(loaded("qwen3_5"), batch_size=1).generate(
-        [dialogues(budget).request("q0")]
+        [make_dialogues(budget).request("q0")]
     )
     if budget == 0:
         assert reply.text.startswith("</think>")
@@ -103,7 +103,7 @@ def test_zero_and_unlimited_thinking_budget(budget):
 
 def test_thought_is_shortened_at_the_length_limit():
     model = loaded("qwen3_5")
-    request = dialogues(budget=50).request("q0")
+    request = make_dialogues(budget=50).request("q0")
     tokens = len(model.inputs.prepare(request).ids)
     short = loaded("qwen3_5", max_model_len=tokens + request.max_new_tokens + 6)
     (reply,) = TransformersEngine(short, batch_size=1).generate([request])
@@ -113,7 +113,7 @@ def test_thought_is_shortened_at_the_length_limit():
 
 @pytest.mark.parametrize("name", mostly_slow(FAMILIES, "kimi_k25", "mistral3"))
 def test_thinking_can_be_on_off_or_left_to_the_template(name):
-    request = dialogues().request("q0")
+    request = make_dialogues().request("q0")
     ends = {
         thinking: loaded(name, thinking).inputs.prepare(request).text
         for thinking in ("on", "off", "auto")
@@ -161,7 +161,7 @@ def test_conflicting_thinking_options_are_rejected():
 
 
 def test_vllm_prompts_support_thinking():
-    request = dialogues().request("q0")
+    request = make_dialogues().request("q0")
     for thinking, guided in (("on", False), ("off", True)):
         prompts = Prompts(small("qwen3_5").processor, "qwen3_5", {}, thinking)
         prompt = prompts.build(request)

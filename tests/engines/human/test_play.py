@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 from click.testing import CliRunner
 from conftest import mostly_slow, with_timeout
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
+from factories.human_runs import TRUTH, ask_about_a_room, human_run, serve_run, start_program
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
 from playwright.sync_api import expect
 
 from render_agent.cli.commands.play import DEFAULT_IDS, DEFAULT_QUESTION, chosen_options
@@ -47,7 +47,7 @@ def send(page):
 
 
 def test_three_turns_in_the_browser_are_recorded_like_any_run(tmp_path, page):
-    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1)
         expect(page.locator("h1")).to_have_text("Question 0: where is the <red> box?")
@@ -101,7 +101,7 @@ def test_three_turns_in_the_browser_are_recorded_like_any_run(tmp_path, page):
 def test_page_shows_what_a_model_gets_and_never_the_ground_truth(tmp_path, page):
     urls = []
     page.on("response", lambda response: urls.append(response.url))
-    with sitting(tmp_path, ask_about_a_room(tmp_path, COUNT)) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, COUNT)) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1)
         pages = [page.content()]
@@ -142,7 +142,7 @@ def test_page_shows_what_a_model_gets_and_never_the_ground_truth(tmp_path, page)
 
 
 def test_keyboard_only_use_with_an_unreadable_reply(tmp_path, page):
-    with sitting(tmp_path, ask_about_a_room(tmp_path, SIZE)) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, SIZE)) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1)
         for key in ("Shift+ArrowRight", "ArrowLeft", "ArrowDown", "a", "r", "g", "3"):
@@ -181,7 +181,7 @@ def test_keyboard_only_use_with_an_unreadable_reply(tmp_path, page):
 
 def test_two_windows_answer_a_turn_once_and_reloading_loses_nothing(tmp_path, free_page):
     page = free_page
-    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=2) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=2) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1, 2)
         shown = page.locator("#turn").get_attribute("data-key")
@@ -210,7 +210,7 @@ def test_two_windows_answer_a_turn_once_and_reloading_loses_nothing(tmp_path, fr
 
 @pytest.mark.parametrize("views", mostly_slow(["none", "four"], "none"))
 def test_fixed_views_leave_only_the_answer_form(tmp_path, page, views):
-    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION, COUNT), views=views) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION, COUNT), views=views) as sat:
         page.goto(sat.engine.address)
         for label in ("A. left", "A number"):
             expect(page.locator("#act")).to_be_visible()
@@ -228,15 +228,15 @@ def test_fixed_views_leave_only_the_answer_form(tmp_path, page, views):
     assert sat.results["counts"]["answered"] == 2
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_page_is_accessible(tmp_path, page, width, scheme):
-    seen_at(page, width, scheme)
-    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
+    set_window(page, width, scheme)
+    with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1)
         send(page)
         expect_turn(page, 2)
-        assert_nothing_serious(page, width)
+        assert_accessible(page, width)
         page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = false })")
         page.keyboard.press("w")
         page.keyboard.press("d")
@@ -256,7 +256,7 @@ def test_page_is_accessible(tmp_path, page, width, scheme):
                 "title => parseFloat(getComputedStyle(title).lineHeight)"
             )
             assert page.locator("#title").bounding_box()["height"] < 2.5 * line
-        seen_at(page, width, scheme)
+        set_window(page, width, scheme)
         page.get_by_label("A. left").check()
         page.get_by_label("I am done").check()
         send(page)
@@ -270,7 +270,7 @@ def test_session_resumes_after_kill_and_interrupt(tmp_path, free_page):
     runs = tmp_path / "runs"
     command = ("play", "--no-browser", "--benchmark", questions, "--output", runs, "--model", "Ada")
     small = ("--max-turns", 5, "--image-size", "96x72")
-    with program(*command, *small) as (killed, address):
+    with start_program(*command, *small) as (killed, address):
         page.goto(address)
         for turn in (1, 2):
             expect_turn(page, turn, 5)
@@ -282,7 +282,7 @@ def test_session_resumes_after_kill_and_interrupt(tmp_path, free_page):
     expect(page.locator("#status")).to_contain_text("--continue recent")
     port = address.rpartition(":")[2].strip("/")
     resume = ("--continue", "recent", "--output", runs, "--port", port)
-    with program(*resume) as (stopped, same_address):
+    with start_program(*resume) as (stopped, same_address):
         assert same_address == address
         key = page.locator("#turn").get_attribute("data-key")
         expect(page.locator(f"[data-key='{key}']")).to_have_count(0)  # the page has reconnected
@@ -296,7 +296,7 @@ def test_session_resumes_after_kill_and_interrupt(tmp_path, free_page):
     assert "--continue" in output
     assert "Traceback" not in output
     expect(page.locator("h1")).to_have_text("Session over")
-    with sat_through(resume_run(find_run(runs, "recent"), {"port": 0})) as sat:
+    with serve_run(resume_run(find_run(runs, "recent"), {"port": 0})) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 4, 5)
         page.get_by_label("B. right").check()
@@ -431,7 +431,7 @@ def test_browser_is_not_opened_without_a_display(monkeypatch):
 
 
 def test_form_has_a_field_with_limits_for_every_amount(tmp_path, page):
-    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=1) as sat:
+    with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=1) as sat:
         page.goto(sat.engine.address)
         expect_turn(page, 1, 1)
         amounts = {field.name: field.amount for field in FIELDS if field.amount is not None}

@@ -13,9 +13,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from factories.models import speckled_file
+from factories.models import load_random_image
 from factories.runs import STEP, NullObserver, make_config, make_questions, transcripts
-from factories.servers import StubServer, by_rule, chat_reply, different_questions, free_port
+from factories.servers import StubServer, chat_answers, chat_reply, different_questions, free_port
 from PIL import Image
 
 from render_agent.dialogue import chat
@@ -69,7 +69,7 @@ def create():
 def ask(number=0, *files, **more):
     pieces = [chat.text(f"question {number}"), *map(chat.image_piece, files)]
     messages = [chat.message("system", chat.text("Look.")), chat.message("user", *pieces)]
-    return Request(f"q{number}", 0, messages, speckled_file, **more)
+    return Request(f"q{number}", 0, messages, load_random_image, **more)
 
 
 def echo(body):
@@ -97,7 +97,7 @@ def test_every_request_gets_its_own_reply_from_generate_and_ready(create):
         time.sleep(delays.uniform(0, 0.02))
         return first_text(body)
 
-    server = create(StubServer, by_rule(reply))
+    server = create(StubServer, chat_answers(reply))
     engine = create(engine_over, server)
     requests = [ask(number) for number in range(30)]
     expected = [f"question {number}" for number in range(30)]
@@ -114,7 +114,7 @@ def test_every_request_gets_its_own_reply_from_generate_and_ready(create):
 
 
 def test_request_contains_the_dialogue_and_the_exact_pixels(create):
-    server = create(StubServer, by_rule(echo))
+    server = create(StubServer, chat_answers(echo))
     engine = create(engine_over, server, image_detail="low", reasoning_effort=None)
     request = ask(1, "32x48-3.png", "64x32-4.png", temperature=0.5, seed=11, max_new_tokens=99)
     request.messages.extend(
@@ -137,7 +137,7 @@ def test_request_contains_the_dialogue_and_the_exact_pixels(create):
         prefix, _, data = piece["image_url"]["url"].partition(",")
         assert prefix == "data:image/png;base64"
         decoded = np.array(Image.open(io.BytesIO(base64.b64decode(data))))
-        assert np.array_equal(decoded, np.array(speckled_file(file)))
+        assert np.array_equal(decoded, np.array(load_random_image(file)))
 
 
 def test_image_is_encoded_once_until_its_question_is_retired(create):
@@ -145,9 +145,9 @@ def test_image_is_encoded_once_until_its_question_is_retired(create):
 
     def image(file):
         opened.append(file)
-        return speckled_file(file)
+        return load_random_image(file)
 
-    engine = create(engine_over, create(StubServer, by_rule(echo)))
+    engine = create(engine_over, create(StubServer, chat_answers(echo)))
 
     def turn(number):
         content = [chat.image_piece("64x64-1.png"), chat.image_piece(f"32x32-{number}.png")]
@@ -167,7 +167,7 @@ def test_image_is_encoded_once_until_its_question_is_retired(create):
 
 
 def test_unreadable_image_fails_only_its_question(create):
-    engine = create(engine_over, create(StubServer, by_rule(first_text)))
+    engine = create(engine_over, create(StubServer, chat_answers(first_text)))
     good, bad = engine.generate([ask(1), ask(2, "no size.png")])
     assert good.text == "question 1"
     assert bad.samples == ()
@@ -200,7 +200,7 @@ class AnswerWhenFull:
 
 
 def test_run_keeps_the_server_full(create, tmp_path):
-    server = create(StubServer, by_rule(AnswerWhenFull(4, 16 * 3)))
+    server = create(StubServer, chat_answers(AnswerWhenFull(4, 16 * 3)))
     config = make_config(
         tmp_path,
         make_questions(tmp_path, 16),
@@ -235,7 +235,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
 def test_temporary_fault_is_retried_and_reported(create, fault):
-    server = create(StubServer, by_rule(first_text), [fault])
+    server = create(StubServer, chat_answers(first_text), [fault])
     engine = create(engine_over, server, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert reply.text == "question 5"
@@ -249,7 +249,7 @@ def test_temporary_fault_is_retried_and_reported(create, fault):
     ids=str,
 )
 def test_permanent_fault_fails_only_its_request(create, fault, attempts):
-    server = create(StubServer, by_rule(first_text), [fault] * attempts)
+    server = create(StubServer, chat_answers(first_text), [fault] * attempts)
     engine = create(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert server.url in reply.error
@@ -267,7 +267,7 @@ def test_server_is_abandoned_after_consecutive_failures(create, status, attempts
 
 
 def test_retry_after_header_is_respected(create):
-    server = create(StubServer, by_rule(first_text), [(429, {"retry-after": "1"}, "{}")])
+    server = create(StubServer, chat_answers(first_text), [(429, {"retry-after": "1"}, "{}")])
     began = time.perf_counter()
     (reply,) = create(engine_over, server).generate([ask(1)])
     assert reply.text == "question 1"
@@ -275,7 +275,7 @@ def test_retry_after_header_is_respected(create):
 
 
 def test_wake_interrupts_the_wait_for_replies(create):
-    server = create(StubServer, by_rule(first_text), ["stall"])
+    server = create(StubServer, chat_answers(first_text), ["stall"])
     engine = create(engine_over, server)
     engine.submit([ask(0)])
     engine.wake()
@@ -286,7 +286,7 @@ def test_wake_interrupts_the_wait_for_replies(create):
 
 
 def test_close_cancels_requests_immediately(create):
-    server = create(StubServer, by_rule(first_text), ["stall"] * 4)
+    server = create(StubServer, chat_answers(first_text), ["stall"] * 4)
     engine = engine_over(server)
     engine.submit([ask(number) for number in range(4)])
     while server.running < 4:
@@ -297,7 +297,7 @@ def test_close_cancels_requests_immediately(create):
 
 
 def test_arrived_replies_are_yielded_before_the_error(create):
-    server = create(StubServer, by_rule(first_text))
+    server = create(StubServer, chat_answers(first_text))
     engine = create(engine_over, server, retries=1)
     engine.submit([ask(1)])
     while not engine._completed.qsize():
@@ -313,7 +313,7 @@ def test_arrived_replies_are_yielded_before_the_error(create):
 
 
 def test_questions_are_distributed_and_stay_on_their_server(create):
-    servers = [create(StubServer, by_rule(first_text)) for _ in range(3)]
+    servers = [create(StubServer, chat_answers(first_text)) for _ in range(3)]
     engine = create(engine_over, *servers)
     assert RemoteEngine.capabilities.streaming
     for _ in range(3):
@@ -329,7 +329,7 @@ def test_questions_are_distributed_and_stay_on_their_server(create):
 
 def test_second_server_takes_over_from_an_unreachable_one(create):
     unreachable = f"http://127.0.0.1:{free_port()}/v1"
-    engine = create(engine_over, unreachable, create(StubServer, by_rule(first_text)))
+    engine = create(engine_over, unreachable, create(StubServer, chat_answers(first_text)))
     replies = engine.generate([ask(number) for number in range(8)])
     assert [reply.text for reply in replies] == [f"question {number}" for number in range(8)]
     assert {event for reply in replies for event in reply.events} == {"retried"}
@@ -346,7 +346,7 @@ def test_error_names_all_lost_servers(create):
 
 def rejecting(name, message=None, param=None, status=400):
     """Return a handler that rejects requests with a field."""
-    answer = by_rule(first_text)
+    answer = chat_answers(first_text)
     text = message or f"Unsupported parameter: '{name}' is not supported with this model."
 
     def handler(method, path, body):
@@ -400,7 +400,7 @@ def test_field_that_the_user_set_is_not_omitted(create):
     ids=str,
 )
 def test_options_become_fields_of_the_request(create, options, expected):
-    server = create(StubServer, by_rule(first_text))
+    server = create(StubServer, chat_answers(first_text))
     create(engine_over, server, **options).generate([ask(1, schema=SCHEMA, max_new_tokens=77)])
     (body,) = server.bodies
     assert expected.items() <= body.items()
@@ -418,7 +418,7 @@ def test_too_long_dialogue_fails_alone(create):
     def limited(method, path, body):
         if b"question 3" in body:
             return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
-        return by_rule(first_text)(method, path, body)
+        return chat_answers(first_text)(method, path, body)
 
     server = create(StubServer, limited)
     engine = create(engine_over, server, batch_size=1)
@@ -430,7 +430,7 @@ def test_too_long_dialogue_fails_alone(create):
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_permanent_errors_stop_the_run_immediately(create, status):
-    server = create(StubServer, by_rule(first_text), [None, (status, {}, "no")])
+    server = create(StubServer, chat_answers(first_text), [None, (status, {}, "no")])
     engine = create(engine_over, server, batch_size=1)
     with pytest.raises(EngineError, match=f"{status}.*no"):
         engine.generate([ask(number) for number in range(5)])
@@ -442,7 +442,9 @@ KEY = "sk-0123456789-secret"
 
 def test_key_is_sent_but_never_logged(create, caplog):
     words = json.dumps({"error": {"message": f"bad key {KEY} of Bearer {KEY}"}})
-    server = create(StubServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
+    server = create(
+        StubServer, chat_answers(first_text), [None, (500, {}, words), (401, {}, words)]
+    )
     engine = create(engine_over, server, key=KEY)
     with caplog.at_level(logging.DEBUG):
         engine.generate([ask(1)])
@@ -464,7 +466,7 @@ def test_number_of_samples_is_as_requested(create, supports_n):
         ]
         return chat_reply("", choices=choices)
 
-    server = create(StubServer, by_rule(drawn))
+    server = create(StubServer, chat_answers(drawn))
     engine = create(engine_over, server)
     (reply,) = engine.generate([ask(1, num_samples=3, temperature=0.7, seed=5)])
     assert reply.samples == (("5+0", "5+1", "5+2") if supports_n else ("5+0", "6+0", "7+0"))
@@ -493,7 +495,7 @@ def test_number_of_samples_is_as_requested(create, supports_n):
 )
 def test_every_kind_of_message_becomes_text(create, message, text):
     answer = {"choices": [{"message": message, "finish_reason": "length"}], "usage": None}
-    server = create(StubServer, by_rule(lambda body: json.dumps(answer).encode()))
+    server = create(StubServer, chat_answers(lambda body: json.dumps(answer).encode()))
     (reply,) = create(engine_over, server).generate([ask(1)])
     assert reply.text == text
     assert reply.finish == "length"
@@ -512,7 +514,7 @@ def test_thinking_is_requested_and_counted(create):
         ("made", "enable_thinking", False),
     ]
     names = [model for model, _, _ in asked]
-    server = create(StubServer, by_rule(lambda _: json.dumps(body).encode(), names))
+    server = create(StubServer, chat_answers(lambda _: json.dumps(body).encode(), names))
     for model, switch, hybrid in asked:
         config = RunConfig(
             batch=True,
@@ -547,7 +549,7 @@ def test_batches_and_faults_do_not_change_transcripts(create, tmp_path):
     script = [chance.choice([None, None, *FAULTS]) for _ in range(30)]
     transcript_sets = []
     for name, faults, size in [("one", (), 1), ("many", (), 16), ("faulty", script, 5)]:
-        server = create(StubServer, by_rule(wander), faults)
+        server = create(StubServer, chat_answers(wander), faults)
         folder = tmp_path / name
         folder.mkdir()
         config = make_config(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from factories.runs import NullObserver, make_config, make_questions
-from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
+from factories.servers import LOOPBACK, StubServer, chat_answers, chat_reply, free_port
 
 from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
@@ -38,12 +38,12 @@ def config(url=None, **overrides):
 
 @pytest.fixture
 def server():
-    with StubServer(by_rule(lambda body: chat_reply(DONE))) as server:
+    with StubServer(chat_answers(lambda body: chat_reply(DONE))) as server:
         yield server
 
 
 def test_description_contains_what_the_servers_report(monkeypatch):
-    answer = by_rule(lambda body: b"")
+    answer = chat_answers(lambda body: b"")
     model = {"id": "made", "owned_by": "vllm", "root": "org/made", "max_model_len": 4096, "x": 1}
 
     def handler(method, path, body):
@@ -114,7 +114,7 @@ def test_unlisted_names_are_in_the_error_if_the_server_refuses_the_model(tmp_pat
     def handler(method, path, body):
         if method == "POST":
             return 404, {}, b'{"error": {"message": "no model of that name"}}'
-        return by_rule(lambda body: b"")(method, path, body)
+        return chat_answers(lambda body: b"")(method, path, body)
 
     with StubServer(handler) as server:
         options = {"engine": "openai", "model": "typo", "base_url": (server.url,)}
@@ -271,7 +271,7 @@ def test_no_file_of_a_run_contains_the_key(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     error = json.dumps({"error": {"message": f"what is {KEY}?"}})
     script = [(500, {}, error), (400, {}, error), (429, {}, error)]
-    with StubServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
+    with StubServer(chat_answers(lambda body: chat_reply(DONE)), script) as server:
         run = start_run(
             make_config(
                 tmp_path,
@@ -349,9 +349,12 @@ def test_redirect_to_another_server_is_not_followed_during_a_run(tmp_path):
     def handler(method, path, body):
         if target and path.endswith("completions"):
             return 307, {"Location": f"{target[0]}/chat/completions"}, b""
-        return by_rule(lambda body: chat_reply(DONE))(method, path, body)
+        return chat_answers(lambda body: chat_reply(DONE))(method, path, body)
 
-    with StubServer(by_rule(lambda body: chat_reply(DONE))) as other, StubServer(handler) as server:
+    with (
+        StubServer(chat_answers(lambda body: chat_reply(DONE))) as other,
+        StubServer(handler) as server,
+    ):
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
         target.append(other.url)
@@ -364,7 +367,7 @@ def test_redirect_to_another_server_is_not_followed_during_a_run(tmp_path):
 def test_response_size_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(http_client, "MAX_RESPONSE_BYTES", 1 << 20)
     reply = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
-    with StubServer(by_rule(lambda body: chat_reply(reply))) as server:
+    with StubServer(chat_answers(lambda body: chat_reply(reply))) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
         options |= {"engine_option": ("retries=0",), "max_new_tokens": 64}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))

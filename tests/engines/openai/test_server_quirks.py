@@ -7,8 +7,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from factories.models import speckled_file
-from factories.servers import StubServer, by_rule, chat_reply
+from factories.models import load_random_image
+from factories.servers import StubServer, chat_answers, chat_reply
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import with_blocks
@@ -54,7 +54,7 @@ def serve():
     def make(*responses, rule=None, retries=4):
         def answer(method, path, body):
             if not path.endswith("/chat/completions"):
-                return by_rule(chat_reply)(method, path, body)
+                return chat_answers(chat_reply)(method, path, body)
             if rule is not None:
                 return rule(json.loads(body))
             response = responses[min(len(server.bodies), len(responses)) - 1]
@@ -82,7 +82,7 @@ def ask(turns=0, **more):
     messages.append(chat.message("user", chat.text("Which?"), chat.image_piece("32x32-1.png")))
     for number in range(turns):
         messages += [chat.assistant(f"{number}"), chat.message("user", chat.text("Go on."))]
-    return Request("q", turns, messages, speckled_file, schema=SCHEMA, **more)
+    return Request("q", turns, messages, load_random_image, schema=SCHEMA, **more)
 
 
 def completion(content=GOOD, finish="stop", usage=(900, 20), **message):

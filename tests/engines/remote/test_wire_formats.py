@@ -5,7 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from factories.models import speckled_file
+from factories.models import load_random_image
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.events import CONTENT_FILTER
@@ -58,7 +58,9 @@ def dialogue(blocks=(), *, with_call=True):
 
 
 def wire(name, messages):
-    return APIS[name].messages(Request("q", 1, messages, speckled_file), lambda file: f"<{file}>")
+    return APIS[name].messages(
+        Request("q", 1, messages, load_random_image), lambda file: f"<{file}>"
+    )
 
 
 def tool_results(name, sent):
@@ -91,7 +93,7 @@ def test_call_that_could_not_be_read_still_gets_its_result(name):
 
 @pytest.mark.parametrize("name", APIS)
 def test_instructions_move_into_the_first_message(name):
-    request = system_in_user(Request("q", 0, dialogue()[:2], speckled_file))
+    request = system_in_user(Request("q", 0, dialogue()[:2], load_random_image))
     (sent,) = APIS[name].messages(request, lambda file: f"<{file}>")
     assert "Rules." not in json.dumps(APIS[name].fields(request, 1, 0, None))
     assert all(words in json.dumps(sent) for words in ("Rules.", "Which?", "<32x32-0.png>"))
@@ -106,7 +108,7 @@ def test_blocks_are_sent_back_unchanged(name):
 def test_gemini_images_follow_the_results_if_they_take_none():
     api = GenerateContent("made", GeminiOptions(result_images=False))
     messages = dialogue(CALLS["gemini"])
-    sent = api.messages(Request("q", 1, messages, speckled_file), lambda file: f"<{file}>")
+    sent = api.messages(Request("q", 1, messages, load_random_image), lambda file: f"<{file}>")
     kinds = [key for part in sent[-1]["parts"] for key in part]
     assert kinds == ["function_response", "function_response", "inline_data"]
 
@@ -126,7 +128,7 @@ def test_anthropic_gets_no_content_that_it_rejects(blocks, sent):
 
 
 def test_cache_breakpoints_are_at_the_instructions_and_at_the_end():
-    request = Request("q", 1, dialogue(CALLS["anthropic"]), speckled_file)
+    request = Request("q", 1, dialogue(CALLS["anthropic"]), load_random_image)
     sent = APIS["anthropic"].messages(request, lambda file: file)
     fields = APIS["anthropic"].fields(request, 1, 0, None)
     marked = [b for m in sent for b in m["content"] if "cache_control" in b]
@@ -146,7 +148,7 @@ def test_cache_breakpoints_are_at_the_instructions_and_at_the_end():
 )
 def test_anthropic_thinking(mode, budget, thinking):
     api = MessagesApi("made", AnthropicOptions(), mode)
-    request = Request("q", 0, dialogue(), speckled_file, thinking_budget=budget)
+    request = Request("q", 0, dialogue(), load_random_image, thinking_budget=budget)
     fields = api.fields(request, 1, 0, None)
     assert fields.get("thinking") == thinking
     assert fields["max_tokens"] > (budget or 0)
@@ -168,7 +170,7 @@ def test_paused_reply_is_continued():
         SimpleNamespace(messages=raw), [{"role": "user"}], {"max_tokens": 9}
     )
     reply = APIS["anthropic"].read(
-        json.loads(asyncio.run(sent)), Request("q", 0, [], speckled_file)
+        json.loads(asyncio.run(sent)), Request("q", 0, [], load_random_image)
     )
     assert reply.text == "abc"
     assert [len(messages) for messages in received] == [1, 2, 2]
@@ -190,7 +192,7 @@ def test_paused_reply_is_continued():
 )
 def test_gemini_replies_without_content(body, text, events):
     body["usageMetadata"] = {"promptTokenCount": 3}
-    reply = APIS["gemini"].read(body, Request("q", 0, [], speckled_file))
+    reply = APIS["gemini"].read(body, Request("q", 0, [], load_random_image))
     assert (reply.text, reply.events) == (text, (events,) if events else ())
 
 
@@ -199,7 +201,7 @@ def test_gemini_replies_without_content(body, text, events):
 )
 @pytest.mark.parametrize("name", APIS)
 def test_other_bodies_are_not_replies(name, body):
-    assert APIS[name].read(body, Request("q", 0, [], speckled_file)) is None
+    assert APIS[name].read(body, Request("q", 0, [], load_random_image)) is None
 
 
 DAILY = "Quota exceeded for quotaId GenerateRequestsPerDayPerProjectPerModel. Please retry in 20s"
@@ -266,7 +268,7 @@ def test_model_without_images_in_results_is_rejected_with_the_option():
 
 
 def test_blocks_belong_to_their_samples():
-    request = Request("q", 0, [], speckled_file, num_samples=4, temperature=1.0)
+    request = Request("q", 0, [], load_random_image, num_samples=4, temperature=1.0)
     parts = [
         Reply(samples=("a",), blocks=(({"n": 1},),)),
         Reply(samples=("b", "c")),
@@ -279,5 +281,5 @@ def test_blocks_belong_to_their_samples():
 def test_keys_in_blocks_are_redacted(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     reply = Reply(samples=("x",), blocks=(({"text": "key sk-ant-0123456789"},),))
-    limited = limit_reply(reply, Request("q", 0, [], speckled_file))
+    limited = limit_reply(reply, Request("q", 0, [], load_random_image))
     assert limited.blocks == (({"text": "key [key]"},),)

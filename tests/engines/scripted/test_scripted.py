@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 from conftest import test_data
-from factories.replies import read
+from factories.replies import parse_reply
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
@@ -43,7 +43,7 @@ def play(policy, question, turns):
     actions = []
     for turn in range(turns):
         reply = policy.reply(request(question.id, turn, is_last_turn=turn + 1 == turns))
-        actions.append(read(reply, question.answer_form, question.options))
+        actions.append(parse_reply(reply, question.answer_form, question.options))
         if actions[-1].done:
             break
     return actions

@@ -44,10 +44,10 @@ def test_other_families_reuse_nothing(tmp_path):
 
 @pytest.mark.parametrize("reuse", mostly_slow(["keys", "vision", "none"], "vision"))
 def test_every_kind_of_reuse_gives_the_same_replies(reuse, loaded):
-    expected = Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
+    expected = Dialogues(count=4, turns=3).run(UncachedModel(loaded)).texts
     engine = build_engine(loaded, 8, {"reuse": reuse}, 0)
     assert engine.reuse == reuse
-    assert Dialogues(count=4, turns=3).lead(engine).said == expected
+    assert Dialogues(count=4, turns=3).run(engine).texts == expected
 
 
 def test_bfloat16_passes_the_check():
@@ -107,10 +107,10 @@ def test_batch_size_is_learned_from_completed_turns(loaded, monkeypatch):
     monkeypatch.setattr("render_agent.engines.transformers.transformers_engine.LEARNED_TURNS", 6)
     engine = build_engine(loaded, None, {}, 100_000, FakeMemory(1 << 30))
     initial = engine.batch_size
-    led = Dialogues(count=4, turns=2).lead(engine)
+    dialogues = Dialogues(count=4, turns=2).run(engine)
     lengths = [
         reply.tokens.prompt + reply.tokens.reply
-        for replies in led.replies.values()
+        for replies in dialogues.replies.values()
         for reply in replies
     ]
     each = sum(lengths) // len(lengths) * engine.cache.bytes_per_token
@@ -125,7 +125,7 @@ class MeteredMemory(FakeMemory):
         forward = model.forward
 
         def metered(*args, **more):
-            self.need(more["input_ids"].numel() * per_token)
+            self.allocate(more["input_ids"].numel() * per_token)
             return forward(*args, **more)
 
         monkeypatch.setattr(model, "forward", metered)
@@ -142,6 +142,6 @@ def test_prefill_stays_within_its_share_of_memory(loaded, monkeypatch):
     memory = MeteredMemory(size, loaded.model, per_token, monkeypatch)
     engine = build_engine(loaded, None, {}, 0, memory, (64, 64))
     memory.reset_peak()
-    Dialogues(count=8, turns=2).lead(engine)
+    Dialogues(count=8, turns=2).run(engine)
     assert memory.peak() <= 0.25 * 0.9 * size
     assert memory.peak() > 0.05 * size

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import mostly_slow, test_data
-from factories.dialogues import library_engine
-from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.dialogues import load_transformers_engine
+from factories.models import load_random_image, published_tokenizer, small_model, small_tokenizer
 from factories.replies import reply_schema
 from factories.runs import make_questions, play
 
@@ -62,7 +62,9 @@ def small():
 
 @pytest.fixture(scope="module")
 def engine():
-    return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+    return load_transformers_engine(
+        str(small_model()), dtype="float32", device="cpu", batch_size=64
+    )
 
 
 def feed(guides, text, prompt="", schema=SCHEMA):
@@ -338,7 +340,7 @@ def make_request(seed, schema=SHORT, images=1, **more):
     question = chat.text(f"Where is chair {seed}? " * (1 + seed % 4))
     messages = [chat.message("user", question, *map(chat.image_piece, files))]
     more = {"max_new_tokens": 120} | more
-    return Request(f"q{seed}", 0, messages, speckled_file, schema=schema, seed=seed, **more)
+    return Request(f"q{seed}", 0, messages, load_random_image, schema=schema, seed=seed, **more)
 
 
 MIXED = [

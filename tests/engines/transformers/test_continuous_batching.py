@@ -7,8 +7,8 @@ from itertools import count, pairwise
 import pytest
 import torch
 from conftest import mostly_slow
-from factories.dialogues import Dialogues, UncachedModel, library_engine, load
-from factories.models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
+from factories.dialogues import Dialogues, UncachedModel, load, load_transformers_engine
+from factories.models import load_random_image, small_internvl, small_model, small_qwen2_5_vl
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -33,7 +33,7 @@ def plain(loaded):
 
 @pytest.fixture(scope="module")
 def expected(plain):
-    return Dialogues().lead(plain).said
+    return Dialogues().run(plain).texts
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def make(loaded):
 
 
 def test_concurrent_dialogues_equal_those_without_a_cache(make, expected):
-    led = Dialogues().lead(make())
-    assert led.said == expected
+    dialogues = Dialogues().run(make())
+    assert dialogues.texts == expected
     assert len({texts for said in expected.values() for texts in said}) > 8
 
 
@@ -57,39 +57,43 @@ def test_concurrent_dialogues_equal_those_without_a_cache(make, expected):
 def test_other_families_reuse_the_cache(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = ContinuousEngine(loaded, budget=LARGE_BUDGET, most_rows=64)
-    led = Dialogues(count=4, turns=3).lead(engine)
-    read, seen, cached = led.tokens
-    assert led.said == Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
+    dialogues = Dialogues(count=4, turns=3).run(engine)
+    read, seen, cached = dialogues.tokens
+    assert dialogues.texts == Dialogues(count=4, turns=3).run(UncachedModel(loaded)).texts
     assert read - cached <= 1.1 * seen
     engine.close()
     assert (engine.cache.bytes, loaded.model) == (0, None)
 
 
 def test_number_of_concurrent_dialogues_does_not_change_replies(make, expected):
-    assert Dialogues().lead(make(), together=4).said == expected
+    assert Dialogues().run(make(), max_concurrent=4).texts == expected
 
 
 def test_tokens_of_earlier_turns_come_from_the_cache(make):
-    led = Dialogues(turns=6).lead(make())
-    read, seen, cached = led.tokens
+    dialogues = Dialogues(turns=6).run(make())
+    read, seen, cached = dialogues.tokens
     assert read - cached <= 1.1 * seen
-    for replies in led.replies.values():
+    for replies in dialogues.replies.values():
         for before, after in pairwise(replies):
             assert after.tokens.cached >= before.tokens.prompt
 
 
 def test_questions_share_the_common_prefix(make):
-    led = Dialogues(count=8, turns=1, instructions="Explore. " * 200).lead(make(), together=1)
-    first, *others = [replies[0].tokens for replies in led.replies.values() if replies]
+    dialogues = Dialogues(count=8, turns=1, instructions="Explore. " * 200).run(
+        make(), max_concurrent=1
+    )
+    first, *others = [replies[0].tokens for replies in dialogues.replies.values() if replies]
     assert first.cached == 0
     assert min(tokens.cached for tokens in others) > 500
 
 
 @pytest.mark.parametrize("rows", mostly_slow([1, 2], 2))
 def test_number_of_concurrent_replies_is_limited(make, expected, rows):
-    led = Dialogues().lead(make(most_rows=rows))
-    assert led.said == expected
-    assert max(reply.batch_size for replies in led.replies.values() for reply in replies) <= rows
+    dialogues = Dialogues().run(make(most_rows=rows))
+    assert dialogues.texts == expected
+    assert (
+        max(reply.batch_size for replies in dialogues.replies.values() for reply in replies) <= rows
+    )
 
 
 @pytest.mark.parametrize("pages", mostly_slow([4, 9], 4))
@@ -103,13 +107,13 @@ def test_evicted_dialogues_are_computed_again_correctly(make, expected, pages):
         sizes.append((count, len(engine.cache.sequences)))
 
     engine.cache._grow_to = recorded_grow_to
-    assert Dialogues().lead(engine).said == expected
+    assert Dialogues().run(engine).texts == expected
     assert all(count <= pages or sequences == 1 for count, sequences in sizes)
     assert engine.cache.evicted > 0
 
 
 def test_small_prefill_calls_do_not_change_replies(make, expected):
-    assert Dialogues().lead(make(read_tokens=100)).said == expected
+    assert Dialogues().run(make(read_tokens=100)).texts == expected
 
 
 def test_long_prompt_is_prefilled_in_chunks_between_decoding_steps(make, plain, monkeypatch):
@@ -142,7 +146,7 @@ def test_long_prompt_is_prefilled_in_chunks_between_decoding_steps(make, plain, 
 
 def test_retired_questions_release_their_pages(make):
     engine = make()
-    Dialogues().lead(engine)
+    Dialogues().run(engine)
     assert engine.cache.sequences == []
     prefix = engine.cache._prefix
     assert sum(map(bool, engine.cache._references[1:])) == len(prefix.pages)
@@ -150,7 +154,7 @@ def test_retired_questions_release_their_pages(make):
 
 def image_request(*files, words="What is this?", name="q"):
     message = chat.message("user", chat.text(words), *map(chat.image_piece, files))
-    return Request(name, 0, [message], speckled_file, max_new_tokens=12)
+    return Request(name, 0, [message], load_random_image, max_new_tokens=12)
 
 
 def test_changed_image_is_computed_again(make, plain):
@@ -185,12 +189,14 @@ def test_repeated_request_gets_the_same_reply(make):
 
 def test_samples_equal_those_of_the_other_engine(make):
     more = {"temperature": 1.0, "num_samples": 3}
-    plain = library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
-    expected = Dialogues(count=3, **more).lead(plain)
-    led = Dialogues(count=3, **more).lead(make())
-    assert led.said == expected.said
-    assert min(len(set(samples)) for said in led.said.values() for samples in said) > 1
-    for replies in led.replies.values():
+    plain = load_transformers_engine(
+        str(small_model()), dtype="float32", device="cpu", batch_size=64
+    )
+    expected = Dialogues(count=3, **more).run(plain)
+    dialogues = Dialogues(count=3, **more).run(make())
+    assert dialogues.texts == expected.texts
+    assert min(len(set(samples)) for said in dialogues.texts.values() for samples in said) > 1
+    for replies in dialogues.replies.values():
         for reply in replies:
             assert reply.tokens.cached >= 2 * (reply.tokens.prompt // 3 - 1), "prefilled once"
 
@@ -261,7 +267,7 @@ class FaultInjector:
 @pytest.mark.slow
 def test_out_of_memory_at_any_call_does_not_change_replies(make, plain, monkeypatch):
     few = {"count": 3, "turns": 1, "max_new_tokens": 12}
-    expected = Dialogues(**few).lead(plain).said
+    expected = Dialogues(**few).run(plain).texts
     failed = 0
     for index in count():
         with monkeypatch.context() as patch:
@@ -269,9 +275,9 @@ def test_out_of_memory_at_any_call_does_not_change_replies(make, plain, monkeypa
             injector = FaultInjector(
                 engine, patch, lambda call, rows, index=index: call == index and rows > 1
             )
-            led = Dialogues(**few).lead(engine)
-        assert led.said == expected, f"call {index}"
-        failed += "out_of_memory" in led.events
+            dialogues = Dialogues(**few).run(engine)
+        assert dialogues.texts == expected, f"call {index}"
+        failed += "out_of_memory" in dialogues.events
         if injector.calls <= index:
             break
     assert failed > 5
@@ -281,10 +287,10 @@ def test_out_of_memory_at_any_call_does_not_change_replies(make, plain, monkeypa
 def test_number_of_rows_adapts_to_memory(make, expected, monkeypatch, fits):
     engine = make()
     FaultInjector(engine, monkeypatch, lambda call, rows: rows > fits)
-    led = Dialogues().lead(engine)
-    assert led.said == expected
-    assert "out_of_memory" in led.events
-    assert "batch_halved" in led.events
+    dialogues = Dialogues().run(engine)
+    assert dialogues.texts == expected
+    assert "out_of_memory" in dialogues.events
+    assert "batch_halved" in dialogues.events
     assert engine.scheduler.row_ceiling.limit <= 2 * fits
 
 
@@ -308,7 +314,7 @@ def test_request_that_never_fits_fails_alone(make, plain, monkeypatch):
 
 def test_dialogues_wait_if_the_cache_cannot_grow(make, plain):
     few = {"count": 4, "turns": 2, "max_new_tokens": 7}
-    expected = Dialogues(**few).lead(plain).said
+    expected = Dialogues(**few).run(plain).texts
     failed = 0
     for index in range(4):
         engine = make()
@@ -321,9 +327,9 @@ def test_dialogues_wait_if_the_cache_cannot_grow(make, plain):
             return grow_to(pages)
 
         engine.cache._grow_to = failing_grow_to
-        led = Dialogues(**few).lead(engine)
-        assert led.said == expected, f"growth {index}"
-        failed += "out_of_memory" in led.events
+        dialogues = Dialogues(**few).run(engine)
+        assert dialogues.texts == expected, f"growth {index}"
+        failed += "out_of_memory" in dialogues.events
     assert failed > 1
 
 
@@ -351,10 +357,10 @@ def test_random_out_of_memory_errors_do_not_change_replies(make, expected, monke
             return method(*args)
 
         monkeypatch.setattr(Scheduler, name, failing_method)
-    led = Dialogues().lead(make())
-    assert led.said == expected
+    dialogues = Dialogues().run(make())
+    assert dialogues.texts == expected
     assert len(set(failed)) > 1
-    assert led.events.count("out_of_memory") <= len(failed)
+    assert dialogues.events.count("out_of_memory") <= len(failed)
 
 
 def break_device(engine, monkeypatch, works):
@@ -420,6 +426,6 @@ def test_running_out_of_memory_while_images_are_moved_loses_nothing(make, expect
 
     engine = make()
     monkeypatch.setattr(prefill, "_image_inputs", failing)
-    led = Dialogues().lead(engine)
-    assert led.said == expected
-    assert led.events.count("out_of_memory") == 3
+    dialogues = Dialogues().run(engine)
+    assert dialogues.texts == expected
+    assert dialogues.events.count("out_of_memory") == 3

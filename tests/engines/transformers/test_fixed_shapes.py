@@ -11,12 +11,12 @@ from factories.families import SMALL_FAMILIES, small_family
 from factories.models import small_model
 from factories.runs import (
     NullObserver,
-    cut,
-    go_on,
-    in_rooms,
     make_config,
     make_questions,
+    resume,
+    spread_over_rooms,
     transcripts,
+    truncate_log,
 )
 
 from render_agent.dialogue import chat
@@ -71,7 +71,7 @@ def results(loaded, monkeypatch):
     """Return a function that leads dialogues and returns the logits, bit for bit, that chose every token of every turn."""
 
     def run(
-        together=None,
+        max_concurrent=None,
         budget=LARGE_BUDGET,
         most_rows=64,
         reproducible=True,
@@ -106,12 +106,12 @@ def results(loaded, monkeypatch):
                         engine.cache.evict(sequence)
 
                 patch.setattr(engine.cache, "unpin", forgetful)
-            led = Dialogues(**LONG | more)
-            led.ids = only or led.ids
-            led.lead(engine, together)
-        assert not [r.error for replies in led.replies.values() for r in replies if r.error]
+            dialogues = Dialogues(**LONG | more)
+            dialogues.ids = only or dialogues.ids
+            dialogues.run(engine, max_concurrent)
+        assert not [r.error for replies in dialogues.replies.values() for r in replies if r.error]
         logits = {key: torch.stack(values) for key, values in seen.items()}
-        return led, logits, engine
+        return dialogues, logits, engine
 
     return run
 
@@ -135,43 +135,43 @@ def same(first, second):
 
 def test_without_fixed_shapes_logits_depend_on_the_schedule(results):
     _, first, _ = results(reproducible=False)
-    _, second, _ = results(together=1, reproducible=False)
+    _, second, _ = results(max_concurrent=1, reproducible=False)
     assert not same(first, second)
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"together": 1}, {"together": 3}, {"most_rows": 2}, {"forget": True}],
+    [{"max_concurrent": 1}, {"max_concurrent": 3}, {"most_rows": 2}, {"forget": True}],
     ids=["one", "three", "two_rows", "evicted"],
 )
 def test_logits_depend_on_the_dialogue_alone(results, expected, more):
-    led, logits, _ = results(**more)
-    assert led.said == expected[0].said
+    dialogues, logits, _ = results(**more)
+    assert dialogues.texts == expected[0].texts
     assert same(logits, expected[1])
 
 
 def test_small_cache_evicts_and_changes_nothing(results, expected):
     bytes_per_page = expected[2].cache.page_bytes
-    led, logits, engine = results(budget=20 * bytes_per_page)
+    dialogues, logits, engine = results(budget=20 * bytes_per_page)
     assert engine.cache.evicted
     assert same(logits, expected[1])
-    assert led.said == expected[0].said
+    assert dialogues.texts == expected[0].texts
 
 
 def test_killed_and_resumed_turns_are_equal(results, expected, loaded):
     """A resumed run computes every turn again from its messages, with an empty cache."""
-    led = Dialogues(**LONG)
+    dialogues = Dialogues(**LONG)
     for turn in range(2):
         engine = ContinuousEngine(
             dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=3, reproducible=True
         )
-        names = [name for name in led.ids if led.turns[name] > turn]
-        requests = [led.request(name) for name in names]
+        names = [name for name in dialogues.ids if dialogues.turns[name] > turn]
+        requests = [dialogues.request(name) for name in names]
         for name, reply in zip(names, engine.generate(requests), strict=True):
-            led.replies[name].append(reply)
-            led.messages[name] = [*led.messages[name], chat.assistant(reply.text)]
+            dialogues.replies[name].append(reply)
+            dialogues.messages[name] = [*dialogues.messages[name], chat.assistant(reply.text)]
         del engine
-    assert {name: said[:2] for name, said in expected[0].said.items()} == led.said
+    assert {name: said[:2] for name, said in expected[0].texts.items()} == dialogues.texts
 
 
 def test_running_out_of_memory_changes_nothing(results, expected, monkeypatch):
@@ -183,8 +183,8 @@ def test_running_out_of_memory_changes_nothing(results, expected, monkeypatch):
         return read(*given)
 
     monkeypatch.setattr(scheduler, "prefill", failing)
-    led, logits, _ = results()
-    assert led.events.count("out_of_memory") == 4
+    dialogues, logits, _ = results()
+    assert dialogues.events.count("out_of_memory") == 4
     # A call that is repeated after a fault chooses its tokens once.
     assert same(logits, expected[1])
 
@@ -213,11 +213,11 @@ def test_question_that_never_fits_fails_alone(expected, loaded, monkeypatch, cal
         monkeypatch.setattr(scheduler, "prefill", refusing_prefill)
     else:
         monkeypatch.setattr(engine.scheduler.decoder, "step", refusing_step)
-    said = Dialogues(**LONG).lead(engine).said
+    said = Dialogues(**LONG).run(engine).texts
     for error in said.pop("q3"):
         assert "does not fit in the memory of cpu" in error
         assert "--reproducible on" in error
-    assert said == {name: texts for name, texts in expected[0].said.items() if name != "q3"}
+    assert said == {name: texts for name, texts in expected[0].texts.items() if name != "q3"}
 
 
 def test_complete_blocks_are_reused(expected):
@@ -247,17 +247,21 @@ def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatc
     processor = loaded.inputs.processor
     monkeypatch.setattr(processor, "chat_template", "{{ tools }}" + processor.chat_template)
     more = {"count": 4, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
-    led, logits, _ = results(**more)
-    for schedule in ({"together": 1}, {"most_rows": 2}, {"together": 3, "forget": True}):
+    dialogues, logits, _ = results(**more)
+    for schedule in (
+        {"max_concurrent": 1},
+        {"most_rows": 2},
+        {"max_concurrent": 3, "forget": True},
+    ):
         other, other_logits, _ = results(**schedule, **more)
-        assert other.said == led.said
+        assert other.texts == dialogues.texts
         assert same(other_logits, logits)
-    halves = [results(only=led.ids[half::2], **more) for half in (0, 1)]
+    halves = [results(only=dialogues.ids[half::2], **more) for half in (0, 1)]
     assert same(halves[0][1] | halves[1][1], logits)
 
 
 def test_transcripts_of_runs_do_not_depend_on_how_they_are_run(tmp_path):
-    asked = in_rooms(make_questions(tmp_path, 4), 2)
+    asked = spread_over_rooms(make_questions(tmp_path, 4), 2)
     options = {
         "engine": "transformers",
         "model": str(small_model()),
@@ -281,8 +285,8 @@ def test_transcripts_of_runs_do_not_depend_on_how_they_are_run(tmp_path):
     shards = [transcripts(play(shard=f"{part}/2")) for part in (1, 2)]
     assert shards[0] | shards[1] == expected
     for lines in (5, 2):  # killed and resumed twice
-        cut(path, lines)
-        go_on(path)
+        truncate_log(path, lines)
+        resume(path)
         assert transcripts(path) == expected
 
 
@@ -319,10 +323,10 @@ def test_every_family_with_plain_layers_has_the_property(results, name):
     """Including layers with windows and bidirectional images."""
     loaded = open_model("a small one", pretrained=small_family(name))
     more = {"loaded": loaded, "count": 3, "turns": 2, "max_new_tokens": 4}
-    led, logits, _ = results(**more)
-    for schedule in ({"together": 1}, {"most_rows": 2, "forget": True}):
+    dialogues, logits, _ = results(**more)
+    for schedule in ({"max_concurrent": 1}, {"most_rows": 2, "forget": True}):
         other, other_logits, _ = results(**schedule, **more)
-        assert other.said == led.said
+        assert other.texts == dialogues.texts
         assert same(other_logits, logits)
 
 

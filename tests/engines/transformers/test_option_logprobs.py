@@ -7,12 +7,12 @@ import torch
 from conftest import mostly_slow
 from factories.memory import FakeMemory
 from factories.models import (
+    load_random_image,
     small_gemma3,
     small_internvl,
     small_llava_onevision,
     small_model,
     small_qwen2_5_vl,
-    speckled_file,
 )
 
 from render_agent.dialogue import chat
@@ -44,7 +44,7 @@ def request(turns, images, seed=0):
         files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(count)]
         question = chat.text("Where is the chair? " * chance.randint(1, 4))
         messages.append(chat.message("user", question, *map(chat.image_piece, files)))
-    return Request(f"q{seed}-{turns}-{images}", turns - 1, messages, speckled_file)
+    return Request(f"q{seed}-{turns}-{images}", turns - 1, messages, load_random_image)
 
 
 REQUESTS = [request(turns, images) for turns in (1, 2, 3) for images in (0, 1, 3)]
@@ -200,7 +200,7 @@ def test_batches_fit_in_memory(loaded, monkeypatch):
 
     def metered_forward(*args, **more):
         count, length = more["input_ids"].shape
-        memory.need(count * length * 1000)
+        memory.allocate(count * length * 1000)
         rows.append(count)
         return forward(*args, **more)
 

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from factories.dialogues import library_engine
-from factories.models import small_model, speckled_file
+from factories.dialogues import load_transformers_engine
+from factories.models import load_random_image, small_model
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -14,7 +14,9 @@ SIZES = ("32x32", "64x64", "96x64", "64x128", "50x70", "160x96")
 
 @pytest.fixture(scope="module")
 def engine():
-    return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+    return load_transformers_engine(
+        str(small_model()), dtype="float32", device="cpu", batch_size=64
+    )
 
 
 def dialogue(turns, images, seed=0):
@@ -38,7 +40,7 @@ def dialogue(turns, images, seed=0):
 def request(turns, images, seed=0, **more):
     more = {"max_new_tokens": 16} | more
     messages = dialogue(turns, images, seed)
-    return Request(f"q{seed}", turns - 1, messages, speckled_file, **more)
+    return Request(f"q{seed}", turns - 1, messages, load_random_image, **more)
 
 
 MIXED = [
@@ -49,39 +51,38 @@ MIXED = [
 
 
 @pytest.fixture(scope="module")
-def together(engine):
+def batched(engine):
     """The replies to all requests in one batch."""
     return engine.generate(MIXED)
 
 
-def test_mixed_batch_equals_single_requests(engine, together):
+def test_mixed_batch_equals_single_requests(engine, batched):
     single = [engine.generate([one])[0] for one in MIXED]
-    assert [reply.samples for reply in together] == [reply.samples for reply in single]
-    assert [reply.tokens for reply in together] == [reply.tokens for reply in single]
-    assert [reply.finish for reply in together] == [reply.finish for reply in single]
-    assert {reply.batch_size for reply in together} == {len(MIXED)}
-    assert len({reply.text for reply in together}) == len(MIXED)
+    assert [reply.samples for reply in batched] == [reply.samples for reply in single]
+    assert [reply.tokens for reply in batched] == [reply.tokens for reply in single]
+    assert [reply.finish for reply in batched] == [reply.finish for reply in single]
+    assert {reply.batch_size for reply in batched} == {len(MIXED)}
+    assert len({reply.text for reply in batched}) == len(MIXED)
 
 
-def test_replies_follow_the_order_of_the_requests(engine, together):
+def test_replies_follow_the_order_of_the_requests(engine, batched):
     order = random.Random(5).sample(range(len(MIXED)), len(MIXED))
-    texts = [reply.text for reply in together]
+    texts = [reply.text for reply in batched]
     shuffled = [reply.text for reply in engine.generate([MIXED[index] for index in order])]
     assert shuffled == [texts[index] for index in order]
 
 
-def test_smaller_batches_give_the_same_replies(engine, together, monkeypatch):
-    expected = [reply.samples for reply in together]
+def test_smaller_batches_give_the_same_replies(engine, batched, monkeypatch):
+    expected = [reply.samples for reply in batched]
     monkeypatch.setattr(engine, "batch_size", 5)
     before = engine.calls
     assert [reply.samples for reply in engine.generate(MIXED)] == expected
     assert engine.calls - before == 3
 
 
-def test_submitted_requests_come_back_with_their_replies(engine, together, monkeypatch):
+def test_submitted_requests_come_back_with_their_replies(engine, batched, monkeypatch):
     expected = {
-        single.dialogue_id: reply.text
-        for single, reply in zip(MIXED[:5], together[:5], strict=True)
+        single.dialogue_id: reply.text for single, reply in zip(MIXED[:5], batched[:5], strict=True)
     }
     monkeypatch.setattr(engine, "batch_size", 2)
     engine.submit(MIXED[:3])
@@ -132,7 +133,7 @@ def test_prompt_tokens_are_counted_without_padding(engine):
     with_image = chat.message("user", chat.text("Look."), chat.image_piece("64x96-1.png"))
     long = chat.message("user", chat.text("word " * 200))
     requests = [
-        Request("q", 0, [message], speckled_file, max_new_tokens=2)
+        Request("q", 0, [message], load_random_image, max_new_tokens=2)
         for message in (plain, with_image, long)
     ]
     tokens = [reply.tokens.prompt for reply in engine.generate(requests)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import mostly_slow
-from factories.models import small_model, speckled_file
+from factories.models import load_random_image, small_model
 from PIL import Image
 
 from render_agent.dialogue import chat
@@ -31,7 +31,7 @@ def engine(loaded):
     return TransformersEngine(replace(loaded), batch_size=64)
 
 
-def request(number, *, load_image=speckled_file, num_samples=1, temperature=0.0):
+def request(number, *, load_image=load_random_image, num_samples=1, temperature=0.0):
     files = [f"{32 * (1 + (number + k) % 3)}x64-{number}.png" for k in range(number % 4)]
     message = chat.message("user", chat.text(f"Question {number}"), *map(chat.image_piece, files))
     return Request(
@@ -200,7 +200,7 @@ def test_texts_that_form_a_placeholder_fail_only_their_request(engine, expected)
     split = [{"type": "text", "text": part} for part in parts]
     single = [{"type": "text", "text": "".join(parts)}]
     combined, escaped = (
-        Request(name, 0, [{"role": "user", "content": content}], speckled_file)
+        Request(name, 0, [{"role": "user", "content": content}], load_random_image)
         for name, content in (("combined", split), ("escaped", single))
     )
     replies = engine.generate([REQUESTS[1], combined, REQUESTS[3], escaped])

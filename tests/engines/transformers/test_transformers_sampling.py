@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
-from factories.dialogues import library_engine
-from factories.models import small_model, speckled_file
+from factories.dialogues import load_transformers_engine
+from factories.models import load_random_image, small_model
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -14,7 +14,7 @@ from render_agent.engines.transformers.sampling import Truncation, sample_tokens
 
 @pytest.fixture(scope="module")
 def engine():
-    return library_engine(str(small_model()), device="cpu", batch_size=64)
+    return load_transformers_engine(str(small_model()), device="cpu", batch_size=64)
 
 
 def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, num_samples=1, seed=0):
@@ -23,7 +23,7 @@ def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, num_sa
         name,
         turn,
         [message],
-        speckled_file,
+        load_random_image,
         num_samples=num_samples,
         temperature=temperature,
         seed=seed,
@@ -69,7 +69,9 @@ def test_samples_depend_on_seed_question_and_turn(engine, other):
 
 def test_published_truncation_is_the_default(engine):
     assert (engine.loaded.truncation.top_k, engine.loaded.truncation.top_p) == (20, 0.8)
-    top_1 = library_engine(str(small_model()), device="cpu", options={"top_k": 1, "top_p": 1})
+    top_1 = load_transformers_engine(
+        str(small_model()), device="cpu", options={"top_k": 1, "top_p": 1}
+    )
     sampled = top_1.generate([request(temperature=2.0)])[0]
     assert sampled.text == engine.generate([request(temperature=0.0)])[0].text
 

@@ -5,8 +5,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from factories.derivations import answer_of, called, turn_said
-from factories.replies import read
+from factories.derivations import answer_of, direction_name, turn_text
+from factories.replies import parse_reply
 
 from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.question import Question
@@ -181,8 +181,8 @@ def test_turns_are_differences_named_as_in_the_question():
     for ahead, there in product(range(100), repeat=2):
         for kind, word in DIRECTION_NAMES.items():
             said = format_turn(ahead / 10, there / 10, word)
-            numbers = turn_said(str(ahead / 10), str(there / 10))
-            assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"
+            numbers = turn_text(str(ahead / 10), str(there / 10))
+            assert said == f"turn {numbers}: {direction_name(kind, ahead / 10, there / 10)}"
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
@@ -192,7 +192,7 @@ def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     num_derived = 0
     for question in questions:
         places, rest = omniscient_reply(question, known[question.scene])
-        action = read(places + rest, question.answer_form, question.options)
+        action = parse_reply(places + rest, question.answer_form, question.options)
         truth = canonical_answer(question.ground_truth, question.answer_form, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from conftest import test_data
-from factories.homes import build_homes, free_floor, off, truths_of
+from factories.homes import build_homes, footprint_distance, free_floor, truths_of
 from scipy.spatial import cKDTree
 
 from render_agent.tasks.rows import question_from_row
@@ -239,11 +239,13 @@ def test_routes_can_be_walked(asked_routes):
     """From some free position next to the start, every leg leads straight to its object."""
     for _, truth, start, _, steps in asked_routes:
         centres, free = free_floor(truth)
-        near = free & (off(one(truth, start), centres.reshape(-1, 2)).reshape(free.shape) <= 0.4)
+        near = free & (
+            footprint_distance(one(truth, start), centres.reshape(-1, 2)).reshape(free.shape) <= 0.4
+        )
         places = list(centres[near])
         for goal in passed(truth, steps):
             ends = [walked(centres, free, place, goal) for place in places]
-            places = [end for end in ends if off(goal, end[None])[0] <= 0.4]
+            places = [end for end in ends if footprint_distance(goal, end[None])[0] <= 0.4]
         assert places, (truth.scene, start, steps)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from factories.exports import export, make_run
-from factories.runs import NullObserver, make_config, make_questions, walking
+from factories.runs import NullObserver, make_config, make_questions, walking_engine
 
 from render_agent.errors import EngineError, SetupError
 from render_agent.options import public_options
@@ -55,10 +55,10 @@ def test_tensorboard_logs_each_turn_once_live_resumed_or_exported(tmp_path):
     config = make_config(tmp_path, questions, log_to=("tensorboard",), max_turns=4)
     run = start_run(config)
     with pytest.raises(EngineError):
-        go(run, fail_after(walking(4), 2))
+        go(run, fail_after(walking_engine(4), 2))
     run = resume_run(RunData(run.path), {})
     assert RunData(run.path).turns
-    assert go(run, walking(4)) == []
+    assert go(run, walking_engine(4)) == []
     folder = tmp_path / "runs" / "tensorboard" / run.path.name
     live, texts = scalars(folder)
     results = RunData(run.path).saved_results
@@ -79,7 +79,7 @@ def test_finished_run_names_where_to_view_the_log(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
     noted = []
     with logged(run, NullObserver(), pytest.fail, noted.append) as observer:
-        run.go(observer, lambda config, asked: walking(2))
+        run.go(observer, lambda config, asked: walking_engine(2))
     run.close()
     (line,) = noted
     assert f"tensorboard --logdir {tmp_path}/runs/tensorboard" in line
@@ -117,7 +117,7 @@ def test_failing_logger_does_not_stop_the_run(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
     run = start_run(config)
-    assert len([said for said in go(run, walking(2)) if "tensorboard" in said]) == 1
+    assert len([said for said in go(run, walking_engine(2)) if "tensorboard" in said]) == 1
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
@@ -128,7 +128,7 @@ def test_logger_that_calls_sys_exit_is_reported(tmp_path, monkeypatch):
         sys.exit("no such project")
 
     monkeypatch.setattr(TensorBoardLogger, "__init__", exits)
-    (sentence,) = go(run, walking(2))
+    (sentence,) = go(run, walking_engine(2))
     assert all(words in sentence for words in ("tensorboard", "no such project"))
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 

@@ -6,8 +6,14 @@ import shutil
 from urllib.parse import unquote
 
 import pytest
-from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
-from factories.runs import SMALL, make_questions, play, walking
+from factories.reports import (
+    assert_references_resolve,
+    build_index,
+    complete_run,
+    run_hostile,
+    run_rooms,
+)
+from factories.runs import SMALL, make_questions, play, walking_engine
 from factories.scenes import room, write_ply
 
 from render_agent.cli.main import cli
@@ -22,7 +28,7 @@ from render_agent.runs.read import RunData
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = run_rooms(tmp_path_factory.mktemp("built"), limit=6, max_turns=3)
-    reported(folder)
+    build_index(folder)
     return folder
 
 
@@ -40,7 +46,7 @@ def test_links_and_images_resolve_inside_the_run(run):
     assert len(pages) == 1 + 6
     images = 0
     for page in pages:
-        found = assert_whole(page).found
+        found = assert_references_resolve(page).found
         images += sum(tag == "img" for tag, _, _ in found)
         files = [(page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in found]
         assert all(file.is_relative_to(run.path) for file in files)
@@ -91,7 +97,7 @@ def test_report_is_reproducible_with_several_processes(run):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = run_hostile(tmp_path_factory.mktemp("hostile"))
-    reported(folder)
+    build_index(folder)
     return folder
 
 
@@ -119,15 +125,15 @@ def test_questions_js_is_ascii_and_matches_the_results(hostile):
 
 def test_run_in_progress(tmp_path):
     questions = make_questions(tmp_path, 6)
-    path, _ = play(tmp_path, questions, walking(6))
+    path, _ = play(tmp_path, questions, walking_engine(6))
     done = RunData(path)
-    assert "IN PROGRESS" not in reported(done, diagnose=False).read_text("utf-8")
+    assert "IN PROGRESS" not in build_index(done, diagnose=False).read_text("utf-8")
     (path / "results.json").unlink()
     (path / "results.csv").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if json.loads(line)["turn"] < 3]
     (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
-    index = reported(RunData(path))
+    index = build_index(RunData(path))
     stamp = "IN PROGRESS: 4 of 6 questions done"  # questions 2 and 5 would have finished in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
         assert stamp in page.read_text("utf-8")
@@ -135,10 +141,10 @@ def test_run_in_progress(tmp_path):
 
 def test_run_without_turns(tmp_path):
     questions = make_questions(tmp_path, 2)
-    path, _ = play(tmp_path, questions, walking(2))
+    path, _ = play(tmp_path, questions, walking_engine(2))
     for name in ("results.json", "turns.jsonl"):
         (path / name).unlink()
-    assert "IN PROGRESS: 0 of 2" in reported(RunData(path)).read_text("utf-8")
+    assert "IN PROGRESS: 0 of 2" in build_index(RunData(path)).read_text("utf-8")
 
 
 def test_command_prints_the_path_of_the_report(run, capfd):
@@ -153,8 +159,8 @@ def test_command_prints_the_path_of_the_report(run, capfd):
 def test_single_question_without_ground_truth(tmp_path):
     write_ply(tmp_path / "room.ply", *room())
     asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
-    folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
-    page = reported(folder).read_text("utf-8")
+    folder = complete_run(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
+    page = build_index(folder).read_text("utf-8")
     assert "What is red?" in page
     assert "<dt>Ground truth</dt>" in page
     assert "<dt>Score</dt>" not in page
@@ -166,13 +172,13 @@ def single(tmp_path_factory):
     folder = tmp_path_factory.mktemp("single")
     write_ply(folder / "room.ply", *room())
     options = {"ply": str(folder / "room.ply"), "question": "How many boxes are there?"}
-    return go(RunConfig(**SMALL | options, output=str(folder / "runs")))
+    return complete_run(RunConfig(**SMALL | options, output=str(folder / "runs")))
 
 
 def test_report_of_one_question_is_its_page(single):
-    index = reported(single)
+    index = build_index(single)
     assert [page.name for page in index.parent.rglob("*.html")] == ["index.html"]
-    found = assert_whole(index).found
+    found = assert_references_resolve(index).found
     assert sum(tag == "img" for tag, _, _ in found) >= len(single.states[0].views)
     page = index.read_text("utf-8")
     assert "<h1" in page
@@ -189,7 +195,7 @@ def test_page_of_one_question_follows_the_run(single, tmp_path):
     (path / "turns.jsonl").write_bytes(b"".join(lines[:1]))
     for name in ("results.json", "results.csv"):
         (path / name).unlink()
-    page = reported(RunData(path)).read_text("utf-8")
+    page = build_index(RunData(path)).read_text("utf-8")
     assert "IN PROGRESS" in page
     assert "assets/watch.js" in page
-    assert "assets/watch.js" not in reported(single).read_text("utf-8")
+    assert "assets/watch.js" not in build_index(single).read_text("utf-8")

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 from click.testing import CliRunner
-from factories.reports import assert_whole, reported
+from factories.reports import assert_references_resolve, build_index
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
@@ -86,7 +86,7 @@ def test_moved_bundle_is_self_contained_and_redacted(run, home_is, page, tmp_pat
         assert SERVER.encode() not in content, path
         assert str(run.path.parents[2]).encode() not in content, path
         if path.suffix == ".html" and path.name != "index.html":
-            for tag, _, value in assert_whole(path).found:
+            for tag, _, value in assert_references_resolve(path).found:
                 assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
     names = {path.relative_to(root).as_posix() for path in files}
     named = {file for line in run.turns if isinstance(line, Turn) for file in line.image_files}
@@ -96,7 +96,7 @@ def test_moved_bundle_is_self_contained_and_redacted(run, home_is, page, tmp_pat
 
 
 def test_existing_files_are_not_overwritten(run, tmp_path):
-    pages = reported(run, diagnose=False).parent
+    pages = build_index(run, diagnose=False).parent
     (tmp_path / "there").mkdir()
     bundle(run, pages, tmp_path / "there")
     with pytest.raises(UsageError, match="new folder"):
@@ -127,5 +127,5 @@ def test_full_disk_leaves_no_partial_bundle(run, tmp_path, monkeypatch, new):
     if not new:
         (tmp_path / "out").mkdir()
     with pytest.raises(RunLogError):
-        bundle(run, reported(run, diagnose=False).parent, tmp_path / "out")
+        bundle(run, build_index(run, diagnose=False).parent, tmp_path / "out")
     assert list(tmp_path.rglob("*")) == ([] if new else [tmp_path / "out"])

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole, plan_of, reported, run_rooms
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
+from factories.reports import HOSTILE, assert_references_resolve, build_index, floor_plan, run_rooms
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.page import page_of
@@ -23,7 +23,7 @@ def state_of(folder):
 def lookahead(tmp_path_factory):
     """Return a run with look-ahead, and its report."""
     folder = run_rooms(tmp_path_factory.mktemp("lookahead"), **LOOKING)
-    return folder, reported(folder).parent
+    return folder, build_index(folder).parent
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def annotated(tmp_path_factory):
         "votes": ["4", "8", None, "4"], "winner": "4", "agreement": 0.5, "expected": 0.6, "spread": 1.9
     }  # fmt: skip
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    return reported(folder).parent
+    return build_index(folder).parent
 
 
 def opened(page, report):
@@ -71,7 +71,7 @@ def cells(table):
 def test_candidates_have_images_and_scores(page, lookahead):
     folder, report = lookahead
     state = state_of(folder)
-    assert_whole(report / page_of("3"))
+    assert_references_resolve(report / page_of("3"))
     opened(page, report)
     for turn in state.turns:
         evidence = turn.evidence
@@ -106,7 +106,7 @@ def test_candidates_have_images_and_scores(page, lookahead):
 
 
 def on_plan(report, points):
-    plan = plan_of(report, "room00")
+    plan = floor_plan(report, "room00")
     return plan.camera.project(points, *plan.size)[0]
 
 
@@ -126,7 +126,7 @@ def test_map_shows_rejected_candidates_on_hover(page, lookahead):
 
 
 def test_reasons_and_votes_are_escaped(page, annotated):
-    assert_whole(annotated / page_of("3"))
+    assert_references_resolve(annotated / page_of("3"))
     opened(page, annotated)
     part = page.locator("#turn-1 .choice")
     assert cells(part.locator(".scores")) == [
@@ -147,12 +147,12 @@ def test_reasons_and_votes_are_escaped(page, annotated):
     assert page.title() != "taken"
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_accessibility(page, lookahead, annotated, width, scheme):
     for report in (lookahead[1], annotated) if scheme == "dark" else (annotated,):
         opened(page, report)
-        seen_at(page, width, scheme)
-        assert_nothing_serious(page, width)
+        set_window(page, width, scheme)
+        assert_accessible(page, width)
 
 
 def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, lookahead):
@@ -164,7 +164,7 @@ def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, lookahead):
         views = [[v.number for v in t.views if v.kind != "top"] for t in state_of(folder).turns]
         assert counted == views
     assert max(len(turn.views) for turn in state.turns) == 3
-    opened(page, reported(shown).parent)
+    opened(page, build_index(shown).parent)
     captions = page.locator("#turn-2 .view figcaption").all_inner_texts()
     assert ["rejected" in caption for caption in captions] == [False, True, True]
     assert "rejected candidate 2" in captions[1]

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole, run_rooms
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
+from factories.reports import HOSTILE, assert_references_resolve, run_rooms
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
@@ -203,7 +203,7 @@ def test_keyboard_navigation_follows_the_filter(page, two):
 def test_all_links_resolve(two):
     pages = [two, *sorted((two.parent / "questions").iterdir())]
     assert len(pages) == 5
-    targets = [assert_whole(file) for file in pages]
+    targets = [assert_references_resolve(file) for file in pages]
     images = [value for _, name, value in targets[1].found if name == "src"]
     assert any("/views/" in value for value in images)
 
@@ -217,19 +217,19 @@ def test_pages_link_to_the_reports_of_the_runs(runs, two):
     ways = [
         value
         for page in (two, two.parent / "questions" / "1.html")
-        for _, name, value in assert_whole(page).found
+        for _, name, value in assert_references_resolve(page).found
         if name == "href" and f"{names[1]}/report/" in value
     ]
     assert [way.split("/report/")[1] for way in ways] == ["index.html", "questions/1.html"]
     shutil.rmtree(output / names[1] / "report")
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_accessibility(page, two, width, scheme):
-    seen_at(page, width, scheme)
+    set_window(page, width, scheme)
     for file in (two, two.parent / "questions" / "1.html"):
         page.goto(file.as_uri())
-        assert_nothing_serious(page, width)
+        assert_accessible(page, width)
     page.goto(two.as_uri())
     reach = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
     assert page.locator(".compared-runs, caption").evaluate_all(reach) <= width

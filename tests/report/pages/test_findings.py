@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from factories.reports import reported, run_rooms
+from factories.reports import build_index, run_rooms
 
 from render_agent.dialogue.question import Question
 from render_agent.report.diagnosis.diagnose import diagnose_run
@@ -109,7 +109,7 @@ def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
     run = run_rooms(tmp_path, views="none", max_turns=2)
     said = findings(run, diagnose_run(run, 1))
     assert not any("baseline" in found.sentence for found in said)
-    page = reported(run).read_text("utf-8")
+    page = build_index(run).read_text("utf-8")
     assert all(f"<li>{found.sentence}" in page for found in said)
 
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from conftest import with_timeout
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import reported, run_rooms
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
+from factories.reports import build_index, run_rooms
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import COLUMNS, table_rows
@@ -23,14 +23,14 @@ def seen(tmp_path_factory):
     folder = run_rooms(
         tmp_path_factory.mktemp("seen"), scene=("room03", "room06"), type=TYPES, max_turns=3
     )
-    return reported(folder)
+    return build_index(folder)
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """Return the report of a run without views on all bundled rooms, and its rows."""
     folder = run_rooms(tmp_path_factory.mktemp("many"), views="none", max_turns=3)
-    return reported(folder), table_rows(folder, {})
+    return build_index(folder), table_rows(folder, {})
 
 
 def shown(page):
@@ -254,11 +254,11 @@ def test_long_answers_are_clamped(page, seen, tmp_path):
     assert page.locator("#table tbody tr").first.bounding_box()["height"] < 120
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_accessibility(page, seen, width, scheme):
-    seen_at(page, width, scheme)
+    set_window(page, width, scheme)
     page.goto(seen.as_uri())
-    assert_nothing_serious(page, width)
+    assert_accessible(page, width)
 
 
 @pytest.mark.slow

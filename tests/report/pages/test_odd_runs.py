@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
-from factories.reports import reported
+from factories.reports import build_index
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
@@ -32,7 +32,7 @@ def answered(folder, answer, questions="rooms", **options):
 
 def shown_to(*given, **options):
     """Return the index page of the report of a run with the same answer to every question."""
-    return reported(answered(*given, **options))
+    return build_index(answered(*given, **options))
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,16 @@ import re
 
 import numpy as np
 import pytest
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole, go, plan_of, reported, run_hostile, run_rooms
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
+from factories.reports import (
+    HOSTILE,
+    assert_references_resolve,
+    build_index,
+    complete_run,
+    floor_plan,
+    run_hostile,
+    run_rooms,
+)
 from factories.runs import make_config, make_questions, play
 from playwright.sync_api import expect
 
@@ -58,7 +66,7 @@ def report(tmp_path_factory):
         id=("0", "3", "4", "17"),
         max_turns=6,
     )
-    return reported(RunData(path)).parent
+    return build_index(RunData(path)).parent
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,7 @@ def address(report, question_id, after=""):
 
 def plan_camera(report, scene="room00"):
     """Return the camera and the size of a plan."""
-    plan = plan_of(report, scene)
+    plan = floor_plan(report, scene)
     return plan.camera, plan.size
 
 
@@ -299,7 +307,7 @@ def test_all_links_resolve(report):
     pages = sorted((report / "questions").iterdir())
     assert len(pages) == 4
     for file in pages:
-        assert_whole(file)
+        assert_references_resolve(file)
 
 
 def test_images_enlarge_and_play_as_a_slide_show(page, report):
@@ -323,7 +331,7 @@ def test_images_enlarge_and_play_as_a_slide_show(page, report):
     assert film.locator("img").get_attribute("src") == files[0]
     page.wait_for_selector(f"dialog.film img[src='{files[1]}']")
     page.get_by_role("button", name="Pause").click()
-    assert_nothing_serious(page)
+    assert_accessible(page)
     film.get_by_role("button", name="Close").click()
     assert address(report, "3") == page.url
 
@@ -341,12 +349,12 @@ def test_wrong_answer_starts_with_its_cause(page, report):
             assert above[0] < above[1]
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_accessibility(page, report, width, scheme):
-    seen_at(page, width, scheme)
+    set_window(page, width, scheme)
     for question_id in ("3", "17") if scheme == "dark" else ("3",):
         page.goto(address(report, question_id))
-        assert_nothing_serious(page, width)
+        assert_accessible(page, width)
 
 
 def test_hostile_texts_are_escaped(page, tmp_path):
@@ -367,7 +375,7 @@ def test_questions_without_a_scan(page, tmp_path):
     row = json.loads(questions.read_text().splitlines()[0])
     with questions.open("a") as file:
         file.write(json.dumps(row | {"id": 7, "scene_name": "gone"}) + "\n")
-    folder = go(make_config(tmp_path, questions, allow_missing=True, max_turns=3))
+    folder = complete_run(make_config(tmp_path, questions, allow_missing=True, max_turns=3))
     (tmp_path / "room.ply").unlink()
     place = pages_of(folder)
     page.goto(address(place, "7"))

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from conftest import with_timeout
 from factories.reports import HOSTILE
-from factories.runs import make_questions, play, walking
+from factories.runs import make_questions, play, walking_engine
 
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages import watch_all as module
@@ -32,8 +32,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("runs_page")
     questions = make_questions(made, 4)
     output = made / "runs"
-    first, _ = play(made, questions, walking(4))
-    second, _ = play(made, questions, walking(4), limit=2, max_turns=5, seed=3)
+    first, _ = play(made, questions, walking_engine(4))
+    second, _ = play(made, questions, walking_engine(4), limit=2, max_turns=5, seed=3)
     for path, name in ((first, "20260101T000000_first"), (second, "20260102T000000_second")):
         path.rename(output / name)
     for name in (NAME, "unfinished", "empty", "damaged", "bare"):

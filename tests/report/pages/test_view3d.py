@@ -10,8 +10,8 @@ from html import unescape
 import numpy as np
 import pytest
 from conftest import with_timeout
-from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import reported, run_rooms
+from factories.pages import WIDTHS_AND_SCHEMES, assert_accessible, set_window
+from factories.reports import build_index, run_rooms
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -100,7 +100,7 @@ def page_file(tmp_path_factory):
     if not (ASSETS / "view3d.js").is_file():
         pytest.skip("the 3D view is not built here: see scripts/view3d/build")
     folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("rotate",))
-    return reported(folder).parent / "questions" / "3.html"
+    return build_index(folder).parent / "questions" / "3.html"
 
 
 @pytest.fixture
@@ -177,13 +177,13 @@ def test_around_view_has_four_parts(size, small_scene):
         assert np.array_equal(shown[words:], drawn[words:])
 
 
-@IN_BOTH_LIGHTS
+@WIDTHS_AND_SCHEMES
 def test_accessibility_of_the_3d_view_and_the_pairs_page(opened, page_file, width, scheme):
     page, _ = opened(page_file)
-    seen_at(page, width, scheme)
-    assert_nothing_serious(page, width)
+    set_window(page, width, scheme)
+    assert_accessible(page, width)
     page.goto((page_file.parents[1] / "pairs.html").as_uri())
-    assert_nothing_serious(page, width)
+    assert_accessible(page, width)
 
 
 def stood(page, file):

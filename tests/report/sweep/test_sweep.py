@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from factories import TREE
-from factories.runs import in_rooms, make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play, spread_over_rooms, walking_engine
 
 from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
@@ -301,12 +301,12 @@ def test_sweep_in_the_docs_is_valid(tmp_path):
 
 
 def test_cells_about_other_scans_are_not_paired(tmp_path):
-    questions = in_rooms(make_questions(tmp_path, 6), 3)
+    questions = spread_over_rooms(make_questions(tmp_path, 6), 3)
     cells, started = [], {}
     for label in ("a", "b"):
         config = make_config(tmp_path, questions, max_turns=2)
         cells.append(SweepRun(label, config, label))
-        started[label] = RunData(play(tmp_path, questions, walking(6), max_turns=2)[0])
+        started[label] = RunData(play(tmp_path, questions, walking_engine(6), max_turns=2)[0])
         shutil.copy(tmp_path / "room1.ply", tmp_path / "room2.ply")
         (tmp_path / "room2.ply").write_bytes((tmp_path / "room2.ply").read_bytes() + b"\n")
     _, row = sweep_rows(Sweep("made", tuple(cells), "a"), started)

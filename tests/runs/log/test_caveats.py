@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from factories.runs import NullObserver, make_config, make_questions
-from factories.servers import StubServer, by_rule, chat_reply
+from factories.servers import StubServer, chat_answers, chat_reply
 from factories.states import question, turn
 from msgspec.structs import replace
 from rich.console import Console
@@ -166,7 +166,7 @@ def run_over(folder, rule, **options):
 
     def answer(method, path, body):
         if not path.endswith("/chat/completions"):
-            return by_rule(chat_reply)(method, path, body)
+            return chat_answers(chat_reply)(method, path, body)
         return rule(json.loads(body))
 
     folder.mkdir(exist_ok=True)
@@ -252,7 +252,7 @@ def test_unreadable_run_warns_while_running_and_at_its_end(type_in, tmp_path, ba
     if not batch:
         room = Path(render_agent.__file__).parent / "bundled" / "room00.ply"
         asked = ("--ply", room, "--question", "How many chairs are there?")
-    with StubServer(by_rule(lambda _: body)) as server:
+    with StubServer(chat_answers(lambda _: body)) as server:
         over = ("--engine", "openai", "--model", "made", "--base-url", server.url)
         code, out, err = type_in(*asked, *over, "--max-turns", 4, folder=tmp_path)
     assert code == 0

@@ -5,7 +5,7 @@ import io
 from typing import Annotated
 
 import pytest
-from factories.runs import make_questions, play, walking
+from factories.runs import make_questions, play, walking_engine
 from msgspec import Struct
 
 from render_agent.runs.log.columns import Column, columns_of
@@ -17,7 +17,7 @@ from render_agent.util.safe_parse import Count, Number, convert
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    return play(folder, make_questions(folder), walking(4), max_turns=5)
+    return play(folder, make_questions(folder), walking_engine(4), max_turns=5)
 
 
 def test_columns_reflect_the_fields():

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from factories.runs import (
     NullObserver,
-    cut,
-    go_on,
+    comparable_results,
     make_config,
     make_questions,
-    outcome,
     play,
+    resume,
     transcripts,
-    walking,
+    truncate_log,
+    walking_engine,
 )
 from msgspec import structs
 
@@ -43,7 +43,7 @@ from render_agent.util.atomic_files import read_lines
 def made(tmp_path_factory):
     """A finished run of four questions."""
     folder = tmp_path_factory.mktemp("made")
-    return play(folder, make_questions(folder), walking(4), max_turns=5)[0]
+    return play(folder, make_questions(folder), walking_engine(4), max_turns=5)[0]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_lines_without_outcome_are_readable(finished):
 
 
 def continued(path):
-    go_on(path, walking(4))
+    resume(path, walking_engine(4))
 
 
 def test_unknown_fields_are_ignored(finished):
@@ -99,7 +99,7 @@ def test_unknown_fields_are_ignored(finished):
 
 def test_truncated_last_line_is_dropped_and_its_turn_repeated(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    cut(copy, 6)
+    truncate_log(copy, 6)
     with (copy / "turns.jsonl").open("ab") as file:
         file.write(b'{"question_id": "1", "turn": 1, "pha')
     continued(copy)
@@ -109,7 +109,7 @@ def test_truncated_last_line_is_dropped_and_its_turn_repeated(finished, tmp_path
 
 def test_missing_images_are_restored_identically(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    cut(copy, 6)
+    truncate_log(copy, 6)
     before = {path: path.read_bytes() for path in (copy / "views").rglob("*.png")}
     shutil.rmtree(copy / "views")
     continued(copy)
@@ -134,7 +134,7 @@ def damage(path):
 
 def test_damaged_images_are_restored(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    cut(copy, 6)
+    truncate_log(copy, 6)
     named = {file for line in RunData(copy).lines() for file in line["sha256"]}
     for file in sorted((copy / "views").rglob("*.png")):
         if str(file.relative_to(copy)) not in named:
@@ -181,7 +181,7 @@ def test_damaged_results_name_the_remedy(finished, content, type_in):
         _, _, err = type_in(*words, "--runs", finished.parent, folder=finished.parent)
         assert remedy in err
     (finished / "results.json").unlink()
-    assert go_on(finished)["status"] == "complete"
+    assert resume(finished)["status"] == "complete"
 
 
 def test_damaged_turn_is_named(finished):
@@ -210,7 +210,7 @@ def test_parts_are_read_once_on_first_use(finished, monkeypatch):
 
 def test_run_data_is_cached_until_reload(finished):
     (finished / "results.json").unlink()
-    cut(finished, 3)
+    truncate_log(finished, 3)
     run = RunData(finished)
     assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
     continued(finished)
@@ -413,9 +413,9 @@ def test_dry_run_of_resuming_is_refused_like_resuming(tmp_path, change, changes)
     held = change(tmp_path, run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     said = []
-    for resume in (lambda: dry_continue(run.parent, run.name, changes), lambda: resume_run(RunData(run), changes)):  # fmt: skip
+    for attempt in (lambda: dry_continue(run.parent, run.name, changes), lambda: resume_run(RunData(run), changes)):  # fmt: skip
         with pytest.raises(RenderAgentError) as refused:
-            resume()
+            attempt()
         said.append(str(refused.value))
         if len(said) == 1:
             assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
@@ -445,26 +445,26 @@ def test_images_are_synced_before_their_line(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(writer, "write_all", written)
     monkeypatch.setattr(os, "fsync", fsync)
-    path, _ = play(tmp_path, made.parents[1] / "questions.jsonl", walking(4), max_turns=5)
+    path, _ = play(tmp_path, made.parents[1] / "questions.jsonl", walking_engine(4), max_turns=5)
     assert named
     assert {"turns.jsonl", "config.json", "questions.jsonl", "results.json", path.name} <= synced
 
 
 def test_full_disk_stops_the_run_without_loss(made, finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    cut(copy, 4)
+    truncate_log(copy, 4)
     kept = tmp_path / "kept.jsonl"
     (copy / "turns.jsonl").rename(kept)
     (copy / "turns.jsonl").symlink_to("/dev/full")
     run = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl", max_turns=5))
     (run.path / "turns.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match="No space left on device"):
-        run.go(NullObserver(), lambda config, questions: walking(4))
+        run.go(NullObserver(), lambda config, questions: walking_engine(4))
     run.close()
     (run.path / "turns.jsonl").unlink()
     continued(run.path)
     assert transcripts(run.path) == transcripts(finished)
-    assert outcome(run.path) == outcome(finished)
+    assert comparable_results(run.path) == comparable_results(finished)
 
 
 def test_find_run(made, finished, tmp_path):

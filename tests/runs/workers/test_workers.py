@@ -17,11 +17,11 @@ import pytest
 from factories.models import bundled_model
 from factories.runs import (
     NullObserver,
-    go_on,
+    comparable_results,
     images,
     make_config,
     make_questions,
-    outcome,
+    resume,
     transcripts,
 )
 from factories.states import question, turn
@@ -144,7 +144,7 @@ def assert_no_duplicates(path):
 
 def assert_equal(path, reference):
     assert transcripts(path) == transcripts(reference)
-    assert outcome(path) == outcome(reference)
+    assert comparable_results(path) == comparable_results(reference)
     assert images(path) == images(reference)
     assert not [*path.glob("views/**/.*")]
 
@@ -300,7 +300,7 @@ def test_scene_that_kills_workers_fails_alone_and_can_be_retried(tmp_path, ray, 
     errors = {line["error"] for line in RunData(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
-    go_on(path, workers=1)
+    resume(path, workers=1)
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
     assert RunData(path).saved_results["counts"]["failed"] == 0
@@ -322,7 +322,7 @@ def test_single_process_run_resumes_with_workers(tmp_path, ray, single_process):
         if file.parent.name in started and number % 3:
             file.unlink()
     (path / "results.json").unlink()
-    go_on(path, workers=2)
+    resume(path, workers=2)
     assert_equal(path, single_process)
     assert assert_no_duplicates(path)
 
@@ -350,7 +350,7 @@ def test_killed_driver_leaves_no_processes_and_its_run_resumes(tmp_path, single_
     assert len(workers) == 2
     assert all(has_ended(process) for process in workers)
     (tmp_path / "eventful.file").touch()
-    go_on(path, workers=1)
+    resume(path, workers=1)
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
     assert assert_no_duplicates(path)
@@ -402,7 +402,7 @@ def test_error_in_every_worker_stops_the_run(tmp_path, ray, single_process):
     run.close()
     assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
-    go_on(run.path, workers=2)
+    resume(run.path, workers=2)
     assert transcripts(run.path) == transcripts(single_process)
 
 

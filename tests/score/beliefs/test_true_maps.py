@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import test_data
 from factories.exports import export
-from factories.runs import make_questions, play, walking
+from factories.runs import make_questions, play, walking_engine
 
 import render_agent
 from render_agent.errors import UsageError
@@ -55,7 +55,7 @@ def test_bundled_rooms_have_maps(tmp_path):
 
 
 def test_scenes_without_boxes_have_no_map(tmp_path):
-    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), max_turns=1)
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking_engine(1), max_turns=1)
     with pytest.raises(UsageError, match="--annotations"):
         export(path, "--format", "maps", "--to", tmp_path / "maps")
 

@@ -112,7 +112,7 @@ def gpu(loaded):
 
 @pytest.fixture(scope="module")
 def expected(loaded):
-    return Dialogues(**SMALL).lead(UncachedModel(loaded)).said
+    return Dialogues(**SMALL).run(UncachedModel(loaded)).texts
 
 
 def make_engine(loaded, most_rows):
@@ -135,10 +135,10 @@ def test_only_the_sizes_that_occur_are_captured_and_each_once(gpu, loaded, expec
     monkeypatch.setattr(decoder, "_capture", recorded)
     monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was not replayed"))
     assert captured == []
-    alone = Dialogues(**SMALL).lead(engine, together=1)
-    assert alone.said == expected
+    alone = Dialogues(**SMALL).run(engine, max_concurrent=1)
+    assert alone.texts == expected
     assert captured == [1]
-    assert Dialogues(**SMALL).lead(engine).said == expected
+    assert Dialogues(**SMALL).run(engine).texts == expected
     assert sorted(captured) == sorted(decoder._graphs), "each is captured once"
     assert {1, 3} <= decoder._graphs.keys() <= set(decoder.buckets)
     assert all(graph.replays for graph in decoder._graphs.values())
@@ -153,7 +153,7 @@ def test_graphs_share_their_memory(gpu, loaded, monkeypatch):
         return original(graph, pool, **more)
 
     monkeypatch.setattr(torch.cuda, "graph", recorded)
-    Dialogues(**SMALL).lead(make_engine(loaded, 3))
+    Dialogues(**SMALL).run(make_engine(loaded, 3))
     assert pools[0] is None
     assert set(pools[1:]) == {"pool"}
 
@@ -172,7 +172,7 @@ def test_running_out_of_memory_while_capturing_changes_no_reply(gpu, loaded, exp
 
     monkeypatch.setattr(decoder, "_capture", failing)
     for _ in range(3):
-        assert Dialogues(**SMALL).lead(engine).said == expected
+        assert Dialogues(**SMALL).run(engine).texts == expected
     assert not next(failures, False), "capturing was tried again"
     assert decoder._graphs
 
@@ -181,8 +181,8 @@ def test_running_out_of_memory_while_capturing_changes_no_reply(gpu, loaded, exp
 def engine(gpu, loaded):
     """An engine with active rows; calling the decoder directly does not advance them."""
     engine = make_engine(loaded, ROWS)
-    led = Dialogues(max_new_tokens=60)
-    engine.submit([led.request(f"q{number}") for number in range(ROWS)])
+    dialogues = Dialogues(max_new_tokens=60)
+    engine.submit([dialogues.request(f"q{number}") for number in range(ROWS)])
     while len(engine.scheduler.active) < ROWS:
         assert list(engine.ready(0)) == []
     return engine
@@ -228,7 +228,7 @@ def test_too_long_rows_are_decoded_without_graphs(gpu, loaded):
     decoder = engine.scheduler.decoder
     decoder.most_pages = 1
     few = {"count": 2, "turns": 1, "instructions": "Explore. " * PAGE_TOKENS}
-    assert Dialogues(**few).lead(engine).said == Dialogues(**few).lead(UncachedModel(loaded)).said
+    assert Dialogues(**few).run(engine).texts == Dialogues(**few).run(UncachedModel(loaded)).texts
     assert not decoder._graphs
 
 
@@ -238,10 +238,10 @@ def test_dropped_graphs_are_captured_again(gpu, loaded, expected, monkeypatch):
     monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 4)
     decoder = engine.scheduler.decoder
     assert not decoder.drop()
-    assert Dialogues(**SMALL).lead(engine).said == expected
+    assert Dialogues(**SMALL).run(engine).texts == expected
     assert decoder.drop()
     assert not decoder._graphs
-    assert Dialogues(**SMALL).lead(engine).said == expected
+    assert Dialogues(**SMALL).run(engine).texts == expected
     assert any(graph.replays for graph in decoder._graphs.values())
 
 
@@ -255,5 +255,5 @@ def test_steps_that_cannot_be_captured_run_without_graphs(
 
     monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", uncapturable)
     engine = make_engine(loaded, 2)
-    assert Dialogues(**SMALL).lead(engine).said == expected
+    assert Dialogues(**SMALL).run(engine).texts == expected
     assert "CUDA graphs" in caplog.text

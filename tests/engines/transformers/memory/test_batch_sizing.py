@@ -44,7 +44,7 @@ class Device:
                 if call in self.faults:
                     raise MemoryError
                 self.memory.reset_peak()
-                self.memory.need(self.fixed + self.per_token * tokens)
+                self.memory.allocate(self.fixed + self.per_token * tokens)
             except MemoryError:
                 self.failed.append(list(batch))
                 return Fault("MemoryError", True)

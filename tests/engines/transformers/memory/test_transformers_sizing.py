@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from factories.dialogues import library_engine
+from factories.dialogues import load_transformers_engine
 from factories.memory import FakeMemory
-from factories.models import small_model, speckled_file
+from factories.models import load_random_image, small_model
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -26,7 +26,7 @@ def request(number, words, images=0):
     files = [f"64x64-{number}{k}.png" for k in range(images)]
     text = " ".join(["word"] * words)
     message = chat.message("user", chat.text(f"{number} {text}"), *map(chat.image_piece, files))
-    return Request(f"q{number}", 0, [message], speckled_file, max_new_tokens=NEW)
+    return Request(f"q{number}", 0, [message], load_random_image, max_new_tokens=NEW)
 
 
 def record_shapes(engine, monkeypatch):
@@ -101,7 +101,7 @@ class ModelMemory(FakeMemory):
         def metered_generate(**tensors):
             rows, length = tensors["input_ids"].shape
             try:
-                self.need(fixed + per_token * rows * (length + tensors["max_new_tokens"]))
+                self.allocate(fixed + per_token * rows * (length + tensors["max_new_tokens"]))
             except MemoryError:
                 failed.append(rows)
                 raise
@@ -150,7 +150,9 @@ def test_memory_taken_by_others_lowers_even_a_fixed_batch_size(loaded, monkeypat
 
 
 def test_too_long_dialogue_fails_alone_without_a_model_call(loaded, monkeypatch):
-    engine = library_engine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
+    engine = load_transformers_engine(
+        str(small_model()), device="cpu", max_model_len=60, batch_size=8
+    )
     expected = [engine.generate([one])[0] for one in MIXED[::2]]
     shapes = record_shapes(engine, monkeypatch)
     replies = engine.generate(MIXED)
@@ -177,12 +179,12 @@ def test_reply_ends_at_the_length_limit(loaded):
 
 def test_quantization_requires_bitsandbytes():
     with pytest.raises(SetupError, match="bitsandbytes"):
-        library_engine(str(small_model()), device="cpu", options={"quantization": "4bit"})
+        load_transformers_engine(str(small_model()), device="cpu", options={"quantization": "4bit"})
 
 
 def test_placement_options_reach_the_model():
     options = {"attn_implementation": "eager", "device_map": "auto", "memory_fraction": 0.5}
-    engine = library_engine(str(small_model()), options=options, batch_size=8)
+    engine = load_transformers_engine(str(small_model()), options=options, batch_size=8)
     assert engine.model.config._attn_implementation == "eager"
     assert engine.model.device == torch.device("cpu")
     assert engine.sizing.fraction == 0.5

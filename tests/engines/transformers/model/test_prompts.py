@@ -7,14 +7,14 @@ import pytest
 import torch
 from conftest import test_data
 from factories.models import (
+    load_random_image,
     published_tokenizer,
+    random_image,
     small_internvl,
     small_llava_onevision,
     small_model,
     small_qwen2_5_vl,
     small_qwen3_vl,
-    speckled,
-    speckled_file,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,7 +90,7 @@ def dialogues(draw):
         messages.append(chat.message("user", *content))
         if turn < turns - 1:
             messages.append(chat.message("assistant", raw(draw(TEXTS))))
-    return Request("q", turns - 1, messages, speckled_file)
+    return Request("q", turns - 1, messages, load_random_image)
 
 
 def files_of(request):
@@ -100,7 +100,7 @@ def files_of(request):
 
 def processor_inputs(inputs, prompts, requests, **options):
     """Return the tensors of a batch from the processor."""
-    images = [[speckled_file(file) for file in files_of(one)] for one in requests]
+    images = [[load_random_image(file) for file in files_of(one)] for one in requests]
     if any(images):
         options["images"] = images
     return inputs.processor(
@@ -148,7 +148,7 @@ def one_tile(inputs):
     return {"max_patches": 1} if inputs.family is family_of("internvl") else {}
 
 
-def dialogue(*files, question="q", load_image=speckled_file):
+def dialogue(*files, question="q", load_image=load_random_image):
     """Return a request of a dialogue with one image per turn."""
     turns = [
         message
@@ -165,7 +165,7 @@ def test_pixels_equal_those_of_the_processor_for_resized_images(inputs):
     request = dialogue("100x75-1.png", "32x32-2.png", "50x133-3.png")
     prompt = inputs.prepare(request)
     ours = inputs.encode([prompt])["pixel_values"]
-    images = [speckled_file(file) for file in files_of(request)]
+    images = [load_random_image(file) for file in files_of(request)]
     options = one_tile(inputs)
     if inputs.family is not family_of("internvl"):
         images, options = [inputs.form.resize(image) for image in images], {"do_resize": False}
@@ -208,7 +208,7 @@ def test_image_tokens_are_known_from_the_size(name, size):
         for image in ([{"type": "image"}], [])
     ]
     options = {"max_patches": 1} if name == "internvl" else {}
-    ids = processor(text=[text], images=[speckled(*size)], **options)["input_ids"][0]
+    ids = processor(text=[text], images=[random_image(*size)], **options)["input_ids"][0]
     # Removing the placeholder keeps the text that the template writes around it.
     without_placeholder = text.replace(processor.image_token, "")
     family = family_of(name)
@@ -222,7 +222,7 @@ def test_earlier_images_are_read_once(inputs):
 
     def picture(file):
         reads[file] += 1
-        return speckled_file(file)
+        return load_random_image(file)
 
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     files = ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
@@ -259,8 +259,10 @@ def test_cached_pixels_are_limited_and_dropped_with_their_question(inputs):
 
 
 def test_same_file_name_in_another_run_is_another_image(inputs):
-    ours = inputs.prepare(dialogue("64x64-0.png", load_image=lambda file: speckled(64, 64, 8)))
-    theirs = inputs.prepare(dialogue("64x64-0.png", load_image=lambda file: speckled(96, 64, 9)))
+    ours = inputs.prepare(dialogue("64x64-0.png", load_image=lambda file: random_image(64, 64, 8)))
+    theirs = inputs.prepare(
+        dialogue("64x64-0.png", load_image=lambda file: random_image(96, 64, 9))
+    )
     small = torch.cat([image.values()["pixel_values"] for image in ours.images])
     large = torch.cat([image.values()["pixel_values"] for image in theirs.images])
     assert small.shape != large.shape or not torch.equal(small, large)
@@ -278,7 +280,7 @@ def test_placeholder_formed_by_several_texts_is_rejected(inputs, which):
     token = getattr(inputs.processor, which)
     pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.image_piece("32x32-0.png")]
     with pytest.raises(ValueError, match="placeholder"):
-        inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], speckled_file))
+        inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], load_random_image))
 
 
 @pytest.mark.parametrize("runs_out", [False, True])

@@ -3,13 +3,13 @@
 import pytest
 import torch
 from conftest import test_data
-from factories.dialogues import library_engine
+from factories.dialogues import load_transformers_engine
 from factories.models import (
+    load_random_image,
     published_tokenizer,
+    random_image,
     small_model,
     small_qwen3_vl,
-    speckled,
-    speckled_file,
 )
 
 from render_agent.dialogue import chat
@@ -45,7 +45,7 @@ def inputs(processor):
     return PromptBuilder(processor, "qwen3_vl")
 
 
-def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), load_image=speckled_file):
+def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), load_image=load_random_image):
     first, second, third = map(chat.image_piece, files)
     messages = [
         chat.message("system", chat.text("Explore.")),
@@ -69,7 +69,7 @@ def test_dialogue_is_rendered_as_chatml(inputs):
 
 def test_images_with_transparency_or_grey_levels_become_rgb(inputs):
     def other_mode(file):
-        return speckled_file(file).convert("RGBA" if "-1" in file else "L")
+        return load_random_image(file).convert("RGBA" if "-1" in file else "L")
 
     def rgb(file):
         return other_mode(file).convert("RGB")
@@ -91,7 +91,7 @@ def image_request(image):
 @pytest.mark.parametrize("size", [(100, 75), (50, 333), (801, 599)])
 def test_resized_image_has_the_same_grid_and_nearly_the_same_pixels(inputs, processor, size):
     """For a smooth image, the interpolations of Pillow and torchvision differ by at most 2 of 255 grey levels."""
-    image = speckled(*size).reduce(8).resize(size)
+    image = random_image(*size).reduce(8).resize(size)
     prompt = inputs.prepare(image_request(image))
     ours = inputs.encode([prompt])
     theirs = processor(text=[prompt.text], images=[image], return_tensors="pt")
@@ -105,7 +105,7 @@ def test_image_area_can_be_limited(processor):
     limited = PromptBuilder(processor, "qwen3_vl", options=limits)
     large, small = (
         limited.prepare(image_request(image)).images[0]
-        for image in (speckled(640, 480), speckled(32, 32))
+        for image in (random_image(640, 480), random_image(32, 32))
     )
     assert large.tokens <= 9
     assert small.grid == (1, 4, 4)
@@ -119,7 +119,7 @@ def test_batch_equals_single_requests_with_the_published_tokenizer(tmp_path):
     published = test_data("qwen")
     patch_torchvision()
     directory = small_qwen3_vl(tmp_path, tokenizer=published_tokenizer(published))
-    engine = library_engine(str(directory), device="cpu")
+    engine = load_transformers_engine(str(directory), device="cpu")
     dialogues = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
     requests = [
         Request(one.dialogue_id, 1, one.messages[:stop], one.load_image, max_new_tokens=4)

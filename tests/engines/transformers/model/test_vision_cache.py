@@ -4,12 +4,12 @@ import pytest
 import torch
 from conftest import mostly_slow
 from factories.models import (
+    load_random_image,
     small_gemma3,
     small_internvl,
     small_model,
     small_qwen2_5_vl,
     small_qwen3_vl,
-    speckled_file,
 )
 
 from render_agent.dialogue import chat
@@ -81,7 +81,7 @@ def turn_of(question, turn):
     for number, file in enumerate(IMAGES[question][: turn + 1]):
         pieces = [chat.text(f"{question}, turn {number}:")] + [chat.image_piece(file)] * bool(file)
         messages += [chat.message("user", *pieces), chat.assistant("left")]
-    return Request(question, turn, messages[:-1], speckled_file)
+    return Request(question, turn, messages[:-1], load_random_image)
 
 
 @pytest.fixture(scope="module", params=mostly_slow(FAMILIES, "qwen3_vl", "internvl"))

@@ -41,7 +41,7 @@ def ask_about_a_room(folder: Path, *types: str) -> Path:
     return path
 
 
-class Sitting:
+class HumanRun:
     """A run with `--engine human` in a thread of this process."""
 
     def __init__(self, run):
@@ -67,35 +67,35 @@ class Sitting:
         return [json.loads(line) for line in (self.path / "turns.jsonl").read_text().splitlines()]
 
 
-def sitting(folder, questions, **options):
-    """Serve the page of a new run; it must be played to the end."""
+def human_run(folder, questions, **options):
+    """Serve the page of a new run; the test must answer all its questions."""
     options = {"image_size": (160, 120), "max_turns": 4} | options
-    return sat_through(start_run(make_config(folder, questions, **options | {"engine": "human"})))
+    return serve_run(start_run(make_config(folder, questions, **options | {"engine": "human"})))
 
 
 @contextmanager
-def sat_through(run):
-    """Serve the page of a run; it must be played to the end."""
-    sat = Sitting(run)
-    thread = Thread(target=sat.go)
+def serve_run(run):
+    """Serve the page of a run; the test must answer all its questions."""
+    human = HumanRun(run)
+    thread = Thread(target=human.go)
     thread.start()
     try:
-        while sat.engine is None and thread.is_alive():
+        while human.engine is None and thread.is_alive():
             thread.join(0.01)
-        assert sat.engine is not None, sat.error
-        yield sat
+        assert human.engine is not None, human.error
+        yield human
         thread.join(120)
-        assert not thread.is_alive(), "the sitting was not played to its end"
-        assert sat.error is None
+        assert not thread.is_alive(), "not all questions were answered"
+        assert human.error is None
     finally:
         while thread.is_alive():  # a failed test leaves questions unanswered
-            if (waiting := sat.engine.first()) is not None:
-                sat.engine.answer(waiting[0], '{"answer": "A", "done": true}')
+            if (waiting := human.engine.first()) is not None:
+                human.engine.answer(waiting[0], '{"answer": "A", "done": true}')
             thread.join(0.05)
 
 
 @contextmanager
-def program(*words):
+def start_program(*words):
     """Start the program in a process; yield it and the URL of its page."""
     process = subprocess.Popen(
         [sys.executable, "-m", "render_agent", *map(str, words)],
@@ -105,12 +105,12 @@ def program(*words):
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     try:
-        told = ""
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+/", told)):
+        output = ""
+        while not (url := re.search(r"http://127\.0\.0\.1:\d+/", output)):
             line = process.stderr.readline()
-            assert line, told
-            told += line
-        yield process, found[0]
+            assert line, output
+            output += line
+        yield process, url[0]
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
