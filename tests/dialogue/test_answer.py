@@ -33,7 +33,7 @@ def test_spellings_of_an_option(text):
 @pytest.mark.parametrize(
     "text",
     ["", " ", ".", "AB", "A or B", "a or b", "A/B", "A, B", "A B", "b, c", "b or c",
-     "neither A nor B", "A. left B. right", "E", "e", "Z. left or right", "none", "null", "not A",
+     "neither A nor B", "A, B are ruled out", "A. left B. right", "E", "e", "Z. left or right", "none", "null", "not A",
      "left or right", "1", "true", "an answer", "answer", "I cannot say", "A's", "A-frame", "the",
      "(A) or (B)", "(A) or B", "Option A or B", "**A** or **B**", '["A", "B"]', "Answer: A or B", "A是B", "<A> or <B>",
      "Answer: A. Final answer: B", "The answer is not B", "The answer isn't B", "It is not A", "not left",
@@ -80,7 +80,7 @@ def test_article_of_an_option_text_does_not_hide_its_letter():
      "**B**\n\nExplanation: (A) is blocked, option C too", "<B>", "B</s>", "B<|im_end|>", "Answer: B\nConfidence: A lot",
      "选项 (B)", "答案是B", "答案：B。", "正确答案为B", "我选B", "选B，因为A被挡住", "B选项", "【B】", "Ｂ．right", "正解はB",
      "정답: B", "Antwort: B", "La respuesta es B", "Opción B", "Réponse : B", "Ответ: B", "Option B: 向右转",
-     "B, not A", "B and not A", "Not A, B", "not A but B", "B rather than A", "It isn't C or A, it's B",
+     "B, not A", "B and not A", "B out of the three options", "B, A is wrong", "A and C are wrong, B", "Not A, B", "not A but B", "B rather than A", "It isn't C or A, it's B",
      "A is not the answer. B is.", "B (right), not A (left)", "A... wait, no. B", "A. Correction: B"],
 )  # fmt: skip
 def test_option_in_a_sentence(text):

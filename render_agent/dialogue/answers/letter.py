@@ -50,8 +50,9 @@ _NEGATION_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _NEGATION_AFTER = re.compile(
-    r"[\W_]*\b(?:(?:is|are|was|ca|can|does|do|would|could|wo)(?:n't|not|\s+not)"
-    r"|(?:(?:is|are|was|seems?|looks?)\s+)?(?:wrong|incorrect|impossible|false|excluded|eliminated|ruled\s+out|out))\b",
+    r"(?:(?:\W*(?:,|&|\b(?:and|or)\b)\W*[A-Z]\b){1,9}(?=\W*are))?"  # further letters of a list
+    r"[\W_]*\b(?:(?:is|are|was|ca|can|does|do|would|could|wo)(?:n't|not|\s+not)|(?:(?:is|are|was|seems?|looks?)\s+)?"
+    r"(?:wrong|incorrect|impossible|false|excluded|eliminated|ruled\s+out|out(?!\s+of)))\b",
     re.IGNORECASE,
 )
 
