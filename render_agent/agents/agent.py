@@ -114,7 +114,7 @@ class Agent:
         return self.candidates > 1
 
     @property
-    def moves(self) -> bool:
+    def chooses_moves(self) -> bool:
         """True if the agent chooses among moves, which requires that the model moves the camera."""
         return self.verifiers is not None or self.shows_all
 

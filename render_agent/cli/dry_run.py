@@ -18,12 +18,12 @@ import click
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.options import RunConfig
 from render_agent.report.run_facts import cost_fact, facts_line, uncounted_judges
-from render_agent.runs.budget import price_of
 from render_agent.runs.build import Parts, build, describe_choosing
+from render_agent.runs.cost.budget import price_of
+from render_agent.runs.cost.run_estimate import cost_bound, describe_estimate, estimate
 from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
-from render_agent.runs.run_estimate import cost_bound, estimate, sentence
 from render_agent.runs.runner import Preview, preview_resume, preview_run
 from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
@@ -43,9 +43,9 @@ def dry_run(config: RunConfig) -> int:
     types = Counter(question.type for question in first_view.questions)
     missing = [] if parts.blind else missing_scans(first_view.questions)
     without = sum(entry.questions for entry in missing)
-    needed = disk_needed(parts, first_view.questions, first_view.bytes_a_pixel)
+    needed = disk_needed(parts, first_view.questions, first_view.bytes_per_pixel)
     num_images = count_images(parts, first_view.questions)
-    drawing = first_view.seconds_a_view * num_images
+    drawing = first_view.seconds_per_view * num_images
     cost = estimate(parts, len(first_view.questions) - without, first_view.messages)
     bound = cost_bound(parts, cost)
     chosen = describe_choosing(parts, first_view.questions)
@@ -92,7 +92,7 @@ def dry_run(config: RunConfig) -> int:
         soft_wrap=True,
     )
     if parts.engine.uses_model:
-        console.print(sentence(cost), soft_wrap=True)
+        console.print(describe_estimate(cost), soft_wrap=True)
     if bound is not None and parts.price is not None:
         console.print(
             f"cost at most {dollars(bound)}{uncounted_judges(parts)}, with nothing read from a cache; prices:"

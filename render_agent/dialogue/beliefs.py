@@ -112,7 +112,7 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
 
 
 def _has_keys(fields: Mapping[str, Any], keys: Set[str]) -> bool:
-    """True if an object has requested keys and is not itself an entry of a list of objects."""
+    """Return True if an object has requested keys and is not itself an entry of a list of objects."""
     names = {key.strip().lower() for key in fields}
     return "category" not in names and bool(keys & names)
 
@@ -162,16 +162,15 @@ def _parse_fields(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malform
     for key, (attribute, parse) in _FIELDS.items():
         if key not in keys:
             continue
-        value = parse(by_key[key], notes) if by_key.get(key) is not None else None
-        if value is None:
-            notes.append(
-                f"{key} {'cannot be read' if by_key.get(key) is not None else 'is missing'}"
-            )
-        values[attribute] = value
+        is_present = by_key.get(key) is not None
+        values[attribute] = parse(by_key[key], notes) if is_present else None
+        if values[attribute] is None:
+            notes.append(f"{key} {'cannot be read' if is_present else 'is missing'}")
     if values and all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
     objects: tuple[BelievedObject, ...] | None = values.get("objects")
-    for category, count in (values.get("counts") or {}).items() if objects is not None else ():
+    counts: dict[str, int] = values.get("counts") or {}
+    for category, count in counts.items() if objects is not None else ():
         num_listed = sum(entry.category == category for entry in objects or ())
         if num_listed != count:
             notes.append(f"counts says {count} {category}, and the list has {num_listed}")
@@ -186,9 +185,9 @@ def _objects(value: object, notes: list[str]) -> tuple[BelievedObject, ...] | No
         if index >= MAX_OBJECTS:
             notes.append(f"objects beyond {MAX_OBJECTS} are left out")
             break
-        believed_object = _object(entry)
-        num_invalid += believed_object is None
-        if believed_object is not None:
+        if (believed_object := _object(entry)) is None:
+            num_invalid += 1
+        else:
             objects.append(believed_object)
     if num_invalid:
         notes.append(f"{num_invalid} objects have no category or no position")

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from render_agent.dialogue.moves import Outcome
-from render_agent.dialogue.reply import Action, ReadReply
+from render_agent.dialogue.reply import Action, ParsedReply
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
@@ -20,7 +20,7 @@ class Candidate(Struct, frozen=True):
 
     number: Count
     reply: str
-    action: ReadReply
+    action: ParsedReply
     feedback: str = msgspec.field(name="happened")
     camera: Camera
     outcome: Outcome | None = None

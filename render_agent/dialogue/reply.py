@@ -98,16 +98,16 @@ class Action(Struct, frozen=True, omit_defaults=True):
                 structs.force_setattr(self, name, default)
 
     @property
-    def moves(self) -> bool:
+    def requests_move(self) -> bool:
         """True if the action requests a change of the camera's pose."""
         return self.look_at is not None or any(
             getattr(self, field.attribute) for field in FIELDS if field.amount is not None
         )
 
     @property
-    def measures_only(self) -> bool:
+    def requests_only_measurements(self) -> bool:
         """True if the action requests measurements but no move or view."""
-        return bool(self.measure) and not self.moves and self.view is None
+        return bool(self.measure) and not self.requests_move and self.view is None
 
 
 class Malformed(Struct, frozen=True, omit_defaults=True):
@@ -118,7 +118,7 @@ class Malformed(Struct, frozen=True, omit_defaults=True):
     answer: None = None
 
 
-ReadReply = Either[Malformed, Action]  # the result of parsing a reply
+ParsedReply = Either[Malformed, Action]  # the result of parsing a reply
 
 FinishReason = Literal["stop", "length"]  # length: the reply was cut off at the token limit
 

@@ -12,7 +12,7 @@ from render_agent.dialogue.chat import Blocks, ImageFile, Message
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
-from render_agent.dialogue.reply import ReadReply
+from render_agent.dialogue.reply import ParsedReply
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
@@ -70,7 +70,7 @@ class Turn(Struct, frozen=True):
     views: tuple[View, ...]
     messages: tuple[Message, ...]
     reply: str
-    action: ReadReply
+    action: ParsedReply
     feedback: str = msgspec.field(name="happened")
     camera_before: Camera = msgspec.field(name="stood")
     camera: Camera

@@ -128,13 +128,7 @@ class World:
             SceneError: The scan cannot be read.
             RenderError: The scan cannot be rendered.
         """
-        state = QuestionState(
-            question,
-            self.scenes,
-            self.config.max_turns,
-            blind=self.parts.blind,
-            protocol=self.parts.prompt.protocol,
-        )
+        state = self.parts.state(question, self.scenes)
         if log is None:
             log = MemoryLog() if self.recorder is None else self.recorder.open(question)
         views = self._views

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.parsing.native_calls import call_text
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.state import Status
-from render_agent.dialogue.tools_protocol import call_text
 from render_agent.dialogue.turn import Failure
 from render_agent.engines.engine import Reply
 from render_agent.engines.sight_check import SightTest, sight_caveat

@@ -16,6 +16,8 @@ from render_agent.agents.agent import Agent
 from render_agent.agents.verifiers.verifier import Verifier
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, SceneSource
+from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.wording import FILE_NAME, Wording, general, load_wording
 from render_agent.engines.bundled_models import bundled_model
 from render_agent.engines.engine import Engine, Workload
@@ -31,7 +33,7 @@ from render_agent.options import AUTO, RunConfig, parse_options
 from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
-from render_agent.runs.log.cost import Billing
+from render_agent.runs.cost.billing import Billing
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
@@ -194,6 +196,19 @@ class Parts:
         """Choose the questions of the run. Raises SetupError if they or their scans are missing."""
         return choose_questions(self.config, blind=self.blind, changes=self.changes)
 
+    def state(
+        self, question: Question, scenes: SceneSource, turns: Sequence[Turn] = ()
+    ) -> QuestionState:
+        """Return the state of a question of the run after the given turns."""
+        return QuestionState(
+            question,
+            scenes,
+            self.config.max_turns,
+            blind=self.blind,
+            protocol=self.prompt.protocol,
+            turns=[*turns],
+        )
+
     def scenes(self, questions: Sequence[Question], limit: int | None = None) -> SceneCache:
         """Return the scenes shown to the given questions; `limit` is the cache size in bytes."""
         digests = self.recorded.get("annotations", {}) | self.recorded.get("scans", {})
@@ -233,7 +248,7 @@ def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) ->
     Args:
         kind: Kind of the parts.
         texts: The texts.
-        **more: Additional arguments of every part.
+        **arguments: Additional arguments of every part.
 
     Raises:
         UsageError: A text occurs twice or is invalid.
@@ -366,7 +381,7 @@ def _check_agent(parts: Parts) -> None:
         raise UsageError(
             f"--agent {config.agent} needs replies that differ. Pass --temperature above 0."
         )
-    if agent.moves and not parts.free:
+    if agent.chooses_moves and not parts.free:
         raise UsageError(f"--agent {config.agent} chooses among moves. Use it with --views free.")
 
 

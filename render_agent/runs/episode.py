@@ -11,9 +11,9 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Phase
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
+from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.runs.scheduler import TurnCoroutine
 from render_agent.runs.turn import TurnTaker
-from render_agent.runs.turn_cost import TurnCost
 
 
 class OutsideEngine(BatchingEngine):

@@ -16,15 +16,15 @@ class Failures:
     """Counts failed questions and stops the run if there are too many.
 
     Args:
-        most: Value of `--max-failures`; `auto` stops after IN_A_ROW failures without a turn in between.
+        limit: Value of `--max-failures`; `auto` stops after MAX_CONSECUTIVE failures without a turn in between.
         questions: All questions to be asked.
     """
 
     def __init__(self, limit: str, questions: Sequence[Question]) -> None:
-        self.most = None if limit == AUTO else allowed_failures(limit, len(questions))
+        self._limit = None if limit == AUTO else allowed_failures(limit, len(questions))
         self._scenes = len({question.scene for question in questions})
         self._failed = 0
-        self._in_a_row: list[Question] = []
+        self._consecutive: list[Question] = []
 
     def add(
         self,
@@ -47,14 +47,14 @@ class Failures:
             RunStoppedError: Too many questions failed.
         """
         self._failed += 1
-        self._in_a_row.append(question)
-        if self.most is not None:
-            stops, count = self._failed > self.most, f"stopped after {self._failed} failures"
+        self._consecutive.append(question)
+        if self._limit is not None:
+            stops, count = self._failed > self._limit, f"stopped after {self._failed} failures"
         else:
-            scenes = len({name.scene for name in self._in_a_row})
-            stops = len(self._in_a_row) >= MAX_CONSECUTIVE
+            scenes = len({name.scene for name in self._consecutive})
+            stops = len(self._consecutive) >= MAX_CONSECUTIVE
             stops = stops and not (of_scene and scenes < min(MAX_CONSECUTIVE, self._scenes))
-            count = f"stopped after {len(self._in_a_row)} consecutive failures"
+            count = f"stopped after {len(self._consecutive)} consecutive failures"
         if stops:
             raise RunStoppedError(
                 f"{count}. Last error: {reason}. Fix the cause and resume with --continue, or allow more failures with"
@@ -63,7 +63,7 @@ class Failures:
 
     def reset(self) -> None:
         """Record that a question completed a turn."""
-        self._in_a_row.clear()
+        self._consecutive.clear()
 
 
 def allowed_failures(limit: str, questions: int) -> int:

@@ -1,4 +1,4 @@
-"""The machines of reproducible runs: replies are equal bit for bit only on one type of device with the same libraries."""
+"""Machines of reproducible runs. Replies are identical only on the same type of device with the same libraries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MACHINE, OTHER_MACHINES = "reproducible", "other_machines"  # keys of the engine
 
 
 def add_machine(engine: Mapping[str, Any], machine: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the record of an engine with another machine on which its run went on, if that differs from all before."""
+    """Add a machine on which a run was resumed to the record of its engine, if it differs from all earlier ones."""
     others = list(engine.get(OTHER_MACHINES, []))
     known = [recorded for recorded in (engine.get(MACHINE), *others) if recorded]
     if machine is None or not known or any(not _differences(old, machine) for old in known):
@@ -18,7 +18,7 @@ def add_machine(engine: Mapping[str, Any], machine: Mapping[str, Any] | None) ->
 
 
 def machine_note(engine: Mapping[str, Any]) -> str | None:
-    """Return the caveat of a reproducible run that went on on different machines; otherwise None."""
+    """Return the caveat for a reproducible run that was resumed on a different machine; otherwise None."""
     differences = [
         difference
         for other in engine.get(OTHER_MACHINES, [])

@@ -13,11 +13,11 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.engines.engine import Engine
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
-from render_agent.runs.budget import Budget, OverBudgetError
+from render_agent.runs.cost.budget import Budget, OverBudgetError
+from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.runs.failures import Failures
 from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler, step_fault
 from render_agent.runs.turn import TurnTaker
-from render_agent.runs.turn_cost import TurnCost
 from render_agent.util.redact import redact_keys
 
 logger = logging.getLogger(__name__)

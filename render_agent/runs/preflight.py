@@ -87,8 +87,7 @@ def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool)
 def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
     """Raise UsageError if an option typed for a new run has no effect, which the user would not notice.
 
-    `option_names` are option names. Options from the environment or a file are not checked, because they may be meant for
-    other runs.
+    Options from the environment or a file are not checked, because they may be meant for other runs.
     """
     config = parts.config
     for name in option_names:
@@ -342,11 +341,11 @@ def _differs(file: str, kind: str, folder: RunData) -> SetupError:
 
 
 # Bytes per pixel of a stored image; views of textured scans take about 0.3, maps 0.9.
-BYTES_A_PIXEL = 0.6
+BYTES_PER_PIXEL = 0.6
 
-BYTES_A_TURN = 4_000  # log line of a turn; the first turn, with the instructions, counts twice
+BYTES_PER_TURN = 4_000  # log line of a turn; the first turn, with the instructions, counts twice
 
-BYTES_A_CANDIDATE = 1_500  # a rejected reply with its pose and scores
+BYTES_PER_CANDIDATE = 1_500  # a rejected reply with its pose and scores
 
 
 def count_images(parts: Parts, questions: Sequence[Question]) -> int:
@@ -366,16 +365,16 @@ def count_images(parts: Parts, questions: Sequence[Question]) -> int:
 
 
 def disk_needed(
-    parts: Parts, questions: Sequence[Question], bytes_a_pixel: float = BYTES_A_PIXEL
+    parts: Parts, questions: Sequence[Question], bytes_per_pixel: float = BYTES_PER_PIXEL
 ) -> int:
     """Return an upper bound in bytes on the disk space of a run in which all questions use all their turns."""
     width, height = parts.config.image_size
     images = count_images(parts, questions)
     agent, turns = parts.agent, parts.config.max_turns
-    lines = len(questions) * (turns + 1) * BYTES_A_TURN
+    lines = len(questions) * (turns + 1) * BYTES_PER_TURN
     num_rejected = turns * agent.candidates if agent.chooses else 0
-    lines += len(questions) * num_rejected * BYTES_A_CANDIDATE
-    return round(images * width * height * bytes_a_pixel) + lines
+    lines += len(questions) * num_rejected * BYTES_PER_CANDIDATE
+    return round(images * width * height * bytes_per_pixel) + lines
 
 
 def refuse_a_full_disk(parts: Parts, questions: Sequence[Question]) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Phase, Turn
+from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
-from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.runs.log.row import scored_answers
 from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally_scores

@@ -31,7 +31,6 @@ from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.engines.sight_check import CheckServers, check_servers
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
-from render_agent.runs.budget import Budget, check_max_cost, price_of
 from render_agent.runs.build import (
     MakeViews,
     Parts,
@@ -40,6 +39,7 @@ from render_agent.runs.build import (
     make_engine,
     make_views,
 )
+from render_agent.runs.cost.budget import Budget, check_max_cost, price_of
 from render_agent.runs.failures import Failures
 from render_agent.runs.inputs import QUESTIONS, scan_parts, selection
 from render_agent.runs.log.lines import questions_text
@@ -91,16 +91,10 @@ class Run:
         scenes: SceneCache | None = None,
     ) -> None:
         self.parts = parts
-        self.config = config = parts.config
+        self.config = parts.config
         self.log = log
         self.scenes = scenes or parts.scenes(questions)
-        protocol = parts.prompt.protocol
-        self.states = [
-            QuestionState(
-                question, self.scenes, config.max_turns, blind=parts.blind, protocol=protocol
-            )
-            for question in questions
-        ]
+        self.states = [parts.state(question, self.scenes) for question in questions]
         self.by_id = {state.id: state for state in self.states}
 
     @property
@@ -216,9 +210,9 @@ class Preview:
     messages: list[Message]
     folder: Path
     """Folder of the images in `messages`."""
-    bytes_a_pixel: float = 0.0
+    bytes_per_pixel: float = 0.0
     """Mean size of the rendered images."""
-    seconds_a_view: float = 0.0
+    seconds_per_view: float = 0.0
     """Time to render another view of the scene."""
 
 
@@ -238,9 +232,7 @@ def preview_run(parts: Parts, folder: Path) -> Preview:
         (question for question in questions if question.scan is not None), questions[0]
     )
     views = make_views(parts, scenes, images, [first_question])
-    observation = views.observe(
-        QuestionState(first_question, scenes, config.max_turns, blind=parts.blind)
-    )
+    observation = views.observe(parts.state(first_question, scenes))
     start = time.perf_counter()
     if isinstance(views, FreeViews):
         views.viewer.ego(scenes.get(first_question), observation.camera)
@@ -300,11 +292,7 @@ def start_run(
             scenes.get(questions[0])
     if checks := check_sight(parts, check_servers):
         run_record["sight_checks"] = checks
-    log = RunLog.create(
-        Path(config.output),
-        "batched" if config.batch else "single",
-        run_record,
-    )
+    log = RunLog.create(Path(config.output), "batched" if config.batch else "single", run_record)
     log.write_questions(questions)
     return Run(parts, log, questions, scenes)
 
@@ -364,10 +352,9 @@ def resume_run(
         changed: dict[str, Any] = {}
         if parts.price != folder.price:
             changed["price"] = to_plain(parts.price)
-        is_over = not any(state.active for state in run.states)
-        if not is_over and (checks := check_sight(parts, check_servers)):
-            changed["sight_checks"] = [*folder.sight_checks, *checks]
-        if not is_over:
+        if any(state.active for state in run.states):
+            if checks := check_sight(parts, check_servers):
+                changed["sight_checks"] = [*folder.sight_checks, *checks]
             machine = parts.engine.machine(parts.config)
             engine = add_machine(folder.record["engine"], machine)
             if engine != folder.record["engine"]:

@@ -29,10 +29,10 @@ from render_agent.dialogue.turn import Phase, Turn
 from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
+from render_agent.runs.ask_beliefs import ask_beliefs
+from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.runs.log.writer import TurnLog
-from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults
-from render_agent.runs.turn_cost import TurnCost
 from render_agent.scans.camera import Camera
 from render_agent.views.free_views import rejected_views
 from render_agent.views.provider import NextViews
@@ -291,7 +291,9 @@ def respond(
         return " ".join(feedback), observation.camera, None
     feedback += map(_sentence, action.notes)
     if action.done and (action.answer is not None or state.answer is not None):
-        feedback.append(say("feedback.done_without_moves" if action.moves else "feedback.done"))
+        feedback.append(
+            say("feedback.done_without_moves" if action.requests_move else "feedback.done")
+        )
         return " ".join(feedback), observation.camera, None
     if action.done:
         form = answer_form(state.question.answer_form, state.question.options, say)

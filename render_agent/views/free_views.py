@@ -175,7 +175,11 @@ class FreeViews:
         if not state.turns:
             return self.opening
         action = state.turns[-1].action
-        if isinstance(action, Action) and action.measures_only and previewed_view(state) is None:
+        if (
+            isinstance(action, Action)
+            and action.requests_only_measurements
+            and previewed_view(state) is None
+        ):
             return ()
         views = {view.number: view for view in state.views}
         return (self._requested_view(state.turns[-1].action, views),)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, ReplyForm
+from render_agent.dialogue.reply import KINDS, Action, Malformed, ParsedReply, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
@@ -220,7 +220,7 @@ def test_done_without_an_answer_is_an_action():
 
 def test_done_with_an_answer_overrides_invalid_fields():
     action = asked('{"answer": "A", "done": true, "view": "kitchen", "forward_meters": 1}')
-    assert (action.answer, action.done, action.moves) == ("A", True, True)
+    assert (action.answer, action.done, action.requests_move) == ("A", True, True)
     assert "view must be" in action.notes[0]
 
 
@@ -292,10 +292,15 @@ def check(text, wanted):
     else:
         numbers = (action.rotation, action.pitch, action.forward, action.left, action.up)
         assert all(map(math.isfinite, (*numbers, *(action.look_at or ()))))
-        assert action.moves or action.view is not None or action.answer is not None or action.done
+        assert (
+            action.requests_move
+            or action.view is not None
+            or action.answer is not None
+            or action.done
+        )
         assert action.view is None or action.view in KINDS or action.view >= 0
         assert action.answer is None or action.answer_text is not None
-    assert convert(json.loads(json.dumps(to_plain(action))), ReadReply) == action
+    assert convert(json.loads(json.dumps(to_plain(action))), ParsedReply) == action
     survives_the_log(text, action)
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import render_agent
+from render_agent.dialogue.parsing.native_calls import call_text, split_calls
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import ReplyForm
-from render_agent.dialogue.tools_protocol import ToolsProtocol, call_text, split_calls
+from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.runs.read import RunData
 
 FIELDS = [

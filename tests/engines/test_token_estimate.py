@@ -8,7 +8,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.token_estimate import image_tokens
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.runs.run_estimate import FOLLOWING_TOKENS, RunEstimate, estimate
+from render_agent.runs.cost.run_estimate import FOLLOWING_TOKENS, RunEstimate, estimate
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),

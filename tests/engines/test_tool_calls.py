@@ -12,8 +12,9 @@ from factories.servers import StubServer, chat_answers, model_server
 
 import render_agent
 from render_agent.dialogue.chat import image_piece, message, text
+from render_agent.dialogue.parsing.native_calls import TOOL_MARKS, call_text, split_calls
 from render_agent.dialogue.reply import ReplyForm
-from render_agent.dialogue.tools_protocol import TOOL_MARKS, ToolsProtocol, call_text, split_calls
+from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import load_processor
 from render_agent.engines.checkpoint.tool_template import check_tools

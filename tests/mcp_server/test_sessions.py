@@ -115,7 +115,7 @@ async def play(client, calls=CALLS):
 def test_session_is_the_run_of_a_policy_with_the_same_calls(tmp_path):
     policy = tmp_path / "policy.py"
     policy.write_text(
-        f"import json\nfrom render_agent.dialogue.tools_protocol import call_text\n{POLICY}"
+        f"import json\nfrom render_agent.dialogue.parsing.native_calls import call_text\n{POLICY}"
     )
     ids = ["--id", "0", "--id", "27", "--tools", "measure"]
     scripted = ["--engine", "scripted", "--model", str(policy), "--reply-protocol", "tools"]

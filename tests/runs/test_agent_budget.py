@@ -21,8 +21,8 @@ from render_agent.engines.transformers.factory import (
 )
 from render_agent.engines.vllm.arguments import vllm_options
 from render_agent.runs.build import build
+from render_agent.runs.cost.run_estimate import estimate
 from render_agent.runs.preflight import count_images, disk_needed
-from render_agent.runs.run_estimate import estimate
 
 TURNS, QUESTIONS = 4, 3
 

@@ -23,14 +23,14 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.prices import Price
 from render_agent.errors import RenderAgentError, RunStoppedError, UsageError
 from render_agent.report.run_facts import cost_fact
-from render_agent.runs.budget import Budget, OverBudgetError
 from render_agent.runs.build import build
-from render_agent.runs.log.cost import Billing
+from render_agent.runs.cost.billing import Billing
+from render_agent.runs.cost.budget import Budget, OverBudgetError
+from render_agent.runs.cost.run_estimate import cost_bound, estimate
+from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
-from render_agent.runs.run_estimate import cost_bound, estimate
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.runs.turn_cost import TurnCost
 
 QUESTIONS = 6
 PRICES = "- {models: [made, explorer], in: 2, cached: 0.5, cache_write: 3, out: 10}"

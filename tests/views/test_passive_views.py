@@ -24,9 +24,9 @@ from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import image_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build
+from render_agent.runs.cost.run_estimate import FOLLOWING_TOKENS
 from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.read import RunData
-from render_agent.runs.run_estimate import FOLLOWING_TOKENS
 from render_agent.runs.runner import resume_run, start_run
 
 SCENES = TREE / "scenes"

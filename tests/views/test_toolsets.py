@@ -219,7 +219,7 @@ def test_parsing_of_measure(value, places):
 
 
 def test_measurement_alone_is_a_valid_action():
-    assert parse_reply('{"measure": [1, 2]}', "text", measures=True).measures_only
+    assert parse_reply('{"measure": [1, 2]}', "text", measures=True).requests_only_measurements
     assert isinstance(parse_reply('{"measure": [1, 2]}', "text"), Malformed)
     nothing = parse_reply("{}", "text", measures=True)
     assert ", view, measure, answer" in nothing.reason

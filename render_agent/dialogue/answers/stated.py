@@ -19,16 +19,7 @@ _SPACES = dict.fromkeys(
 )
 _INVISIBLE = dict.fromkeys("\0\u00ad\u200b\u200c\u200d\u2060\ufeff", "")
 _ARABIC_SEPARATORS = {"٫": ".", "٬": ","}
-_ASCII = str.maketrans(
-    {
-        **_ARABIC_SEPARATORS,
-        **{chr(k): chr(v) for k, v in FULL_WIDTH.items()},
-        **_BRACKETS,
-        **_QUOTES,
-        **_SPACES,
-        **_INVISIBLE,
-    }
-)
+_ASCII = FULL_WIDTH | str.maketrans(_ARABIC_SEPARATORS | _BRACKETS | _QUOTES | _SPACES | _INVISIBLE)
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # scripts without spaces between words
 
@@ -41,9 +32,8 @@ _LATEX_MARKS = re.compile(r"\\[()\[\]]|\$+")
 _LATEX_EXPONENT = re.compile(r"\^\s*\{([^{}]*)\}")
 _DIGIT = re.compile(r"(?![0-9])\d")  # decimal digits of other scripts
 _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=[0-9])\{,\}(?=[0-9])|~")
-_TAGS = re.compile(
-    r"</?(?:[A-Za-z][\w-]+|[a-z])\s*/?>|<([A-Z])>(?=[^<]*</\1>)|</[A-Z]>"
-)  # <B> on its own is option B
+# <B> on its own is option B.
+_TAGS = re.compile(r"</?(?:[A-Za-z][\w-]+|[a-z])\s*/?>|<([A-Z])>(?=[^<]*</\1>)|</[A-Z]>")
 
 # Phrases that announce the answer, in the languages that models often reply in.
 _STATED = re.compile(
@@ -63,9 +53,8 @@ _CORRECTION = re.compile(
     r"\b(?:correction|scratch\s+that|on\s+second\s+thoughts?|wait,?\s+no|no,?\s+wait)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(
-    r"\n|(?:(?<![^\W\d_])|(?<=\w[^\W\d_]))[.!?](?=\s|\Z)|[。！？;]"
-)  # not after a single letter
+# A full stop after a single letter does not end a sentence.
+_SENTENCE_END = re.compile(r"\n|(?:(?<![^\W\d_])|(?<=\w[^\W\d_]))[.!?](?=\s|\Z)|[。！？;]")
 
 MAX_STATEMENTS = 20  # announcing phrases inspected per text
 

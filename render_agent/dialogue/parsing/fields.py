@@ -52,10 +52,10 @@ def read_fields(
     notes = [*faults]
     if answer_text is not None and answer is None:
         answer_description = answer_form(question.answer_form, question.options, say)
-        notes.append(say("reply.answer", answer=short(answer_text), form=answer_description))
+        notes.append(say("reply.answer", answer=short_json(answer_text), form=answer_description))
     unknown = _unknown_names(by_key, form)
     if unknown:
-        excerpt = ", ".join(map(short, unknown[:MAX_LISTED]))
+        excerpt = ", ".join(map(short_json, unknown[:MAX_LISTED]))
         notes.append(say("reply.unknown_fields", names=excerpt))
         if values.get("done") and answer_text is None:
             answer_description = answer_form(question.answer_form, question.options, say)
@@ -154,7 +154,7 @@ def _values(by_key: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any],
             say = form.wording
             description = say(f"reply.{field.expected}", kinds=", ".join(KINDS), places=MAX_PLACES)
             faults.append(
-                say("reply.field", field=field.name, form=description, value=short(value))
+                say("reply.field", field=field.name, form=description, value=short_json(value))
             )
         else:
             values[field.attribute] = result
@@ -178,6 +178,6 @@ def _as_text(value: object) -> str | None:
     )
 
 
-def short(value: object) -> str:
+def short_json(value: object) -> str:
     """Return a value as JSON of at most 40 characters."""
     return truncate(replace_unencodable(json.dumps(value, ensure_ascii=False)), 40)

@@ -17,17 +17,14 @@ from json_repair import repair_json
 from render_agent.dialogue.parsing.pairs import merge_pairs
 
 MAX_REPAIR_CHARACTERS = 100_000  # per reply
-MAX_SOURCE_CHARACTERS = (
-    2_000  # without string contents; the library takes quadratic time on hostile text
-)
+# Without string contents. The library takes quadratic time on hostile text.
+MAX_SOURCE_CHARACTERS = 2_000
 
 _CLOSING_QUOTES = {
     '"': '"', "'": "'", "`": "`", "“": '”“"', "”": '”"', "‘": "’‘'", "＂": "＂", "「": "」", "『": "』", "«": "»",
 }  # fmt: skip
 _STRUCTURE = {
-    **{
-        0xFF01 + offset: chr(0x21 + offset) for offset in range(0x5E)
-    },  # full-width forms of ASCII characters
+    **{0xFF01 + offset: chr(0x21 + offset) for offset in range(0x5E)},  # full-width ASCII
     **dict.fromkeys(map(ord, "、；;"), ","),
     **dict.fromkeys((0xFEFF, 0x200B, 0x2060), " "),
     **dict.fromkeys((0x2212, 0x2010, 0x2011, 0x2013), "-"),  # minus sign, hyphens and en dash

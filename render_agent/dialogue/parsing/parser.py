@@ -9,7 +9,12 @@ from itertools import islice
 from msgspec import structs
 
 from render_agent.dialogue.chat import without_thinking
-from render_agent.dialogue.parsing.fields import MAX_LISTED, read_fields, says_something, short
+from render_agent.dialogue.parsing.fields import (
+    MAX_LISTED,
+    read_fields,
+    says_something,
+    short_json,
+)
 from render_agent.dialogue.parsing.json_objects import JsonObject, find_objects
 from render_agent.dialogue.parsing.tool_calls import unwrap, xml_calls
 from render_agent.dialogue.question import Question
@@ -88,7 +93,7 @@ class ReplyParser:
             if step is not None and (not steps or step != steps[-1][0]):
                 steps.append((step, reading))
         if len(answers) > 1:
-            texts = [short(reading.answer_text) for reading in answers.values()]
+            texts = [short_json(reading.answer_text) for reading in answers.values()]
             reason = say("reply.contradictory", answers=", ".join(texts[:MAX_LISTED]))
             return Malformed(reason, readings[-1].answer_text)
         choice = steps[0][1] if steps else readings[-1]
@@ -117,6 +122,6 @@ def _step(reading: Action | Malformed) -> object:
     """Return a key for what the reply would have done; None if it only states an answer."""
     if isinstance(reading, Malformed):
         return reading.reason
-    if not (reading.moves or reading.measure or reading.done or reading.view is not None):
+    if not (reading.requests_move or reading.measure or reading.done or reading.view is not None):
         return None
     return structs.replace(reading, answer=None, answer_text=None, reasoning="", notes=())

@@ -23,8 +23,10 @@ class Column:
         cell: Cell style in the report; None omits the column.
         wide_only: True if narrow screens hide the column.
         filter: True if the report can be filtered by the column.
-        decimals: Decimals of a share that the report shows in percent. name, kind, optional: Set from the field; a
-        column is optional if the field has a default.
+        decimals: Decimals of a share that the report shows in percent.
+        name: Name of the field, set by `columns_of`.
+        kind: Type of the values, set by `columns_of`.
+        optional: True if the field has a default, set by `columns_of`.
     """
 
     header: str = ""

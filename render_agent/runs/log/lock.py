@@ -16,11 +16,8 @@ from render_agent.util.sanitize import escape_line
 
 LOCK = "run.lock"
 
-NO_LOCKS = (
-    errno.ENOLCK,
-    errno.ENOSYS,
-    errno.EOPNOTSUPP,
-)  # for example, NFS without a lock daemon, Lustre, FUSE
+# Errors of file systems without locks, such as NFS without a lock daemon, Lustre or FUSE.
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def check_unlocked(folder: Path) -> None:

@@ -10,8 +10,8 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
 from render_agent.errors import QuestionsError
+from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.caveats import adapted_fields, caveats
-from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.runs.log.row import (
     NO_MARKS,
     SAVED_COLUMNS,

@@ -14,8 +14,8 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
+from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.columns import Column, columns_of
-from render_agent.runs.log.cost import UNPRICED, Billing
 from render_agent.score.means import AnswerScore
 from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL

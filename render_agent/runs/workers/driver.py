@@ -85,7 +85,7 @@ class Driver:
         log: RunLog,
         observer: Observer,
         gpus: float | None,
-        most_failures: str,
+        max_failures: str,
     ) -> None:
         self.ray = ray
         self.setup = ray.put(setup)
@@ -101,7 +101,7 @@ class Driver:
         self.returned: list[str] = []
         """Scenes of dead workers. Each becomes a separate task after all others."""
         self.scene_deaths = Counter[str]()
-        self.failures = Failures(most_failures, [s.question for s in states if s.active])
+        self.failures = Failures(max_failures, [s.question for s in states if s.active])
         self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
         self.last_error: RenderAgentError = EngineError("no worker could be started")
 

@@ -129,17 +129,8 @@ class Worker:
         self._clear()  # also removes the files of a worker that was killed in this slot
         for file, png in batch.images.items():
             atomic_write(self.folder / file, png, durable=False, remedy=RESUME)
-        config = self.config
         states = [
-            QuestionState(
-                question,
-                self.scenes,
-                config.max_turns,
-                blind=self.parts.blind,
-                protocol=self.parts.prompt.protocol,
-                turns=[*turns],
-            )
-            for question, turns in batch.questions
+            self.parts.state(question, self.scenes, turns) for question, turns in batch.questions
         ]
         log = ForwardingLog(self.folder, self._messages.put)
         try:  # the driver's observer receives the forwarded lines

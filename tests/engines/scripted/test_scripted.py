@@ -55,10 +55,10 @@ def test_policy_ends_with_an_answer_within_its_turns(name, turns):
     policy = registry.load("scripted policy", name)(MIXED, 3, None)
     for question in MIXED:
         *earlier, last = play(policy, question, turns)
-        assert (last.done, last.moves, last.notes) == (True, False, ())
+        assert (last.done, last.requests_move, last.notes) == (True, False, ())
         assert last.answer is not None
         assert all(isinstance(action, Action) and not action.done for action in earlier)
-        assert all(action.moves or action.view for action in earlier)
+        assert all(action.requests_move or action.view for action in earlier)
 
 
 def test_explorer_turns_walks_and_requests_maps():

@@ -1,4 +1,4 @@
-"""What the tokens of a run cost."""
+"""The cost of the tokens of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.engines.prices import Price
 
-BATCH_RATE = 0.5  # of the price, of turns that a batch API answered
+BATCH_RATE = 0.5  # fraction of the price that batch APIs charge
 DECIMALS = 6  # of a stored cost in US dollars
 
 
@@ -21,7 +21,7 @@ class Billing:
 
     Attributes:
         price: Price of the model; None if it is unknown.
-        includes_verifiers: True if the tokens of verifiers cost the same. A judge with its own model is not paid for.
+        includes_verifiers: True if verifiers use the same model. The tokens of a judge with its own model are free.
     """
 
     price: Price | None = None

@@ -9,8 +9,8 @@ from render_agent.dialogue.turn import Turn
 from render_agent.engines.prices import Price, find_price
 from render_agent.errors import RenderAgentError, RunStoppedError, UsageError
 from render_agent.options import RunConfig
-from render_agent.runs.log.cost import UNPRICED, Billing
-from render_agent.runs.turn_cost import TurnCost
+from render_agent.runs.cost.billing import UNPRICED, Billing
+from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.util.display import count_noun
 
 
@@ -59,7 +59,7 @@ class Budget:
         return self._num_turns > 0 and not self._num_reported
 
     def admit(self, question_id: str) -> None:
-        """Admit the first request of a turn. Raises OverBudgetError if the limit is reached, from then on always."""
+        """Admit the first request of a turn. Once the limit is reached, every call raises OverBudgetError."""
         if self._limit is None:
             return
         expected = self._mean * (self._num_turns + len(self._in_flight) + 1)
@@ -103,7 +103,7 @@ class Budget:
 
 
 def price_of(config: RunConfig, model: str | None) -> Price | None:
-    """Return the price of a model, None if it is unknown. Raises UsageError as `find_price` and `check_max_cost`."""
+    """Return the price of a model; None if it is unknown. Raises the same errors as `find_price` and `check_max_cost`."""
     price = find_price(str(model), config.prices)
     check_max_cost(config, price, model)
     return price

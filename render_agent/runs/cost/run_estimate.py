@@ -42,7 +42,7 @@ class RunEstimate:
     """Model of the judge; None if it is that of the run."""
 
 
-def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEstimate:
+def estimate(parts: Parts, num_questions: int, opening: Sequence[Message]) -> RunEstimate:
     """Return upper bounds on the requests and tokens of a run.
 
     With a prefix cache, instructions are cached from the second question on, each turn's prompt starts with that of the
@@ -50,55 +50,54 @@ def estimate(parts: Parts, questions: int, opening: Sequence[Message]) -> RunEst
 
     Args:
         parts: Parts of the run.
-        questions: Number of questions.
+        num_questions: Number of questions.
         opening: Messages of the first turn of a question.
     """
     config, agent = parts.config, parts.agent
     turns, reply = config.max_turns, config.max_new_tokens
-    thought_tokens = config.thinking_budget or 0
-    resent = (
-        thought_tokens if parts.engine.uses_server else 0
-    )  # some APIs read earlier thoughts again
+    thinking = config.thinking_budget or 0
+    # Some APIs read earlier thoughts again.
+    resent = thinking if parts.engine.uses_server else 0
     image = image_tokens(parts.model_name, *config.image_size)
     first_prompt = text_tokens(opening) + len(image_files(list(opening))) * image
-    turn_tokens = reply + resent + FOLLOWING_TOKENS + (image if parts.free else 0)
-    step = turn_tokens + (image * (agent.samples - 1) if agent.shows_all else 0)
-    shared_tokens = text_tokens([message for message in opening if message["role"] == "system"])
-    prompts = [first_prompt + step * turn for turn in range(turns)]
-    dialogues = questions * agent.wordings
-    num_rewordings = questions if agent.wordings > 1 else 0
-    probes = questions * turns if config.probe else 0
-    probe_tokens = questions * sum(prompts) + probes * (reply + PROBE_TOKENS) if probes else 0
+    images_per_turn = agent.samples if agent.shows_all else int(parts.free)
+    growth = reply + resent + FOLLOWING_TOKENS + images_per_turn * image
+    prompts = [first_prompt + growth * turn for turn in range(turns)]
+    instructions = text_tokens([message for message in opening if message["role"] == "system"])
+    dialogues = num_questions * agent.wordings
+    rewordings = num_questions if agent.wordings > 1 else 0
+    probes = num_questions * turns if config.probe else 0
+    prompt_tokens = dialogues * agent.samples * sum(prompts) + rewordings * REWORDING_TOKENS
+    if probes:
+        prompt_tokens += num_questions * sum(prompts) + probes * (reply + PROBE_TOKENS)
     return RunEstimate(
-        requests=dialogues * turns + num_rewordings + probes,
-        prompt_tokens=dialogues * agent.samples * sum(prompts)
-        + num_rewordings * REWORDING_TOKENS
-        + probe_tokens,
+        requests=dialogues * turns + rewordings + probes,
+        prompt_tokens=prompt_tokens,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
-        + max(0, dialogues - 1) * shared_tokens,
-        reply_tokens=(dialogues * agent.samples * turns + num_rewordings) * (reply + thought_tokens)
-        + probes * (PROBE_REPLY_TOKENS + thought_tokens),
-        **_judge_estimate(parts, questions, image),
+        + max(0, dialogues - 1) * instructions,
+        reply_tokens=(dialogues * agent.samples * turns + rewordings) * (reply + thinking)
+        + probes * (PROBE_REPLY_TOKENS + thinking),
+        **_judge_estimate(parts, num_questions, image),
     )
 
 
-def _judge_estimate(parts: Parts, questions: int, image: int) -> dict[str, Any]:
-    """Return upper bounds on judge requests; empty without judges."""
+def _judge_estimate(parts: Parts, num_questions: int, image: int) -> dict[str, Any]:
+    """Return upper bounds on judge requests; empty without judges. `image` is the number of tokens of an image."""
     config, judges = parts.config, parts.judges
     if not judges:
         return {}
-    num_requests = parts.agent.candidates * (config.max_turns - 1) * questions
-    requests = num_requests * len(judges)
+    candidates = parts.agent.candidates * (config.max_turns - 1) * num_questions
+    requests = candidates * len(judges)
     prompts = sum(JUDGE_PROMPT_TOKENS + judge.max_images * image for judge in judges)
     return {
         "judge_requests": requests,
-        "judge_prompt_tokens": num_requests * prompts,
+        "judge_prompt_tokens": candidates * prompts,
         "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY_TOKENS,
         "judge_model": next((judge.argument for judge in judges if judge.argument), None),
     }
 
 
-def sentence(estimate: RunEstimate) -> str:
+def describe_estimate(estimate: RunEstimate) -> str:
     """Describe an estimate."""
     text = (
         f"at most {count_noun(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} tokens read"
