@@ -216,7 +216,7 @@ def _finish(run: Run, choice: EngineChoice, progress: bool) -> RunResults:
             ):
                 run.go(observer, make)
         except BaseException as error:
-            choice.lost()  # the engine's state is undefined after an interruption
+            choice.on_interrupt()  # the engine's state is undefined after an interruption
             error.add_note(
                 f"Progress is saved. Resume with: render_agent.continue_run({str(run.path)!r})"
             )
@@ -259,4 +259,9 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     from render_agent.util.display import display_on
 
     with display_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
-        yield Progress(run.states, display, max_batched_turns=run.max_batched_turns)
+        yield Progress(
+            run.states,
+            display,
+            max_batched_turns=run.max_batched_turns,
+            billing=run.parts.billing,
+        )

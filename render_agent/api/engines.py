@@ -128,7 +128,7 @@ def load_engine(
     return LoadedEngine(make_engine(config, []), config, describe_engine(config))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return
 
 
@@ -141,7 +141,7 @@ class EngineChoice:
         describe: Returns its record for `config.json`.
         make: Creates the engine.
         check_servers: Returns the result of the sight check for each server.
-        lost: Closes an engine that outlives its run, after the run was interrupted.
+        on_interrupt: Closes an engine that outlives its run, when the run is interrupted.
         in_this_process: True if worker processes cannot use the engine.
     """
 
@@ -149,7 +149,7 @@ class EngineChoice:
     describe: DescribeEngine = describe_engine
     make: EngineFactory = make_engine
     check_servers: CheckServers = check_servers
-    lost: Callable[[], None] = _nothing
+    on_interrupt: Callable[[], None] = _do_nothing
     in_this_process: bool = False
 
     def check(self, config: RunConfig) -> None:
@@ -274,7 +274,7 @@ def _choose_custom_engine(
     make: Callable[[RunConfig], Engine],
     name: str,
     code: Any,
-    lost: Callable[[], None] = _nothing,
+    on_interrupt: Callable[[], None] = _do_nothing,
 ) -> EngineChoice:
     """Return a custom engine, which must be passed again to resume the run; `code` is its function or class."""
     model = f"{PYTHON}:{name}"
@@ -286,6 +286,6 @@ def _choose_custom_engine(
         {"engine": "scripted", "model": model},
         lambda config: record,
         lambda config, questions: make(config),
-        lost=lost,
+        on_interrupt=on_interrupt,
         in_this_process=True,
     )

@@ -29,7 +29,7 @@ class View:
         kind: `ego`, `top` or `around`.
         camera: The camera.
         source: The PNG file, read when needed, or the pixels, (H, W, 3) uint8, RGB.
-        depth: Depth along the optical axis in metres, (H, W) float32, inf where nothing was scanned. None for
+        depth: Depth along the optical axis in metres, (H, W) float32, inf if nothing was scanned there. None for
             views of a dialogue, maps, and `around` views.
         number: Number of the view in its dialogue, from 0; None outside a dialogue.
 

@@ -157,8 +157,7 @@ class Dialogue:
     def _repr_html_(self) -> str:
         try:
             top = self.map().thumbnail() if self.turns else None
-        # For example, if the scan is on another machine or the run was blind.
-        except RenderAgentError:
+        except RenderAgentError:  # for example, the scan is on another machine or the run was blind
             top = None
         return page("dialogue.html", dialogue=self, map=top)
 
@@ -330,7 +329,7 @@ class RunResults:
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
         (figures,) = compare_runs(
-            [self.folder, theirs.folder], anyway=anyway, way_out="anyway=True"
+            [self.folder, theirs.folder], anyway=anyway, anyway_option="anyway=True"
         )
         reasons = figures.pop("warnings")
         return Comparison(figures, tuple(reasons))

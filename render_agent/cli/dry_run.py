@@ -39,33 +39,34 @@ def dry_run(config: RunConfig) -> int:
     config = config.absolute()
     parts = build(config)
     parts = replace(parts, price=price_of(config, parts.model_name))
-    first_view = _render_preview(parts)
-    types = Counter(question.type for question in first_view.questions)
-    missing = [] if parts.blind else missing_scans(first_view.questions)
-    without = sum(entry.questions for entry in missing)
-    needed = disk_needed(parts, first_view.questions, first_view.bytes_per_pixel)
-    num_images = count_images(parts, first_view.questions)
-    drawing = first_view.seconds_per_view * num_images
-    cost = estimate(parts, len(first_view.questions) - without, first_view.messages)
+    preview = _render_preview(parts)
+    num_questions = len(preview.questions)
+    types = Counter(question.type for question in preview.questions)
+    missing = [] if parts.blind else missing_scans(preview.questions)
+    num_missing = sum(entry.questions for entry in missing)
+    needed = disk_needed(parts, preview.questions, preview.bytes_per_pixel)
+    num_images = count_images(parts, preview.questions)
+    rendering_seconds = preview.seconds_per_view * num_images
+    cost = estimate(parts, num_questions - num_missing, preview.messages)
     bound = cost_bound(parts, cost)
-    chosen = describe_choosing(parts, first_view.questions)
+    chosen = describe_choosing(parts, preview.questions)
     notes = [
-        *question_notes(config, first_view.questions, blind=parts.blind),
+        *question_notes(config, preview.questions, blind=parts.blind),
         *filter(None, [chosen["note"]]),
     ]
     if config.json:
         summary = {
-            "questions": len(first_view.questions),
+            "questions": num_questions,
             "types": types,
-            "missing": without,
+            "missing": num_missing,
             "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
             "notes": notes,
             "choosing": chosen,
             "pictures_at_most": num_images,
-            "messages": first_view.messages,
-            "pictures": str(first_view.folder),
+            "messages": preview.messages,
+            "pictures": str(preview.folder),
             "disk_bytes": needed,
-            "drawing_seconds": drawing,
+            "drawing_seconds": rendering_seconds,
             "estimate": asdict(cost),
             "price": to_plain(parts.price),
             "cost_usd_at_most": bound,
@@ -73,13 +74,13 @@ def dry_run(config: RunConfig) -> int:
         click.echo(printable_json(summary))
         return 0
     console = plain_console()
-    scenes = len({question.scene for question in first_view.questions})
-    scan = "all with scans" if not without else f"{without} without a scan"
+    scenes = len({question.scene for question in preview.questions})
+    scan = "all with scans" if not num_missing else f"{num_missing} without a scan"
     console.print(
-        f"{count_noun(len(first_view.questions), 'question')} about {count_noun(scenes, 'scene')}, {scan}"
+        f"{count_noun(num_questions, 'question')} about {count_noun(scenes, 'scene')}, {scan}"
     )
-    if without:
-        console.print(f"  {missing_text(first_view.questions, max_named=None)}", soft_wrap=True)
+    if num_missing:
+        console.print(f"  {missing_text(preview.questions, max_named=None)}", soft_wrap=True)
     for note in notes:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
@@ -87,7 +88,7 @@ def dry_run(config: RunConfig) -> int:
     if parts.agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
-        f"at most {count_noun(num_images, 'image')}, {size(needed)} on disk and {format_duration(drawing)} of rendering (if every"
+        f"at most {count_noun(num_images, 'image')}, {size(needed)} on disk and {format_duration(rendering_seconds)} of rendering (if every"
         f" question takes {count_noun(config.max_turns, 'turn')}), plus the model's time",
         soft_wrap=True,
     )
@@ -101,10 +102,10 @@ def dry_run(config: RunConfig) -> int:
         )
     elif fact := cost_fact(parts, {}):
         console.print(facts_line(fact), soft_wrap=True)
-    for message in first_view.messages:
+    for message in preview.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
-            words = piece.get("text") or f"[image {first_view.folder / piece['image']}]"
+            words = piece.get("text") or f"[image {preview.folder / piece['image']}]"
             console.print(words, soft_wrap=True)
     return 0
 

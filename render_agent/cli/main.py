@@ -30,11 +30,8 @@ PREFIX = "RENDER_AGENT_"
 
 MIN_SIMILARITY = 0.93  # similarity above which an environment variable counts as a misspelt option
 
-DISK_FULL_ERRORS = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EIO,
-)  # errors of redirected output on a full disk
+# Errors of redirected output on a full disk.
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 EPILOG = f"""\
 Exit codes: 0 complete, 1 a question, the setup or the engine failed, 2 usage error, 130 interrupted, 143 terminated.
@@ -265,11 +262,9 @@ def _run(
     from render_agent.runs.build import build
     from render_agent.runs.preflight import refuse_idle_options
 
-    config, command_line = (
-        RunConfig(**options),
-        [name for name in options if _is_typed(context, name)],
-    )
-    refuse_idle_options(build(config), command_line)
+    config = RunConfig(**options)
+    typed_options = [name for name in options if _is_typed(context, name)]
+    refuse_idle_options(build(config), typed_options)
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
         reject_code(config, "the --config file")
     if dry_run:

@@ -38,7 +38,7 @@ class Step:
         turn: The turn that the step completed; None if a probe follows within the same turn.
         before: Best visible share so far of each object that the question names, before the step.
         after: The same values after the step.
-        now: Largest visible share of each of these objects in the new views.
+        shares: Largest visible share of each of these objects in the new views.
         room: Ground truth of the scene; None unless a term needs it.
     """
 
@@ -56,16 +56,16 @@ class Term:
 
     Attributes:
         compute: Returns its value for a step.
-        sees: True if it needs the object boxes of the scene.
-        probes: True if it needs `probe="map"`.
+        needs_boxes: True if it needs the object boxes of the scene.
+        needs_map: True if it needs `probe="map"`.
     """
 
     compute: Callable[[Step], float]
-    sees: bool = False
-    probes: bool = False
+    needs_boxes: bool = False
+    needs_map: bool = False
 
 
-def _answer(step: Step) -> float:
+def _answer_term(step: Step) -> float:
     return 0.0 if step.state.active else score_of(step.state) or 0.0
 
 
@@ -78,7 +78,7 @@ def _blocked_term(step: Step) -> float:
     return float(turn is not None and turn.outcome is not None and turn.outcome.is_short)
 
 
-def _map_error(step: Step) -> float:
+def _map_error_term(step: Step) -> float:
     """Return the mean distance error of the named objects on the believed map, in units of the matching radius."""
     turn, room, question = step.turn, step.room, step.state.question
     if turn is None or turn.probe is None or room is None:
@@ -98,7 +98,7 @@ def _map_error(step: Step) -> float:
 
 TERMS: Mapping[str, Term] = {
     # The question's official score, 0 to 1, in the last step of an episode.
-    "answer": Term(_answer),
+    "answer": Term(_answer_term),
     # 1 if the reply was unreadable.
     "malformed": Term(_malformed_term),
     # 1 if the camera moved or turned less than requested.
@@ -106,11 +106,11 @@ TERMS: Mapping[str, Term] = {
     # 1 per turn.
     "turn": Term(lambda step: float(step.turn is not None)),
     # Mean over the named objects of the largest visible share in the new views, 0 to 1.
-    "visible": Term(lambda step: _mean(step.shares), sees=True),
+    "visible": Term(lambda step: _mean(step.shares), needs_boxes=True),
     # Mean over the named objects of the increase in the best visible share so far; at most 1 per episode.
-    "newly_visible": Term(lambda step: _mean(step.after - step.before), sees=True),
+    "newly_visible": Term(lambda step: _mean(step.after - step.before), needs_boxes=True),
     # Mean over the named objects of min(distance on the believed map / 1 m, 1); missing objects count as 1.
-    "map_error": Term(_map_error, sees=True, probes=True),
+    "map_error": Term(_map_error_term, needs_boxes=True, needs_map=True),
 }
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {"answer": 1.0}
@@ -137,13 +137,13 @@ class Rewards:
                 raise UsageError(
                     f"there is no reward {name!r}. Choose from {', '.join(TERMS)}{did_you_mean(name, TERMS)}"
                 )
-            if TERMS[name].probes and "map" not in self.probe:
+            if TERMS[name].needs_map and "map" not in self.probe:
                 raise UsageError(f"the reward {name!r} scores the believed map. Pass probe='map'.")
 
     @property
     def needs_boxes(self) -> bool:
         """True if a term needs the object boxes of the scene."""
-        return any(TERMS[name].sees for name in self.weights)
+        return any(TERMS[name].needs_boxes for name in self.weights)
 
     def of(self, step: Step) -> dict[str, float]:
         """Return the weighted value of each term."""
@@ -171,19 +171,19 @@ class NamedObjectsShown:
         self.room = room
         self._renderer = None if renderer is None else without_colours(renderer)
         self._lock = lock
-        self._which = [] if room is None else named_boxes(state.question, room)
-        self._best = np.zeros(len(self._which))
+        self._box_indices = [] if room is None else named_boxes(state.question, room)
+        self._best = np.zeros(len(self._box_indices))
         self._num_views = 0
         self._num_turns = 0
 
     def step(self, views: Sequence[View]) -> Step:
         """Return the step that led to `views`, which are all views of the episode so far."""
         new, self._num_views = views[self._num_views :], len(views)
-        shares = np.zeros(len(self._which))
-        if self.room is not None and self._renderer is not None and self._which:
+        shares = np.zeros(len(self._box_indices))
+        if self.room is not None and self._renderer is not None and self._box_indices:
             with self._lock:
                 for view in new:
-                    sightings = self.room.sightings(view, self._which, self._renderer)
+                    sightings = self.room.sightings(view, self._box_indices, self._renderer)
                     shares = np.maximum(shares, [sighting.share for sighting in sightings])
         before, self._best = self._best, np.maximum(self._best, shares)
         turns = self.state.turns

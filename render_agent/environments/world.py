@@ -79,7 +79,7 @@ class World:
         self.facts = load_facts(self.questions, config.annotations)
         if self.rewards.needs_boxes:
             self._check_boxes()
-        if record is not None:  # of the files that the scenes are read from
+        if record is not None:  # scenes are only read from files with these digests
             self.parts = replace(self.parts, recorded=input_hashes(self.parts, self.questions))
         self.scenes = self.parts.scenes(self.questions)
         self.recorder = None

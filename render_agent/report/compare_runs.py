@@ -31,10 +31,8 @@ from render_agent.score.summary import score_name
 
 POWER = 0.8  # power of a planned comparison; the usual choice
 
-POINTS = (
-    # Difference, in points, for which an inconclusive comparison states the number of scenes needed.
-    10.0
-)
+# Difference, in points, for which an inconclusive comparison states the number of scenes needed.
+POINTS = 10.0
 
 
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
@@ -54,14 +52,14 @@ def sides_of(runs: Sequence[RunData]) -> list[Side]:
 
 
 def compare_runs(
-    runs: Sequence[RunData], *, anyway: bool = False, way_out: str
+    runs: Sequence[RunData], *, anyway: bool = False, anyway_option: str
 ) -> list[dict[str, Any]]:
     """Compare every run with the first, with Holm's correction over all comparisons.
 
     Args:
         runs: At least two runs.
         anyway: Compare the common questions of runs that are not comparable.
-        way_out: How to pass `anyway`, for the error message.
+        anyway_option: How to pass `anyway`, for the error message.
 
     Returns:
         One mapping per run after the first: the figures of `compare_with_warnings`; the `options` that differ; `status`,
@@ -73,7 +71,9 @@ def compare_runs(
         UsageError: The runs are not comparable, or have no scored question in common.
     """
     first, *others = sides_of(runs)
-    pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
+    pairs = [
+        _compare_pair(first, other, anyway=anyway, anyway_option=anyway_option) for other in others
+    ]
     correct_p_values(pairs)
     curves = _score_by_images(runs, first, others)
     for pair, run, curve in zip(pairs, runs[1:], curves[1:], strict=True):
@@ -89,9 +89,13 @@ def compare_runs(
     return pairs
 
 
-def _compare_pair(reference: Side, second: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
+def _compare_pair(
+    reference: Side, second: Side, *, anyway: bool, anyway_option: str
+) -> dict[str, Any]:
     results = {"a": reference.results, "b": second.results}
-    comparison = compare_with_warnings(reference, second, anyway=anyway, way_out=way_out)
+    comparison = compare_with_warnings(
+        reference, second, anyway=anyway, anyway_option=anyway_option
+    )
     power = None
     with suppress(UsageError):  # too few scenes for an estimate, or all scenes agree
         power = plan(reference.results, POINTS, POWER, comparison)

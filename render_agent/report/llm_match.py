@@ -31,7 +31,7 @@ Response: yes
 Your mark: 1
 
 Example 2:
-Question: Who is standing at the table?
+Question: Who is scored at the table?
 Answer: woman
 Response: Jessica
 Your mark: 3
@@ -62,7 +62,7 @@ Response: yes
 Your mark: 1
 
 Example 2:
-Question: Who is standing at the table?
+Question: Who is scored at the table?
 Answer: woman
 Extra Answers: ['a woman', 'a lady', 'woman']
 Response: Jessica

@@ -11,8 +11,8 @@ from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
+from render_agent.report.candidate_scores import candidate_scores
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.report.standings import candidate_scores
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.row import Cost, Row, cost_of
 from render_agent.runs.read import RunData

@@ -11,11 +11,16 @@ from render_agent.dialogue.reply import describe_action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine
 from render_agent.errors import QuestionsError
+from render_agent.report.candidate_scores import (
+    CandidateScore,
+    candidate_scores,
+    explain_choice,
+    members,
+)
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import belief_words, cause_words
 from render_agent.report.pages.maps.belief_marks import summarize_score
-from render_agent.report.pages.maps.path_marks import where
-from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
+from render_agent.report.pages.maps.path_marks import describe_pose
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.matching import match_results
@@ -55,16 +60,15 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
             yield words
         probes = diagnosis.belief.probes
     else:
-        with suppress(
-            QuestionsError
-        ):  # if a ground-truth file has changed, show the belief unscored
+        # If a ground-truth file has changed, the belief is shown without its score.
+        with suppress(QuestionsError):
             probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
     belief = next(turn.probe.read for turn in reversed(probed_turns) if turn.probe)
-    worth = f": {summarize_score(probes[-1])}" if probes else ""
+    score_text = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:
         yield f"belief after turn {probed_turns[-1].number + 1}: unreadable"
         return
-    yield f"belief after turn {probed_turns[-1].number + 1}{worth}"
+    yield f"belief after turn {probed_turns[-1].number + 1}{score_text}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
     believed_objects = (
         ((believed, "", None) for believed in belief.objects or ())
@@ -94,19 +98,19 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
     """
     yield f"chosen ({evidence.agent}): {explain_choice(evidence)}"
     labels = [member.label for member in members(evidence)]
-    for standing in candidate_scores(evidence):
-        candidate = standing.candidate
-        mark = ">" if standing.chosen else " "
+    for scored in candidate_scores(evidence):
+        candidate = scored.candidate
+        mark = ">" if scored.chosen else " "
         move = "; ".join(describe_action(candidate.action)) or "nothing"
         if candidate.group:
             move += f" (wording {candidate.group + 1})"
         if candidate.outcome is not None and candidate.outcome.is_short:
             move += f" ({candidate.feedback})"
-        yield f" {mark} {standing.name}: {move}{_score_suffix(standing, labels)}"
+        yield f" {mark} {scored.name}: {move}{_score_suffix(scored, labels)}"
         if candidate.view is not None:
-            yield f"{POSE_PREFIX}{where(candidate.camera)}: {folder / candidate.view.file}"
-        elif standing.scores:
-            yield f"{POSE_PREFIX}{where(candidate.camera)}"
+            yield f"{POSE_PREFIX}{describe_pose(candidate.camera)}: {folder / candidate.view.file}"
+        elif scored.scores:
+            yield f"{POSE_PREFIX}{describe_pose(candidate.camera)}"
     for number, text in enumerate(evidence.wordings):
         yield f"   wording {number + 1}: {text}"
     if (ballot := evidence.ballot) is not None:
@@ -115,16 +119,16 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
         yield f"   votes: {votes} ({100 * ballot.agreement:.0f} % for {ballot.winner}{deviation})"
 
 
-def _score_suffix(standing: CandidateScore, labels: list[str]) -> str:
-    if standing.why is not None:
-        return f" [not scored: {standing.why}]"
-    if not standing.scores:
+def _score_suffix(scored: CandidateScore, labels: list[str]) -> str:
+    if scored.why is not None:
+        return f" [not scored: {scored.why}]"
+    if not scored.scores:
         return ""
     parts = [
         f"{label} {'–' if score is None else f'{score:.3g}'}"
-        for label, score in zip(labels, standing.scores, strict=True)
+        for label, score in zip(labels, scored.scores, strict=True)
     ]
-    if standing.fused is not None:
-        parts.append(f"fused {standing.fused:.2f}")
-    parts += [f"{verifier}: {reason}" for verifier, reason in standing.reasons]
+    if scored.fused is not None:
+        parts.append(f"fused {scored.fused:.2f}")
+    parts += [f"{verifier}: {reason}" for verifier, reason in scored.reasons]
     return f" [{', '.join(parts)}]"

@@ -164,14 +164,14 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
     return comparison
 
 
-def compare_with_warnings(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
+def compare_with_warnings(a: Side, b: Side, *, anyway: bool, anyway_option: str) -> dict[str, Any]:
     """Compare run b with run a and add `warnings`: the reasons why they are not comparable.
 
     Args:
         a: The reference run.
         b: The run to compare with it.
         anyway: Compare the common questions even if the runs are not comparable.
-        way_out: The option that sets `anyway`, for the error message.
+        anyway_option: The option that sets `anyway`, for the error message.
 
     Raises:
         UsageError: The runs are not comparable and `anyway` is False, or they have no scored question in common.
@@ -179,7 +179,7 @@ def compare_with_warnings(a: Side, b: Side, *, anyway: bool, way_out: str) -> di
     reasons = incomparable(a, b)
     if reasons and not anyway:
         raise UsageError(
-            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}. Pass {way_out} to"
+            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}. Pass {anyway_option} to"
             " compare only the questions that both have scored."
         )
     comparison = {**compare(a, b), "warnings": reasons}

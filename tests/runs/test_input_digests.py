@@ -447,7 +447,7 @@ def test_runs_of_moved_scans_are_comparable(made, tmp_path):
     path, questions = made
     moved = Path(shutil.copytree(questions.parent, tmp_path.with_name(tmp_path.name + "-moved")))
     other = play(moved, moved / questions.name, walking_engine(6), max_turns=2)[0]
-    (pair,) = compare_runs([RunData(path), RunData(other)], way_out="")
+    (pair,) = compare_runs([RunData(path), RunData(other)], anyway_option="")
     assert pair["n"] == 6
     assert not pair["warnings"]
 
@@ -458,12 +458,12 @@ def test_questions_about_other_scans_are_not_paired(made, tmp_path):
     other = play(tmp_path, questions, walking_engine(6, turns=4), max_turns=2)[0]
     runs = [RunData(path), RunData(other)]
     with pytest.raises(UsageError, match=str(tmp_path / "room1.ply")):
-        compare_runs(runs, way_out="")
-    (pair,) = compare_runs(runs, anyway=True, way_out="")
+        compare_runs(runs, anyway_option="")
+    (pair,) = compare_runs(runs, anyway=True, anyway_option="")
     assert pair["n"] == 4
     assert str(tmp_path / "room1.ply") in pair["warnings"][0]
     with pytest.raises(UsageError, match="room1"):
-        compare_runs(runs[::-1], way_out="")
+        compare_runs(runs[::-1], anyway_option="")
     found = [change.question_id for change in changed_questions(runs)]
     assert found == [entry["question_id"] for entry in pair["changed"]]
 

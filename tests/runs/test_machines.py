@@ -76,7 +76,7 @@ def test_resuming_on_another_machine_is_a_caveat_everywhere(tmp_path, on_machine
     folder = RunData(path)
     assert note in folder.saved_results["notes"]
     assert machine_facts(folder) == ("not bit-for-bit", False)
-    (compared,) = compare_runs([folder, folder], way_out="")
+    (compared,) = compare_runs([folder, folder], anyway_option="")
     assert note in compared["notes"]["a"]
 
 

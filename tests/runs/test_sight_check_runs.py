@@ -268,7 +268,7 @@ def test_the_finding_is_in_the_report_and_in_comparisons(tmp_path, questions):
         blind = play(tmp_path, questions, server)
     assert ("Sight check", "sighted") in describe_run(good)
     assert ("Sight check", "blind") in describe_run(blind)
-    (pair,) = compare_runs([good, blind], way_out="--anyway")
+    (pair,) = compare_runs([good, blind], anyway_option="--anyway")
     assert pair["facts"]["a"]["Sight check"] == "sighted"
     assert pair["facts"]["b"]["Sight check"] == "blind"
     assert any("sight check" in note for note in pair["notes"]["b"])

@@ -64,10 +64,10 @@ def test_compared_curves_are_over_the_shared_questions(run):
     less = run.select(ids[:-40], "less")
     other = run.select(ids[30:], "other")
     shared = run.score([state for state in run.states if state.id in ids[30:-40]])
-    pairs = compare_runs([run, less, other], anyway=True, way_out="--anyway")
+    pairs = compare_runs([run, less, other], anyway=True, anyway_option="--anyway")
     curves = [curve for pair in pairs for curve in pair["score_by_images"].values()]
     assert curves == [shared["score_by_images"]] * 4
-    (alone,) = compare_runs([run, run.select(ids, "same")], way_out="--anyway")
+    (alone,) = compare_runs([run, run.select(ids, "same")], anyway_option="--anyway")
     assert alone["score_by_images"]["a"] == run.saved_results["score_by_images"]
 
 

@@ -18,5 +18,5 @@ COMMANDS = {  # name -> command, in the order of --help
     "play": "render_agent.cli.commands.play:play_command",
     "mcp": "render_agent.cli.commands.mcp:mcp_command",
     "score": "render_agent.cli.commands.score:score_command",
-    "judge": "render_agent.cli.judge:judge_command",
+    "judge": "render_agent.cli.commands.judge:judge_command",
 }

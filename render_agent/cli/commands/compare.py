@@ -124,7 +124,7 @@ def print_comparison(
     if duplicates := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{duplicates[0]} would be compared with itself. Name another run.")
     steps = ladder(sides_of(folders))
-    pairs = compare_runs(folders, anyway=anyway, way_out="--anyway")
+    pairs = compare_runs(folders, anyway=anyway, anyway_option="--anyway")
     if page is not None:
         from render_agent.report.pages.comparison.comparison_page import (
             comparison_folder,

@@ -32,7 +32,7 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     """
 
     from render_agent.report.diagnosis.diagnose import diagnose_run
-    from render_agent.report.diagnosis.sentences import reading, summary_sentences
+    from render_agent.report.diagnosis.sentences import contrast_sentences, summary_sentences
     from render_agent.report.diagnosis.summary import cause_table, summarize_diagnoses
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
@@ -44,7 +44,7 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
     if as_json:
         notes = {"notes": folder.scene_notes} if folder.scene_notes else {}
-        document = {"reading": " ".join(reading(figures)), **figures, **notes}
+        document = {"reading": " ".join(contrast_sentences(figures)), **figures, **notes}
         click.echo(printable_json(document))
         return
     console = plain_console()

@@ -1,4 +1,4 @@
-"""`merge_shards`: join the shards of a run."""
+"""`merge`: merge the shards of a run."""
 
 from __future__ import annotations
 

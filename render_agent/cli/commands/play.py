@@ -11,26 +11,14 @@ from render_agent.cli.shared_options import option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
 # Options that select questions; without any of them, play uses the bundled rooms.
-QUESTION_SOURCES = (
-    "benchmark",
-    "questions",
-    "scannet",
-    "scannetpp",
-    "arkitscenes",
-    "annotations",
-)
+QUESTION_SOURCES = ("benchmark", "questions", "scannet", "scannetpp", "arkitscenes", "annotations")
 
 EXCLUDED_OPTIONS = ("batch", "engine", "model")  # run options that `play` sets or declares itself
 
 DEFAULT_QUESTION = "What is this place, and what is in it?"  # default question about a scan
 
-DEFAULT_IDS = (
-    "0",
-    "27",
-    "63",
-    "89",
-    "134",
-)  # default questions: five types in five rooms, easiest first
+# Default questions: five types in five rooms, easiest first.
+DEFAULT_IDS = ("0", "27", "63", "89", "134")
 
 
 def chosen_options(command_line: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:

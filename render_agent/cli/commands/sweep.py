@@ -55,7 +55,7 @@ def sweep_command(
     from render_agent.cli.commands.run import program
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
-    from render_agent.report.sweep.grid import check_cells, find_cells
+    from render_agent.report.sweep.cells import check_cells, find_cells
     from render_agent.report.sweep.plan import read_sweep
     from render_agent.report.sweep.plot import write_sweep_plot
     from render_agent.report.sweep.table import COMPLETE, sweep_rows, sweep_table
@@ -113,7 +113,7 @@ def _run_cells(
     """Complete every cell; return the errors of cells that stopped, by label."""
     from render_agent.cli.commands.run import run_with_progress
     from render_agent.errors import RenderAgentError
-    from render_agent.report.sweep.grid import find_cells, is_complete, run_cell
+    from render_agent.report.sweep.cells import find_cells, is_complete, run_cell
 
     errors = {}
     for place, cell in enumerate(plan.cells, start=1):
@@ -137,7 +137,7 @@ def _run_cells(
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
-    from render_agent.report.sweep.grid import find_cells, is_complete
+    from render_agent.report.sweep.cells import find_cells, is_complete
     from render_agent.tasks.selection import choose_questions
     from render_agent.util.display import count_noun
 

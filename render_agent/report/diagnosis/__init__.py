@@ -1,1 +1,1 @@
-"""Diagnosis of why answers are right or wrong. Start with `diagnose.py`, then `judge.py`, which determines the cause."""
+"""Diagnosis of why answers are right or wrong. Start with `diagnose.py`, then `cause.py`."""

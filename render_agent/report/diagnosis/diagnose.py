@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.errors import RenderError, SceneError
-from render_agent.report.diagnosis.judge import diagnose
+from render_agent.report.diagnosis.cause import diagnose
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.diagnosis.path import steps
+from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
@@ -27,9 +27,8 @@ logger = logging.getLogger(__name__)
 # An extra process takes seconds to start, so it only pays off for this many scenes or questions.
 SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
 
-Progress = tuple[
-    int, Status
-]  # number of turns and status; a change invalidates the cached diagnosis
+# Number of turns and status of a question. A change invalidates its cached diagnosis.
+Progress = tuple[int, Status]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
     return {
         state.id: diagnose(
             state,
-            visibility.get(state.id) or Visibility((), steps(state.turns)),
+            visibility.get(state.id) or Visibility((), diagnose_path(state.turns)),
             parts.config.image_size,
             truth=parts.image_stress.ground_truth(state.question),
             passive=parts.passive,

@@ -15,7 +15,7 @@ SAME_HEADING_DEGREES = 15.0  # headings closer than this show the same view
 MIN_TURN_DEGREES = 20.0  # smaller rotations are too small to be undone
 
 
-def steps(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
+def diagnose_path(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
     """Return the diagnosis of each turn, with the fields that depend only on the camera path."""
     cameras = [turn.camera_before for turn in turns]
     return [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from render_agent.report.diagnosis.cause import first_clear_turns
 from render_agent.report.diagnosis.contrasts import TRAITS
-from render_agent.report.diagnosis.judge import first_clear_turns
 from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, group_name
 from render_agent.runs.build import Parts
 from render_agent.score.intervals import SIGNIFICANT
@@ -16,7 +16,7 @@ from render_agent.util.display import count_noun, join_names
 PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
-def reading(figures: Mapping[str, Any]) -> list[str]:
+def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
     """Return sentences about traits that wrong answers have in common, compared with right answers.
 
     Args:
@@ -35,10 +35,10 @@ def reading(figures: Mapping[str, Any]) -> list[str]:
 
 def contrast_words(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
-    (num_wrong, wrong), (right, of_right) = row["wrong"], row["right"]
+    (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
     return (
-        f"Of {count_noun(wrong, 'wrong answer')}, {num_wrong:,} {PHRASES[row['trait']]}"
-        f" (right answers: {right:,} of {of_right:,}; {difference_words(row['p_holm'])})."
+        f"Of {count_noun(all_wrong, 'wrong answer')}, {num_wrong:,} {PHRASES[row['trait']]}"
+        f" (right answers: {num_right:,} of {all_right:,}; {difference_words(row['p_holm'])})."
     )
 
 
@@ -56,7 +56,7 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
         figures: As returned by `summarize_diagnoses`.
     """
     totals, beliefs = figures["all"], figures.get("beliefs")
-    lines = reading(figures)
+    lines = contrast_sentences(figures)
     if totals["coverage"]:
         by_turn = " ".join(f"{100 * value:.0f}" for value in totals["coverage"])
         lines.append(f"Visible surface seen (%), by turn: {by_turn}.")
@@ -82,10 +82,8 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
 
 def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
     """Describe the cause of a question's result, with the objects that were never seen clearly."""
-    cause, unseen_names = (
-        diagnosis.cause,
-        ", ".join(unseen_objects(diagnosis, parts.config.image_size)),
-    )
+    cause = diagnosis.cause
+    unseen_names = ", ".join(unseen_objects(diagnosis, parts.config.image_size))
     if cause is Cause.UNKNOWN and parts.blind:
         return "unknown: no images were shown"
     if cause is Cause.UNKNOWN and not parts.faithful:

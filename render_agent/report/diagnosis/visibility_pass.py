@@ -20,7 +20,7 @@ from render_agent.render.renderer import Renderer, without_colours
 from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.render.visibility.room_visibility import NO_FACTS, RoomVisibility
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
-from render_agent.report.diagnosis.path import steps
+from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.scans.camera import Camera, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
@@ -59,10 +59,8 @@ def measure_scene(
     Raises:
         RenderError: The scene cannot be rendered.
     """
-    room, renderer = (
-        RoomVisibility(scene, space, facts or NO_FACTS, size),
-        without_colours(renderer),
-    )
+    room = RoomVisibility(scene, space, facts or NO_FACTS, size)
+    renderer = without_colours(renderer)
     names_by_id = {state.id: named_categories(state.question) for state in states}
     boxes = boxes_by_name(facts, {name for names in names_by_id.values() for name in names})
     return {
@@ -81,7 +79,7 @@ def _measure_turns(
     mask = room.covered((), renderer)
     turns = []
     views_by_turn = new_views([turn.views for turn in state.turns])
-    for turn, views in zip(steps(state.turns), views_by_turn, strict=True):
+    for turn, views in zip(diagnose_path(state.turns), views_by_turn, strict=True):
         camera_views = [v for v in views if v.kind != "top" and isinstance(v.camera, Camera)]
         sightings: list[ObjectSighting] = []
         for view in camera_views:

@@ -18,8 +18,8 @@ from render_agent.dialogue.chat import (
 )
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
+from render_agent.report.candidate_scores import CandidateScore, candidate_scores, members
 from render_agent.report.result_rows import questions_with_progress
-from render_agent.report.standings import CandidateScore, candidate_scores, members
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 
@@ -136,11 +136,11 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
                 "turn": turn.number,
                 "prompt": [relocate(entry, base) for entry in prompt],
                 **{
-                    side: [_reply(standing.candidate.reply, thinking)]
-                    for side, standing in sides.items()
+                    side: [_reply(scored.candidate.reply, thinking)]
+                    for side, scored in sides.items()
                 },
-                "views": {side: _view(standing, base) for side, standing in sides.items()},
-                "scores": {side: _scores(evidence, standing) for side, standing in sides.items()},
+                "views": {side: _view(scored, base) for side, scored in sides.items()},
+                "scores": {side: _scores(evidence, scored) for side, scored in sides.items()},
             }
 
 
@@ -156,13 +156,13 @@ def _reply(reply: str, thinking: bool) -> Message:
     return message("assistant", reply_piece(reply)) if thinking else assistant(reply)
 
 
-def _view(standing: CandidateScore, base: Path) -> str | None:
-    view = standing.candidate.view
+def _view(scored: CandidateScore, base: Path) -> str | None:
+    view = scored.candidate.view
     return None if view is None else (base / view.file).as_posix()
 
 
-def _scores(evidence: Evidence, standing: CandidateScore) -> dict[str, Any]:
-    by_verifier: dict[str, Any] = {"fused": standing.fused}
-    for member, score in zip(members(evidence), standing.scores, strict=True):
+def _scores(evidence: Evidence, scored: CandidateScore) -> dict[str, Any]:
+    by_verifier: dict[str, Any] = {"fused": scored.fused}
+    for member, score in zip(members(evidence), scored.scores, strict=True):
         by_verifier.setdefault(member.verifier, {})[member.name] = score
     return by_verifier

@@ -12,7 +12,7 @@ from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
-from render_agent.report.standings import candidate_scores
+from render_agent.report.candidate_scores import candidate_scores
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, place_facts
@@ -145,15 +145,13 @@ def _log_candidates(recording: Any, evidence: Evidence) -> None:
     """Log the pose of each candidate move as an arrow in the viewing direction; the chosen one is blue."""
     import rerun
 
-    moves = [
-        standing for standing in candidate_scores(evidence) if standing.candidate.continues_dialogue
-    ]
-    cameras = [standing.candidate.camera for standing in moves]
+    moves = [scored for scored in candidate_scores(evidence) if scored.candidate.continues_dialogue]
+    cameras = [scored.candidate.camera for scored in moves]
     names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in moves]
     arrows = rerun.Arrows3D(
         origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
         vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),
-        colors=[CHOSEN if standing.chosen else REJECTED for standing in moves],
+        colors=[CHOSEN if scored.chosen else REJECTED for scored in moves],
         labels=names,
     )
     recording.log("world/candidates", arrows)

@@ -67,7 +67,7 @@ def check_free(to: Path) -> None:
 
 
 def _is_bundle(file: Path) -> bool:
-    """True if a file is a zip with the pages and the configuration of a run."""
+    """Return True if a file is a zip with the pages and the configuration of a run."""
     if not zipfile.is_zipfile(file):
         return False
     with zipfile.ZipFile(file) as packed:

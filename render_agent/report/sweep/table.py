@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.report.sweep.grid import is_complete
+from render_agent.report.sweep.cells import is_complete
 from render_agent.report.sweep.plan import Sweep, SweepRun
 from render_agent.runs.inputs import question_inputs
 from render_agent.runs.log.results import per_question

@@ -8,7 +8,7 @@ from msgspec import structs
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.turn import Turn
-from render_agent.report.diagnosis.path import steps
+from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.scans.camera import Camera
 
 
@@ -24,7 +24,7 @@ def dialogue(*moves):
 
 def test_path_length_and_rotation():
     action = Action(rotation=90, pitch=0, forward=1.0, left=-1.0, up=0.5)
-    (step,) = steps(dialogue((action, (1, 1, 2.0, 90, 0))))
+    (step,) = diagnose_path(dialogue((action, (1, 1, 2.0, 90, 0))))
     assert step.path == pytest.approx(math.sqrt(2) + 0.5)
     assert step.turned == pytest.approx(90)
     assert not step.blocked
@@ -43,7 +43,7 @@ def test_path_length_and_rotation():
 )
 def test_blocked_follows_the_outcome(outcome, blocked):
     (turn,) = dialogue((Action(forward=1.0), (0, 0, 1.5, 0, 0)))
-    (step,) = steps([structs.replace(turn, outcome=outcome)])
+    (step,) = diagnose_path([structs.replace(turn, outcome=outcome)])
     assert step.blocked is blocked
 
 
@@ -62,7 +62,7 @@ GO = Action(forward=1.0)
 )
 def test_return_to_an_earlier_place(places, returned):
     turns = dialogue(*((GO, (x, y, 1.5, 0, 0)) for x, y in places))
-    assert [step.returned for step in steps(turns)] == returned
+    assert [step.returned for step in diagnose_path(turns)] == returned
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_return_to_an_earlier_place(places, returned):
 )
 def test_rotation_back_to_an_earlier_heading(yaws, returned):
     turns = dialogue(*((Action(rotation=1), (0, 0, 1.5, yaw, 0)) for yaw in yaws))
-    assert [step.returned for step in steps(turns)] == returned
+    assert [step.returned for step in diagnose_path(turns)] == returned
 
 
 def test_rotation_back_at_another_place_is_no_return():
     turns = dialogue((GO, (0, 0, 1.5, 60, 0)), (GO, (2, 0, 1.5, 60, 0)), (GO, (2, 0, 1.5, 0, 0)))
-    assert [step.returned for step in steps(turns)] == [False] * 3
+    assert [step.returned for step in diagnose_path(turns)] == [False] * 3

@@ -20,7 +20,7 @@ from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.report.diagnosis import diagnose as module
 from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.sentences import reading, summary_sentences
+from render_agent.report.diagnosis.sentences import contrast_sentences, summary_sentences
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -402,7 +402,9 @@ def test_figures_add_up(looking, staring):
             parts = [line[name] for line in figures["types"].values()]
             assert figures["all"][name] == sum(parts)
         assert figures["all"]["coverage"] == sorted(figures["all"]["coverage"])
-        assert summary_sentences(figures)[: len(reading(figures))] == reading(figures)
+        assert summary_sentences(figures)[: len(contrast_sentences(figures))] == contrast_sentences(
+            figures
+        )
 
 
 def test_question_without_ground_truth_is_open(looking):
@@ -412,6 +414,6 @@ def test_question_without_ground_truth_is_open(looking):
         state.question = replace(state.question, ground_truth=None)
     found = diagnose_run(run)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
-    (sentence,) = reading(summarize_diagnoses(states, found, (640, 480)))
+    (sentence,) = contrast_sentences(summarize_diagnoses(states, found, (640, 480)))
     assert f"{len(found)} not judged" in sentence
     assert found[LIGHT].first_seen == {"ceiling light": 2}

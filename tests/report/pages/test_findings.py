@@ -9,7 +9,11 @@ from render_agent.dialogue.question import Question
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import explain_wrong_answer
-from render_agent.report.pages.index.findings import against_baseline, by_types, findings
+from render_agent.report.pages.index.findings import (
+    compare_score_with_baseline,
+    compare_types_with_baseline,
+    findings,
+)
 from render_agent.score.chance import baseline_gains, frequent_answers
 from render_agent.score.intervals import holm
 from render_agent.score.questions import score_answer
@@ -44,7 +48,7 @@ def gains(**tasks):
     ],
 )
 def test_types_compared_with_the_baseline(tasks, said):
-    found = by_types(gains(**tasks))
+    found = compare_types_with_baseline(gains(**tasks))
     assert (found is None) == (said is None)
     assert all(part in found for part in said or ())
 
@@ -86,13 +90,13 @@ def test_gains_are_paired_by_question_and_corrected_over_the_tasks():
     assert found["macro"]["p_holm"] == found["macro"]["p"] < 0.01
     tasks = [found["object_counting"], found["room_size_estimation"]]
     assert [task["p_holm"] for task in tasks] == holm([task["p"] for task in tasks])
-    assert "above" in against_baseline(found)
+    assert "above" in compare_score_with_baseline(found)
 
 
 def test_too_few_scenes_support_no_finding():
     found = baseline_gains(planted(0.95, 1.0, scenes=5))
-    assert against_baseline(found) is None
-    assert by_types(found) is None
+    assert compare_score_with_baseline(found) is None
+    assert compare_types_with_baseline(found) is None
 
 
 def test_a_guess_is_not_above_the_baseline():
@@ -102,7 +106,7 @@ def test_a_guess_is_not_above_the_baseline():
     level = [score_answer(question, answers[question.id]) for question, _ in scored]
     mean = sum(level) / len(level)
     noisy = [(q, mean + (0.2 if int(q.scene[1:]) % 2 else -0.2)) for q, _ in scored]
-    assert against_baseline(baseline_gains(noisy)) is None
+    assert compare_score_with_baseline(baseline_gains(noisy)) is None
 
 
 def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
@@ -117,12 +121,12 @@ def test_overfitted_baseline_is_not_reported():
     few = gains(
         macro=(-66, 0.001, 4), object_counting=(-80, 0.001, 2), route_planning=(50, 0.001, 2)
     )
-    assert "object count does not differ" in by_types(few)
-    assert against_baseline(few) is None
+    assert "object count does not differ" in compare_types_with_baseline(few)
+    assert compare_score_with_baseline(few) is None
     for row in few.values():
         row["n"] = 8
-    assert "66 points below" in against_baseline(few)
-    assert "object count is below it" in by_types(few)
+    assert "66 points below" in compare_score_with_baseline(few)
+    assert "object count is below it" in compare_types_with_baseline(few)
 
 
 @pytest.mark.parametrize("cause", list(Cause))

@@ -25,9 +25,9 @@ def test_sentence_names_exactly_the_rows_without_a_mark(run):
     diagnoses, several, size = diagnose_run(run, 1), 0, run.config.image_size
     for state in run.states:
         diagnosis = diagnoses[state.id]
-        shown = QuestionView(state, run.rows[state.id], diagnosis, None, run.parts).seen
+        shown = QuestionView(state, run.rows[state.id], diagnosis, None, run.parts).visibility
         rows = [] if shown is None else [row for row in shown.rows if row[1] is not None]
-        clear = {name: any(cell.well for cell in cells) for name, _, cells in rows}
+        clear = {name: any(cell.is_clear for cell in cells) for name, _, cells in rows}
         unseen = unseen_objects(diagnosis, size)
         expected = set()
         for category in diagnosis.named:

@@ -12,7 +12,7 @@ from factories.runs import make_questions
 
 from render_agent.cli.main import cli
 from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page
-from render_agent.report.sweep.grid import find_cells
+from render_agent.report.sweep.cells import find_cells
 from render_agent.report.sweep.plan import read_sweep
 from render_agent.report.sweep.plot import draw_curves, find_curves, write_sweep_plot
 from render_agent.report.sweep.table import sweep_rows

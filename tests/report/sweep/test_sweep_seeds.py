@@ -89,7 +89,7 @@ def test_row_with_a_missing_seed_is_unfinished(done, tmp_path):
     given = yaml.safe_load(file.read_text())
     more = tmp_path / "sweep.yaml"
     more.write_text(yaml.safe_dump({**given, "seeds": [3, 5, 8]}, sort_keys=False))
-    from render_agent.report.sweep.grid import find_cells
+    from render_agent.report.sweep.cells import find_cells
     from render_agent.report.sweep.table import sweep_rows
 
     asked = read_sweep(more, {}, place.parent)

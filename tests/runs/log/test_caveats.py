@@ -194,7 +194,7 @@ def test_adapted_field_is_in_every_output(type_in, tmp_path):
     assert saved["adapted"] == results["adapted"]
     (caveat,) = [note for note in saved["notes"] if "temperature not sent" in note]
     other, _ = run_over(tmp_path / "b", lambda body: (200, {}, chat_reply(DONE)))
-    (pair,) = compare_runs([RunData(other), RunData(path)], way_out="")
+    (pair,) = compare_runs([RunData(other), RunData(path)], anyway_option="")
     assert pair["adapted"] == {"a": {}, "b": results["adapted"]}
     for command in (("show", path), ("compare", other, path)):
         code, out, err = type_in(*command, folder=tmp_path)

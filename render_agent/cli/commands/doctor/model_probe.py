@@ -1,4 +1,4 @@
-"""Test of a model on this machine: batching and a reused KV cache change nothing, and whether replies can be reproducible."""
+"""Tests a model on this machine: replies in batches, reuse of the KV cache, and reproducibility."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from render_agent.errors import SetupError
 NEW_TOKENS = 8  # tokens generated per reply
 DIALOGUE_TOKENS = 2000  # estimated tokens per dialogue of the reproducible engine
 
-MAX_RELATIVE_ERROR = (
-    0.03  # tolerated RMS difference of half-precision scores, relative to their range
-)
+# Tolerated RMS difference of half-precision scores, relative to their range.
+MAX_RELATIVE_ERROR = 0.03
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
@@ -22,9 +21,9 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
     Prompts are one token longer than multiples of 32, because GPU kernels have failed at such lengths before.
 
     Returns:
-        `batch`: why two requests in a batch get other replies than alone, or None. `reuse`: why a reused KV cache
-        changes replies, or None. `reproducible`: why `--reproducible on` does not hold, or None. `seconds`: duration of
-        the test.
+        `batch`: why requests in a batch get different replies than single ones, or None. `reuse`: why a reused KV cache
+        changes replies, or None. `reproducible`: why `--reproducible on` is not possible, or None. `seconds`: duration
+        of the test.
 
     Raises:
         SetupError: The model cannot be loaded.
@@ -48,7 +47,7 @@ def _probe_loaded(model: Any) -> dict[str, str | None]:
 
 
 def _why_not_reproducible(loaded: Any) -> str | None:
-    """Return why `--reproducible on` refuses this model on its device; None if two compositions of a batch are equal."""
+    """Return why this model cannot be reproducible on its device; None if replies do not depend on the batch."""
     from render_agent.engines.transformers.factory import build_engine
 
     try:

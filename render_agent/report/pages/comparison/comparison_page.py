@@ -16,6 +16,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.report.comparison_text import (
     FORMATS,
+    by_sides,
     differences,
     direction,
     table_cells,
@@ -38,7 +39,7 @@ from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import (
     INTERVALS,
     Plot,
-    images_seen,
+    plot_images,
     write_plots,
 )
 from render_agent.report.pages.plots.svg import (
@@ -98,11 +99,8 @@ def write_comparison(
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
-        drawn = (
-            difference_plot(runs, pairs),
-            _images_plot(pairs),
-        )
-        plots = [plot for plot in drawn if plot is not None]
+        drawn_plots = (plot_differences(runs, pairs), _plot_images(pairs))
+        plots = [plot for plot in drawn_plots if plot is not None]
         write_plots(folder, plots)
         options = _options(pairs)
         _write_changed(runs, changes, options, variables, folder, diagnose=diagnose)
@@ -154,18 +152,9 @@ def _frame(runs: Sequence[RunData], warnings: Sequence[Sequence[str]]) -> dict[s
     ]
     return {
         "name": " vs. ".join(run.name for run in runs),
-        "stamps": _with_letters([banners(run) for run in runs]) + not_comparable,
-        "notes": _with_letters([notes(run) for run in runs]),
+        "stamps": by_sides(dict(zip(LETTERS, map(banners, runs), strict=False))) + not_comparable,
+        "notes": by_sides(dict(zip(LETTERS, map(notes, runs), strict=False))),
     }
-
-
-def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
-    """Merge equal texts of several runs and prefix each with the letters of its runs."""
-    letters: dict[str, list[str]] = {}
-    for letter, run_texts in zip(LETTERS, texts, strict=False):
-        for text in run_texts:
-            letters.setdefault(text, []).append(letter)
-    return [f"{', '.join(runs)}: {text}" for text, runs in letters.items()]
 
 
 def _head(run: RunData, letter: str) -> dict[str, Any]:
@@ -306,7 +295,7 @@ def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | Non
     return results.get(name), bounds
 
 
-def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
+def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     """Plot the paired differences from the first run by type; None if no scores are common to the runs."""
     names = names_of(runs, pairs)
     if not names:
@@ -343,10 +332,10 @@ def difference_plot(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     )
 
 
-def _images_plot(pairs: Pairs) -> Plot | None:
+def _plot_images(pairs: Pairs) -> Plot | None:
     """Plot the score of each run by images seen."""
     curves = [pairs[0]["score_by_images"]["a"], *(pair["score_by_images"]["b"] for pair in pairs)]
-    return images_seen(dict(zip(LETTERS, curves, strict=False)))
+    return plot_images(dict(zip(LETTERS, curves, strict=False)))
 
 
 def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
@@ -383,18 +372,10 @@ def _options(pairs: Pairs) -> list[list[str]]:
     options_of_pairs = [differences(pair) for pair in pairs]
     rows = []
     for name in dict.fromkeys(name for options in options_of_pairs for name in options):
-        reference_value = next(options[name][0] for options in options_of_pairs if name in options)
+        value = next(options[name][0] for options in options_of_pairs if name in options)
         # a pair without the option has the same value in both runs
-        rows.append(
-            [
-                name,
-                reference_value,
-                *(
-                    options.get(name, (reference_value, reference_value))[1]
-                    for options in options_of_pairs
-                ),
-            ]
-        )
+        values = [options.get(name, (value, value))[1] for options in options_of_pairs]
+        rows.append([name, value, *values])
     return rows
 
 

@@ -52,7 +52,7 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     trait_finding = shared_trait(
         contrasts(original_diagnoses.values(), scenes), original_diagnoses, scenes
     )
-    sentences = against_baseline(gains), by_types(gains)
+    sentences = compare_score_with_baseline(gains), compare_types_with_baseline(gains)
     return [
         *(Finding(s) for s in sentences if s is not None),
         *([] if trait_finding is None else [trait_finding]),
@@ -90,7 +90,7 @@ def shared_trait(
     return None
 
 
-def by_types(gains: Gains) -> str | None:
+def compare_types_with_baseline(gains: Gains) -> str | None:
     """Compare tasks with the most-frequent-answer baseline: best, above, below and not significant.
 
     The three direction types count as one task.
@@ -115,7 +115,7 @@ def by_types(gains: Gains) -> str | None:
     return _capital("; ".join(clauses)) + "." if clauses else None
 
 
-def against_baseline(gains: Gains) -> str | None:
+def compare_score_with_baseline(gains: Gains) -> str | None:
     """Compare the score with the most-frequent-answer baseline; return None if the difference is not significant."""
     row = gains.get(MACRO)
     if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:

@@ -16,7 +16,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
 from render_agent.report.pages.page import frame, write_page
-from render_agent.report.pages.plots.run_plots import run_plots, scores_by_type, write_plots
+from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome_word, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
@@ -49,7 +49,7 @@ FILTERS |= {"outcome": "Result"}
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
     """Write the index page, the pairs page, the plots and `questions.js`."""
     rows = table_rows(run, diagnoses)
-    lead, plots = scores_by_type(run.results), run_plots(run, diagnoses)
+    lead, plots = plot_scores(run.results), run_plots(run, diagnoses)
     write_plots(folder, [*([lead] if lead else []), *plots])
     (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
     write_pairs(run, folder)

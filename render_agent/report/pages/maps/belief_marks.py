@@ -75,15 +75,15 @@ class BeliefMap:
     """From 1."""
     words: str
     """Summary of the score."""
-    why: str | None
+    fault: str | None
     """Reason why the belief could not be read; None if it was read."""
     reply: str
     notes: tuple[str, ...]
     true: tuple[TrueMark, ...] = ()
     believed: tuple[BelievedMark, ...] = ()
-    stands: PoseMark | None = None
+    actual_pose: PoseMark | None = None
     """Actual pose of the camera."""
-    thinks: PoseMark | None = None
+    believed_pose: PoseMark | None = None
     """Believed pose of the camera."""
 
 
@@ -133,16 +133,16 @@ def _belief_map(
         probe.probe.reply,
         (),
         true,
-        stands=_pose(plan, turn.camera.position[:2], turn.camera.yaw),
+        actual_pose=_pose(plan, turn.camera.position[:2], turn.camera.yaw),
     )
     if belief is None:
         reason = getattr(probe.probe.belief, "reason", "not parsed")
-        return replace(belief_map, why=probe.probe.error or reason)
+        return replace(belief_map, fault=probe.probe.error or reason)
     return replace(
         belief_map,
         notes=belief.notes,
         believed=tuple(_believed_marks(belief, probe, diagnosis, categories, plan)),
-        thinks=None if belief.position is None else _pose(plan, belief.position, belief.yaw),
+        believed_pose=None if belief.position is None else _pose(plan, belief.position, belief.yaw),
     )
 
 

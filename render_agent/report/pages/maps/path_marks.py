@@ -11,6 +11,7 @@ from typing import NamedTuple
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.render.map_view.overlay import PlotArea
+from render_agent.report.diagnosis.cause import first_clear_turns
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, name_of
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.scans.camera import Camera
@@ -85,7 +86,6 @@ def path_marks(
     diagnosis: Diagnosis | None = None,
     *,
     passive: bool = False,
-    well_seen: frozenset[int] = frozenset(),
 ) -> MapMarks:
     """Lay out the path, the boxes and the labels of a question on the plan of its scene.
 
@@ -95,7 +95,6 @@ def path_marks(
         image_size: Width and height of its views in pixels.
         diagnosis: Provides the named boxes.
         passive: True if the views were preselected.
-        well_seen: Indices of the boxes that were ever clearly visible.
     """
     area = _OccupiedArea(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
@@ -114,11 +113,11 @@ def path_marks(
             if "around" in kinds
             else _wedge(pixel, camera.yaw, camera.horizontal_fov(*image_size)),
             not kinds,
-            where(camera),
+            describe_pose(camera),
         )
         for (number, camera, kinds), pixel in zip(poses, pixels, strict=True)
     ]
-    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, area, well_seen)
+    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, area, image_size)
     if passive or not state.turns:
         return MapMarks(stops, boxes)
     end = plan.pixel(state.turns[-1].camera.position)
@@ -154,7 +153,7 @@ def candidate_marks(state: QuestionState, plan: ScenePlan) -> dict[str, list[Can
     return turns
 
 
-def where(camera: Camera) -> str:
+def describe_pose(camera: Camera) -> str:
     """Format a pose: position in metres, yaw and pitch in degrees."""
     x, y, z = camera.position
     return (
@@ -225,9 +224,10 @@ def _block(turn: Turn, plan: ScenePlan) -> Block | None:
 
 
 def _boxes(
-    diagnosis: Diagnosis, plan: ScenePlan, area: _OccupiedArea, well_seen: frozenset[int]
+    diagnosis: Diagnosis, plan: ScenePlan, area: _OccupiedArea, image_size: tuple[int, int]
 ) -> list[BoxMark]:
     """Return the marks of the named boxes, with labels if there is enough space."""
+    seen_boxes = first_clear_turns(diagnosis.turns, image_size)
     marks = []
     for number, box in enumerate(diagnosis.boxes):
         name, outline = name_of(box, diagnosis.boxes), box_outline(box, plan)
@@ -239,7 +239,7 @@ def _boxes(
         if spot is not None:
             area.add(spot, half, 8)
         category = diagnosis.named.index(box.category)
-        marks.append(BoxMark(name, category, svg_points(outline), spot, number in well_seen))
+        marks.append(BoxMark(name, category, svg_points(outline), spot, number in seen_boxes))
     return marks
 
 

@@ -87,13 +87,13 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     """Return the plots of a run, omitting those without data."""
     originals = own_diagnoses(run.states, diagnoses)
     plots = (
-        turns_used(run),
-        images_seen({"": run.results["score_by_images"]}),
+        plot_turns(run),
+        plot_images({"": run.results["score_by_images"]}),
         plot_causes(run, originals),
         plot_visibility(run, originals),
-        coverage(run, originals),
-        maps_by_turn(run, originals),
-        seconds(run),
+        plot_coverage(run, originals),
+        plot_maps(run, originals),
+        plot_time(run),
     )
     return [plot for plot in plots if plot is not None]
 
@@ -130,7 +130,7 @@ def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
     return {name: (n, score) for name, (n, score) in scores.items() if score is not None}
 
 
-def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
+def plot_scores(results: Mapping[str, Any]) -> Plot | None:
     """Plot the score of every type with its confidence interval and the chance levels."""
     scores = type_scores(results)
     if not scores:
@@ -182,7 +182,7 @@ def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
     )
 
 
-def turns_used(run: RunData) -> Plot | None:
+def plot_turns(run: RunData) -> Plot | None:
     """Plot right and wrong answers by the number of turns used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
@@ -223,7 +223,7 @@ def turns_used(run: RunData) -> Plot | None:
     )
 
 
-def images_seen(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | None:
+def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | None:
     """Plot the score by number of images seen; None if the runs share no scored question.
 
     Args:
@@ -348,7 +348,7 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     )
 
 
-def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
+def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Plot the share of the room's surface seen by each turn, for right and wrong answers."""
     sides: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
     for question_id, diagnosis in diagnoses.items():
@@ -388,7 +388,7 @@ def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     )
 
 
-def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
+def plot_maps(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Plot recall and precision of the model's map by turn."""
     if "beliefs" not in run.results:
         return None
@@ -425,7 +425,7 @@ def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     )
 
 
-def seconds(run: RunData) -> Plot | None:
+def plot_time(run: RunData) -> Plot | None:
     """Plot the time spent on rendering, waiting and generating by turn."""
     num_turns = max((len(state.turns) for state in run.states), default=0)
     turns = [

@@ -19,7 +19,12 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.render.visibility.object_visibility import ObjectSighting
-from render_agent.report.diagnosis.judge import first_clear_turns
+from render_agent.report.candidate_scores import (
+    CandidateScore,
+    candidate_scores,
+    explain_choice,
+    members,
+)
 from render_agent.report.diagnosis.model import (
     Diagnosis,
     NamedBox,
@@ -34,12 +39,11 @@ from render_agent.report.pages.maps.path_marks import (
     CandidateMark,
     MapMarks,
     candidate_marks,
+    describe_pose,
     path_marks,
-    where,
 )
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome_word, result_words, type_words
-from render_agent.report.standings import CandidateScore, candidate_scores, explain_choice, members
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
@@ -53,7 +57,7 @@ class VisibilityCell(NamedTuple):
     """Visible share in percent; None if not measured."""
 
     share: float | None
-    well: bool = False
+    is_clear: bool = False
     """True if clearly visible."""
 
 
@@ -117,16 +121,12 @@ class QuestionView:
     def length(self) -> str:
         """`long` or `endless` for long texts, otherwise empty."""
         characters = len(self.question.text)
-        return (
-            "endless"
-            if characters > ENDLESS_CHARACTERS
-            else "long"
-            if characters > LONG_CHARACTERS
-            else ""
-        )
+        if characters > ENDLESS_CHARACTERS:
+            return "endless"
+        return "long" if characters > LONG_CHARACTERS else ""
 
     @property
-    def why(self) -> str | None:
+    def cause(self) -> str | None:
         """Description of the cause; None if the question was not diagnosed."""
         return None if self.diagnosis is None else cause_words(self.diagnosis, self.parts)
 
@@ -152,13 +152,10 @@ class QuestionView:
     @property
     def options(self) -> list[tuple[str, bool, bool]]:
         """(text, is the ground truth, is the answer) of each option."""
-        options, truth, answer = (
-            self.question.options,
-            self.question.ground_truth,
-            self.state.answer,
-        )
+        options = self.question.options
+        truth, answer = _letter(self.question.ground_truth), _letter(self.state.answer)
         return [
-            (text, letter == _letter(truth), letter == _letter(answer))
+            (text, letter == truth, letter == answer)
             for letter, text in zip(options_by_letter(options), options, strict=False)
         ]
 
@@ -177,17 +174,7 @@ class QuestionView:
         """Overlay of the floor plan."""
         if self.plan is None:
             return None
-        seen_boxes = frozenset(
-            first_clear_turns(self.diagnosis.turns, self.size) if self.diagnosis else ()
-        )
-        return path_marks(
-            self.state,
-            self.plan,
-            self.size,
-            self.diagnosis,
-            passive=self.passive,
-            well_seen=seen_boxes,
-        )
+        return path_marks(self.state, self.plan, self.size, self.diagnosis, passive=self.passive)
 
     @property
     def candidates(self) -> dict[str, list[CandidateMark]]:
@@ -200,7 +187,7 @@ class QuestionView:
         return belief_maps(self.state, self.diagnosis, self.plan, self.size)
 
     @property
-    def verdict(self) -> str:
+    def belief_summary(self) -> str:
         """Comparison of the answer with the one implied by its last map."""
         return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
 
@@ -220,7 +207,7 @@ class QuestionView:
         return name_of(box, self.boxes)
 
     @cached_property
-    def seen(self) -> VisibilityTable | None:
+    def visibility(self) -> VisibilityTable | None:
         """Table of visibility; None if nothing was measured."""
         diagnosis = self.diagnosis
         if diagnosis is None:
@@ -262,18 +249,18 @@ class QuestionView:
         is_clear = any(s.is_clear(self.size) for s in sightings)
         return VisibilityCell(100 * max(s.share for s in sightings), is_clear)
 
-    def diagnosed(self, turn: Turn) -> TurnDiagnosis:
+    def turn_diagnosis(self, turn: Turn) -> TurnDiagnosis:
         """Return the diagnosis of a turn; an empty one if there is none."""
         turns = () if self.diagnosis is None else self.diagnosis.turns
         return next((t for t in turns if t.turn == turn.number), TurnDiagnosis(turn.number))
 
-    def visible(self, turn: TurnDiagnosis) -> list[tuple[str, ObjectSighting]]:
+    def visible_objects(self, turn: TurnDiagnosis) -> list[tuple[str, ObjectSighting]]:
         """Return (name, sighting) of the boxes visible in a turn, most visible first."""
         visible = [s for s in turn.sightings if s.area > 0]
         visible.sort(key=lambda s: (-s.share, s.box, s.view))
         return [(self.name(self.boxes[s.box]), s) for s in visible]
 
-    def unseen(self, turn: TurnDiagnosis) -> list[str]:
+    def invisible_names(self, turn: TurnDiagnosis) -> list[str]:
         """Return the names of the boxes that were not visible in a turn."""
         visible = {s.box for s in turn.sightings if s.area > 0}
         return [self.name(self.boxes[n]) for n in sorted({s.box for s in turn.sightings} - visible)]
@@ -283,11 +270,11 @@ class QuestionView:
         earlier = (v.number for t in self.state.turns[: turn.number] for v in t.views)
         return view.number not in earlier
 
-    def taken(self, view: View, turn: Turn) -> str:
+    def describe_view_camera(self, view: View, turn: Turn) -> str:
         """Describe the pose from which a view was taken, or the scale of a map."""
         if isinstance(view.camera, MapCamera):
             return f"{1 / view.camera.metres_per_pixel:.0f} pixels per metre"
-        words = where(view.camera)
+        words = describe_pose(view.camera)
         evidence = self.state.turns[turn.number - 1].evidence if turn.number else None
         if evidence is not None:
             sources = [c.number for c in evidence.candidates if c.view and c.view.file == view.file]
@@ -297,7 +284,7 @@ class QuestionView:
 
     def remarks(self, turn: Turn) -> list[str]:
         """Return remarks about a turn: engine events, truncation, backtracking, blocked moves."""
-        diagnosis = self.diagnosed(turn)
+        diagnosis = self.turn_diagnosis(turn)
         remarks = [f"engine: {describe_event(event)}" for event in turn.events]
         if turn.finish == "length":
             remarks.append("reply truncated by the token limit")
@@ -323,8 +310,8 @@ class QuestionView:
         text = text.strip("\n")
         return [block.strip() for block in blocks if block.strip()], text, _pretty(text)
 
-    asked = staticmethod(describe_action)
-    where = staticmethod(where)
+    describe_action = staticmethod(describe_action)
+    describe_pose = staticmethod(describe_pose)
     candidate_scores = staticmethod(candidate_scores)
     explain_choice = staticmethod(explain_choice)
 
@@ -334,15 +321,15 @@ class QuestionView:
         return isinstance(entry.action, Malformed)
 
     @staticmethod
-    def scorers(evidence: Evidence) -> list[str]:
+    def verifier_labels(evidence: Evidence) -> list[str]:
         """Return the labels of the verifiers that scored the candidates of a turn."""
         return [member.label for member in members(evidence)]
 
     @staticmethod
-    def stopped(standing: CandidateScore) -> str | None:
+    def blocked_feedback(scored: CandidateScore) -> str | None:
         """Return the feedback on a candidate's move if it was blocked or limited; otherwise None."""
-        outcome = standing.candidate.outcome
-        return standing.candidate.feedback if outcome is not None and outcome.is_short else None
+        outcome = scored.candidate.outcome
+        return scored.candidate.feedback if outcome is not None and outcome.is_short else None
 
     @staticmethod
     def votes(evidence: Evidence) -> list[tuple[str, int]]:

@@ -15,10 +15,8 @@ from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
 from render_agent.views.image_store import safe_name
 
-MAX_FACES, MAX_POINTS = (
-    150_000,
-    300_000,
-)  # browsers render this many smoothly; larger scenes are simplified
+# Browsers render this many smoothly; larger scenes are simplified.
+MAX_FACES, MAX_POINTS = 150_000, 300_000
 FINEST_METRES, COARSER_FACTOR = 0.01, 1.25  # first cell size of vertex clustering, and its growth
 COMPRESSION_LEVEL = 2  # zlib level; 6 takes four times as long for 2 % fewer bytes
 STEPS = 65_535  # position steps along the longest side of the scene: 0.3 mm for 20 m

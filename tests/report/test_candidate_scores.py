@@ -11,7 +11,7 @@ from factories.samples import agent_options, mixed_engine
 from render_agent.cli.main import cli
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.report.standings import candidate_scores, explain_choice, members
+from render_agent.report.candidate_scores import candidate_scores, explain_choice, members
 from render_agent.runs.progress import choice_summary, turn_summary
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
@@ -51,7 +51,7 @@ def test_scores_belong_to_candidates_and_members():
         "geometry named",
         "random",
     ]
-    by_number = {standing.candidate.number: standing for standing in candidate_scores(WEIGHED)}
+    by_number = {scored.candidate.number: scored for scored in candidate_scores(WEIGHED)}
     assert list(by_number) == [0, 1, 2, 3]
     assert by_number[2].scores == (0.2, None, 0.6)
     assert by_number[2].reasons == (("geometry", "a wall"),)
@@ -92,11 +92,11 @@ def test_show_prints_the_candidates_of_a_run(tmp_path):
     for turn in state.turns:
         line = turn_summary(state, turn)
         assert line.endswith(f"({choice_summary(turn.evidence)})")
-        for standing in candidate_scores(turn.evidence):
-            mark = " > " if standing.chosen else "   "
-            assert f"\n{mark}{standing.name}: " in output
-            if standing.candidate.view:
-                assert str(path / standing.candidate.view.file) in output
+        for scored in candidate_scores(turn.evidence):
+            mark = " > " if scored.chosen else "   "
+            assert f"\n{mark}{scored.name}: " in output
+            if scored.candidate.view:
+                assert str(path / scored.candidate.view.file) in output
     logged = json.loads(CliRunner().invoke(cli, ["show", str(path), "0", "--json"]).output)
     assert [line["evidence"]["chosen"] for line in logged] == [
         turn.evidence.chosen for turn in state.turns

@@ -1,4 +1,4 @@
-"""Diagnosis of one question: the cause of a right or wrong answer."""
+"""Determines why the answer to a question is right or wrong, from visibility and beliefs."""
 
 from __future__ import annotations
 

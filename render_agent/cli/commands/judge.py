@@ -19,16 +19,8 @@ if TYPE_CHECKING:
     from render_agent.options import RunConfig
     from render_agent.util.console import PlainTable
 
-SUFFIXES = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".webp",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".gif",
-)  # suffixes of images in folders, in any case
+# Suffixes of images in folders, in any case.
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 
 
 @click.command("judge", panel="Other")
@@ -78,9 +70,8 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 
     rubric, question = load_rubric(options["rubric"]), options["question"]
-    if not question.strip() and rubric.prompts(options["mode"], "?") != rubric.prompts(
-        options["mode"], ""
-    ):
+    prompts = [rubric.prompts(options["mode"], text) for text in ("?", "")]
+    if not question.strip() and prompts[0] != prompts[1]:
         raise UsageError(f"the rubric {rubric.name} needs a question. Pass --question TEXT.")
     names = files_of(images)
     engine = {name: options[name] for name in ("engine", "model", "batch_size")}

@@ -10,7 +10,7 @@ from render_agent.util.display import join_names
 
 
 @dataclass(frozen=True, slots=True)
-class RankedScorer:
+class ScoreColumn:
     """A verifier, or one member of a verifier ensemble, listed in the order of the scores."""
 
     verifier: str
@@ -42,10 +42,10 @@ class CandidateScore:
         return str(self.candidate.number + 1)
 
 
-def members(evidence: Evidence) -> tuple[RankedScorer, ...]:
+def members(evidence: Evidence) -> tuple[ScoreColumn, ...]:
     """Return the verifiers, or their members, that scored the candidates of a turn."""
     return tuple(
-        RankedScorer(judgement.verifier, name)
+        ScoreColumn(judgement.verifier, name)
         for judgement in evidence.judgements
         for name in judgement.members
     )
