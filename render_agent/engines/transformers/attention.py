@@ -133,8 +133,7 @@ class _PagedAttention:
     """Base class of prefill and decoding attention, which first stores new keys and values in the pages."""
 
     layers: Mapping[int, LayerPages]
-    slots: torch.Tensor
-    """Slots of the new tokens, (tokens,) int64."""
+    slots: torch.Tensor  # slots of the new tokens, (tokens,) int64
     states: StateCall | None = field(default=None, kw_only=True)
     """Use of recurrent states; None if the model has none."""
 
@@ -170,13 +169,10 @@ class _PagedAttention:
 class PackedPrompt:
     """One prompt of a prefill call."""
 
-    start: int
-    """Index of its first new token among those of the call."""
-    end: int
-    """Index after its last new token."""
+    start: int  # index of its first new token among those of the call
+    end: int  # index after its last new token
     pages: slice | torch.Tensor
-    tokens: int
-    """Number of tokens in the pages, including the new ones."""
+    tokens: int  # number of tokens in the pages, including the new ones
     images: Sequence[tuple[int, int]] = ()
     """Start and end of new images in the prompt, for layers with bidirectional attention within an image."""
 
@@ -210,10 +206,8 @@ class PrefillAttention(_PagedAttention):
     """Slots of all tokens of all prompts, one prompt after the other."""
     bounds: tuple[torch.Tensor, torch.Tensor] | None = None
     """Bounds of the prompts among the new tokens and among all tokens, (prompts + 1,) int32 each."""
-    max_lengths: tuple[int, int] = (0, 0)
-    """Longest prompt in new tokens and in all tokens."""
-    two_way: TwoWay = "never"
-    """Layers with bidirectional attention within an image."""
+    max_lengths: tuple[int, int] = (0, 0)  # longest prompt in new tokens and in all tokens
+    two_way: TwoWay = "never"  # layers with bidirectional attention within an image
 
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
@@ -252,10 +246,8 @@ class PrefillAttention(_PagedAttention):
 class DecodeAttention(_PagedAttention):
     """Attention of one new token per row to all tokens of its row."""
 
-    tables: torch.Tensor
-    """Pages of every row, (rows, pages) int32."""
-    lengths: torch.Tensor
-    """Number of tokens of every row, including the new one, (rows,) int32."""
+    tables: torch.Tensor  # pages of every row, (rows, pages) int32
+    lengths: torch.Tensor  # number of tokens of every row, including the new one, (rows,) int32
     rows: Sequence[tuple[slice | torch.Tensor, int]] | None = None
     """Pages and number of tokens of every row, to compute rows one at a time; None to use the Triton kernel."""
 

@@ -22,12 +22,9 @@ MAX_PROMPTS = 16  # prompts per prefill call
 class FixedShapes:
     """Sizes of all calls of a run."""
 
-    tokens: int
-    """Tokens per prefill call, including padding; a longer block takes a multiple."""
-    rows: int
-    """Rows per decoding step, including padding."""
-    pad: int = 0
-    """Padding token of prefill calls."""
+    tokens: int  # tokens per prefill call, including padding; a longer block takes a multiple
+    rows: int  # rows per decoding step, including padding
+    pad: int = 0  # padding token of prefill calls
 
     def sizes(self, tokens: int, num_blocks: int) -> tuple[int, int]:
         """Return the tokens of a prefill call and the number of logits it computes, including padding."""

@@ -42,8 +42,7 @@ class BatchRow:
     request: Request
     sample: int
     prompt: PreparedPrompt
-    limit: int
-    """Maximum number of tokens of the reply."""
+    limit: int  # maximum number of tokens of the reply
 
     @property
     def tokens(self) -> int:

@@ -45,10 +45,8 @@ class PrefilledPrompts:
     first_logprobs: torch.Tensor
     """Log-probabilities of the token after each prompt, (rows, vocabulary) float32."""
     cache: Any
-    mask: torch.Tensor
-    """(rows, length), 0 for padding."""
-    next_positions: torch.Tensor
-    """Position after each prompt, (axes, rows)."""
+    mask: torch.Tensor  # (rows, length), 0 for padding
+    next_positions: torch.Tensor  # position after each prompt, (axes, rows)
 
 
 def score_choices(
@@ -83,11 +81,9 @@ def score_choices(
 
 def tokenize_choices(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Return the tokens of each choice. Raises ValueError if there is no choice or an empty one."""
-    if not choices:
-        raise ValueError("a request without choices cannot be scored")
     tokens = [tuple(tokenizer.encode(text, add_special_tokens=False)) for text in choices]
-    if not all(tokens):
-        raise ValueError("an empty choice cannot be scored")
+    if not tokens or not all(tokens):
+        raise ValueError("a request without choices, or with an empty choice, cannot be scored")
     return tuple(tokens)
 
 

@@ -39,8 +39,7 @@ class UnreadPrompt:
     start: int = 0
     image_tensors: Sequence[Tensors] = ()
     """Tensors of the images that begin between `start` and `end`."""
-    end: int | None = None
-    """None for the end of the prompt."""
+    end: int | None = None  # None for the end of the prompt
 
     @property
     def ids(self) -> tuple[int, ...]:

@@ -32,10 +32,8 @@ whose replies are meaningless, such as one with random weights: every schedule p
 class Truncation:
     """Truncation of the sampling distribution."""
 
-    top_k: int = 0
-    """Number of most likely tokens to sample from; 0 for all."""
-    top_p: float = 1.0
-    """Probability mass of the tokens to sample from."""
+    top_k: int = 0  # number of most likely tokens to sample from; 0 for all
+    top_p: float = 1.0  # probability mass of the tokens to sample from
 
     def apply(self, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores, (rows, vocabulary), with -inf for tokens that must not be sampled."""
@@ -52,21 +50,15 @@ class Truncation:
 class PartialReply:
     """A reply that is being generated."""
 
-    limit: int = 0
-    """Maximum number of tokens, including `thought_limit`."""
+    limit: int = 0  # maximum number of tokens, including `thought_limit`
     temperature: float = 0.0
-    forced: Sequence[int] | None = None
-    """Predetermined tokens, if any."""
+    forced: Sequence[int] | None = None  # predetermined tokens, if any
     draws: Sequence[float] = ()
     """A random number in [0, 1) for every token; empty for greedy decoding."""
-    guide: Guide | None = None
-    """Constrains the reply to a schema."""
-    thought: Thought | None = None
-    """State of thoughts, for models that have them."""
-    thought_limit: int = 0
-    """Maximum number of tokens that only a thought can use."""
-    written: list[int] = field(default_factory=list)
-    """Tokens generated so far."""
+    guide: Guide | None = None  # constrains the reply to a schema
+    thought: Thought | None = None  # state of thoughts, for models that have them
+    thought_limit: int = 0  # maximum number of tokens that only a thought can use
+    written: list[int] = field(default_factory=list)  # tokens generated so far
 
     def start_reply(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
         """Prepare to generate sample `number` of the reply to a request, given the text of its prompt."""

@@ -1,4 +1,1 @@
-"""GPU code: Triton kernels, fused layers, and CUDA graphs. Start with `cuda_graphs.py`.
-
-Everything here has a plain equivalent that other devices use.
-"""
+"""GPU code with plain equivalents for other devices: CUDA graphs (start there), fused layers, Triton kernels."""

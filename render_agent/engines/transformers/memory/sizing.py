@@ -56,15 +56,11 @@ class Sizing:
     """
 
     memory: DeviceMemory
-    most_rows: int
-    """Maximum number of rows per batch."""
-    fraction: float = FREE_FRACTION
-    """Share of the memory that stays free."""
+    most_rows: int  # maximum number of rows per batch
+    fraction: float = FREE_FRACTION  # share of the memory that stays free
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(GROW_AFTER))
-    largest: int = field(default=0, init=False)
-    """Tokens of the largest batch so far."""
-    needed: int = field(default=0, init=False)
-    """Memory of the largest batch so far, in bytes."""
+    largest: int = field(default=0, init=False)  # tokens of the largest batch so far
+    needed: int = field(default=0, init=False)  # memory of the largest batch so far, in bytes
     events: list[str] = field(default_factory=list, init=False)
     """Recovered faults that have not been reported yet."""
 

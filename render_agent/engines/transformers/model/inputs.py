@@ -37,14 +37,11 @@ class PromptImage:
     """One image of a prompt."""
 
     file: str
-    start: int
-    """Index of its first token in the prompt's ids."""
+    start: int  # index of its first token in the prompt's ids
     tokens: int
     """Number of tokens from its first to its last, including separators between its rows."""
-    grid: Grid | None
-    """Patches (frames, rows, columns); None if the model does not get a grid."""
-    rows: int
-    """Rows of `pixel_values`."""
+    grid: Grid | None  # patches (frames, rows, columns); None if the model does not get a grid
+    rows: int  # rows of `pixel_values`
     values: ImageTensors = field(repr=False, compare=False)
     """Computes or returns the cached tensors; raises any error that the image causes."""
 
@@ -53,14 +50,11 @@ class PromptImage:
 class PreparedPrompt:
     """The prompt of one request."""
 
-    text: str
-    """The rendered chat template with a placeholder for every image."""
-    ids: tuple[int, ...]
-    """All tokens including those of images, without padding."""
+    text: str  # the rendered chat template with a placeholder for every image
+    ids: tuple[int, ...]  # all tokens including those of images, without padding
     raw_images: tuple[Image, ...] = ()
     """The images, for families whose processor has to see the whole prompt."""
-    images: tuple[PromptImage, ...] = ()
-    """The images, for all other families."""
+    images: tuple[PromptImage, ...] = ()  # the images, for all other families
     stable_tokens: int = 0
     """Length of the prefix that all later prompts of the dialogue share. Only for recurrent families."""
     is_stable: bool = False

@@ -40,19 +40,13 @@ class LoadedModel:
     model: Any
     inputs: PromptBuilder
     tokenizer: Any
-    ends: Sequence[int]
-    """Tokens that end a reply."""
-    pad: int
-    """Padding token."""
-    suppressed: Sequence[int]
-    """Tokens that must not occur in a reply."""
+    ends: Sequence[int]  # tokens that end a reply
+    pad: int  # padding token
+    suppressed: Sequence[int]  # tokens that must not occur in a reply
     truncation: Truncation
-    marks: Marks | None = None
-    """Marks of thoughts; None if the model has none."""
-    guides: Any = None
-    """Constrains replies to a schema; None if that is not supported."""
-    script: Script | None = None
-    """Returns predetermined replies, for benchmarks."""
+    marks: Marks | None = None  # marks of thoughts; None if the model has none
+    guides: Any = None  # constrains replies to a schema; None if that is not supported
+    script: Script | None = None  # returns predetermined replies, for benchmarks
     max_len: int | None = None
     """Maximum tokens of a dialogue including the reply; None for no limit."""
 

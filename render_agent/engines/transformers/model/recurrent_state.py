@@ -29,10 +29,8 @@ class SequenceStates:
     """The state slots of one dialogue; empty for models without recurrent layers."""
 
     slots: list[int] = field(default_factory=list)
-    snapshot_tokens: int = 0
-    """Number of tokens before the state in slot SNAPSHOT."""
-    live_tokens: int = 0
-    """Number of tokens before the state in slot LIVE."""
+    snapshot_tokens: int = 0  # number of tokens before the state in slot SNAPSHOT
+    live_tokens: int = 0  # number of tokens before the state in slot LIVE
     _next: tuple[list[int], int, int] | None = None
 
     def cached_tokens(self, tokens: int) -> int:
